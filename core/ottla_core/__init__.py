@@ -1,0 +1,1 @@
+"""What the services and the SDK share. Imports nothing of ours but the contracts."""

@@ -1,0 +1,171 @@
+"""The cluster's state as one immutable value, and how a change of one key makes the next one.
+
+Everybody who follows metadata holds a `ClusterImage` and replaces it whole, in revision order (rule C9): code that took
+an image out of a variable sees one revision of the cluster, whatever happens meanwhile. Pure: no clock, no IO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from ottla_core.model import NO_LEADER, PartitionId, TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A registration. `epoch` is the key's create_revision: a restarted process always has a larger one (KIP-631)."""
+
+    id: int
+    epoch: int
+    directory_id: str
+    address: str  # gRPC host:port
+    kafka_address: str = ""
+    rack: str = ""
+    fenced: bool = True
+    incarnation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """The elected instance. `epoch` is its key's create_revision: the fence of every write (rule C1)."""
+
+    id: int
+    address: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    name: str
+    id: TopicId
+    partition_count: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    mod_revision: int = 0  # compared when a decision relied on this topic
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Who holds a partition. `leader_epoch` counts leaders, `partition_epoch` every change of this value (KIP-497)."""
+
+    replicas: tuple[int, ...]
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    isr: tuple[int, ...] = ()
+    partition_epoch: int = 0
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """Configs of one scope: ("broker", "") is the cluster-wide default, ("broker", "3") one broker's."""
+
+    values: Mapping[str, str]
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIds:
+    """The next block starts at `next`."""
+
+    next: int = 0
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIds:
+    """Node ids that were handed out, by directory id, so that a directory always gets its own again."""
+
+    next: int = 0
+    by_directory: Mapping[str, int] = field(default_factory=dict)
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterImage:
+    """All of it at one revision. The mappings are never written to: `with_changes` copies what it changes."""
+
+    cluster_id: str
+    revision: int = 0
+    seq: int = 0
+    controller: Controller | None = None
+    brokers: Mapping[int, Broker] = MappingProxyType({})
+    topics: Mapping[str, Topic] = MappingProxyType({})
+    topic_names: Mapping[TopicId, str] = MappingProxyType({})
+    partitions: Mapping[PartitionId, Partition] = MappingProxyType({})
+    configs: Mapping[tuple[str, str], Configs] = MappingProxyType({})
+    producer_ids: ProducerIds = ProducerIds()
+    broker_ids: BrokerIds = BrokerIds()
+
+    def topic_by_id(self, topic_id: TopicId) -> Topic | None:
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def partitions_of(self, topic: Topic) -> list[tuple[PartitionId, Partition]]:
+        """The topic's partitions in order. A topic key is written last, so each of them is there."""
+        ids = (PartitionId(topic.id, n) for n in range(topic.partition_count))
+        return [(p, self.partitions[p]) for p in ids]
+
+    def live_brokers(self) -> dict[int, Broker]:
+        """The registered brokers that are not fenced: those that may be given replicas and leadership."""
+        return {n: b for n, b in self.brokers.items() if not b.fenced}
+
+    def with_changes(self, changes: Iterable[Change], revision: int) -> ClusterImage:
+        """The image after `changes`, all of one or more complete revisions up to `revision`."""
+        draft: dict[str, Any] = {}
+        for change in changes:
+            _apply(self, draft, change)
+        return replace(self, revision=revision, **draft)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One key was put (`value` is one of the dataclasses above, or an int for `seq`) or deleted (`value` is None).
+
+    `key` is a parsed key of `ottla_core.cluster.keys`: (kind, *identity), such as ("partition", PartitionId).
+    """
+
+    key: tuple[Any, ...]
+    value: Any
+
+
+def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
+    kind, *identity = change.key
+    match kind:
+        case "controller" | "seq" | "producer_ids" | "broker_ids":
+            empty = {"controller": None, "seq": 0, "producer_ids": ProducerIds(), "broker_ids": BrokerIds()}
+            draft[kind] = empty[kind] if change.value is None else change.value
+        case "broker":
+            _set(image, draft, "brokers", identity[0], change.value)
+        case "topic":
+            _apply_topic(image, draft, identity[0], change.value)
+        case "partition":
+            _set(image, draft, "partitions", identity[0], change.value)
+        case "configs":
+            _set(image, draft, "configs", (identity[0], identity[1]), change.value)
+        case _:
+            raise ValueError(f"no such kind of key: {change.key}")
+
+
+def _apply_topic(image: ClusterImage, draft: dict[str, Any], name: str, topic: Topic | None) -> None:
+    """Keep `topic_names` the inverse of `topics`, also when one name goes from one id to another."""
+    topics: Mapping[str, Topic] = draft.get("topics", image.topics)
+    if name in topics:
+        _set(image, draft, "topic_names", topics[name].id, None)
+    _set(image, draft, "topics", name, topic)
+    if topic is not None:
+        _set(image, draft, "topic_names", topic.id, name)
+
+
+def _set(image: ClusterImage, draft: dict[str, Any], name: str, key: Any, value: Any) -> None:
+    """Set or delete one entry of the mapping `name`, copying it once per `with_changes`."""
+    if name not in draft:
+        draft[name] = dict(getattr(image, name))
+    if value is None:
+        draft[name].pop(key, None)
+    else:
+        draft[name][key] = value

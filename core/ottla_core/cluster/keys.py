@@ -1,0 +1,78 @@
+"""Where each part of the cluster's state lies in etcd: the one place that spells a key.
+
+A key is a tuple (kind, *identity), which is also what `Change.key` holds; `key_text` spells it and `parse_key` reads it
+back. Topics are keyed by name, partitions by topic id: a partition outlives no topic (docs/invariants.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla_core.model import PartitionId, TopicId
+
+Key = tuple[Any, ...]
+
+CONTROLLER: Key = ("controller",)
+SEQ: Key = ("seq",)
+PRODUCER_IDS: Key = ("producer_ids",)
+BROKER_IDS: Key = ("broker_ids",)
+
+_SINGLES = {"controller": CONTROLLER, "seq": SEQ, "producer-ids": PRODUCER_IDS, "broker-ids": BROKER_IDS}
+_SINGLE_TEXTS = {key: text for text, key in _SINGLES.items()}
+
+
+def broker(broker_id: int) -> Key:
+    return ("broker", broker_id)
+
+
+def topic(name: str) -> Key:
+    return ("topic", name)
+
+
+def partition(partition_id: PartitionId) -> Key:
+    return ("partition", partition_id)
+
+
+def configs(scope: str, name: str) -> Key:
+    """`scope` is "broker"; a topic's configs lie in its own value. `name` "" is the cluster-wide default."""
+    return ("configs", scope, name)
+
+
+def prefix(cluster_id: str) -> str:
+    """What all keys of one cluster start with."""
+    return f"/ottla/{cluster_id}/"
+
+
+def key_text(cluster_id: str, key: Key) -> str:
+    return prefix(cluster_id) + _path(key)
+
+
+def _path(key: Key) -> str:
+    match key:
+        case ("broker", int(broker_id)):
+            return f"brokers/{broker_id}"
+        case ("topic", str(name)):
+            return f"topics/{name}"
+        case ("partition", (topic_id, int(number))):
+            return f"partitions/{topic_id.hex()}/{number:05d}"
+        case ("configs", str(scope), str(name)):
+            return f"configs/{scope}/{name}"
+        case _:
+            return _SINGLE_TEXTS[key]
+
+
+def parse_key(cluster_id: str, text: str) -> Key | None:
+    """The key that `text` spells, or None where a later release has written a kind that this one doesn't know."""
+    match text.removeprefix(prefix(cluster_id)).split("/"):
+        case [single] if single in _SINGLES:
+            return _SINGLES[single]
+        case ["brokers", broker_id]:
+            return broker(int(broker_id))
+        case ["topics", name]:
+            return topic(name)
+        case ["partitions", topic_id, number]:
+            return partition(PartitionId(TopicId(bytes.fromhex(topic_id)), int(number)))
+        case ["configs", scope, name]:
+            return configs(scope, name)
+        case _:
+            return None

@@ -1,0 +1,125 @@
+"""What ottla asks of a metadata store, and no more: etcd's snapshot, transaction, watch and lease.
+
+`etcd.EtcdStore` is the real one and `memory.MemoryStore` its twin with the same revisions and the same compare
+semantics; one suite (tests/system/test_meta_store.py) examines both. Keys are text, values bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+MAX_TXN_OPS: Final = 128  # etcd's --max-txn-ops: the longest of compares and operations (rule C3)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Every key under a prefix at one revision."""
+
+    revision: int
+    entries: tuple[KeyValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """True while the key's revision is exactly this one; 0 means that the key does not exist."""
+
+    key: str
+    create_revision: int | None = None
+    mod_revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    key: str
+    value: bytes
+    lease: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class TxnResult:
+    """`revision` is the store's after the transaction: that of its writes where it succeeded."""
+
+    succeeded: bool
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A put, or a deletion where `entry.value` is empty and `deleted` is set (`mod_revision` is then the deletion's)."""
+
+    entry: KeyValue
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EventBatch:
+    """All events of one or more complete revisions, in order; without events it only tells that time goes on."""
+
+    revision: int
+    events: tuple[Event, ...]
+
+
+class StoreUnavailableError(Exception):
+    """The store did not answer. `indefinite` says that a write may have happened: read back, never assume (rule C4)."""
+
+    def __init__(self, message: str, *, indefinite: bool) -> None:
+        super().__init__(message)
+        self.indefinite: Final = indefinite
+
+
+class CompactedError(Exception):
+    """The revision to watch from is gone; take a new snapshot (rule C5)."""
+
+
+class LeaseLostError(Exception):
+    """The lease does not exist any more, and neither do the keys that were put under it."""
+
+
+class MetaStore(Protocol):
+    """Every method raises StoreUnavailableError at its deadline (`timeout`, seconds) at the latest."""
+
+    async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
+        """A linearizable read of all keys under `prefix`, all pages at one revision."""
+        ...
+
+    async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
+        """Do all `ops` if every compare is true, else nothing. At most MAX_TXN_OPS of each, a key once."""
+        ...
+
+    def watch(self, prefix: str, *, from_revision: int) -> AsyncIterator[EventBatch]:
+        """Every event under `prefix` from that revision on, in order, without a gap.
+
+        Ends only by an error: CompactedError, or StoreUnavailableError where the connection broke; whoever follows
+        then watches again from the revision after the last one it saw.
+        """
+        ...
+
+    async def grant_lease(self, ttl_s: int, *, timeout: float) -> int:
+        """A new lease's id."""
+        ...
+
+    async def keep_alive(self, lease: int, *, timeout: float) -> int:
+        """Start the lease's countdown anew; its seconds to live. Raises LeaseLostError."""
+        ...
+
+    async def revoke_lease(self, lease: int, *, timeout: float) -> None:
+        """End the lease and delete its keys. A lease that is gone already is no error."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,109 @@
+"""Kafka's error codes, and the one exception that carries them.
+
+A code is what a client may branch on, so it travels in band (docs/boundaries.md). Codes, names and the retriable flag
+are Kafka's (org.apache.kafka.common.protocol.Errors); a code that no service of ours answers yet is not listed.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+
+class ErrorCode(IntEnum):
+    """Kafka's int16 error codes, by Kafka's names."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    MESSAGE_TOO_LARGE = 10
+    NETWORK_EXCEPTION = 13
+    INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    TOPIC_AUTHORIZATION_FAILED = 29
+    CLUSTER_AUTHORIZATION_FAILED = 31
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
+    POLICY_VIOLATION = 44
+    KAFKA_STORAGE_ERROR = 56
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    STALE_BROKER_EPOCH = 77
+    OFFSET_NOT_AVAILABLE = 78
+    INVALID_RECORD = 87
+    UNKNOWN_TOPIC_ID = 100
+    DUPLICATE_BROKER_REGISTRATION = 101
+    BROKER_ID_NOT_REGISTERED = 102
+    INCONSISTENT_TOPIC_ID = 103
+    INCONSISTENT_CLUSTER_ID = 104
+
+
+_RETRIABLE: Final = frozenset(
+    {
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+
+
+def is_retriable(code: int) -> bool:
+    """Whether the same request may succeed later, by itself or after a metadata refresh (Kafka's own table)."""
+    return code in _RETRIABLE
+
+
+class OttlaError(Exception):
+    """An error with Kafka's code: `code`, the message in words, and `hint`, one sentence on what to do.
+
+    Services raise it and the adapters put it in band; clients raise it again, as the subclass that fits. Nothing else
+    crosses a service's boundary, so no traceback reaches a user.
+    """
+
+    def __init__(self, code: int, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.code: Final = code
+        self.message: Final = message
+        self.hint: Final = hint
+
+    @property
+    def name(self) -> str:
+        """Kafka's name of the code, or the number where this release does not know it."""
+        return ErrorCode(self.code).name if self.code in ErrorCode._value2member_map_ else str(self.code)
+
+    @property
+    def retriable(self) -> bool:
+        return is_retriable(self.code)
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.name})" + (f"; {self.hint}" if self.hint else "")

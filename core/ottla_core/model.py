@@ -1,0 +1,50 @@
+"""The nouns that every part shares: topics, partitions, brokers. Values only, no behaviour with rules in it."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, NewType
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+TopicId = NewType("TopicId", bytes)
+"""16 bytes, never reused: delete and create again gives another id (KIP-516)."""
+
+NO_LEADER = -1
+EARLIEST_TIMESTAMP = -2
+LATEST_TIMESTAMP = -1
+MAX_TIMESTAMP = -3
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+_LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+class TopicPartition(NamedTuple):
+    """A partition as users name it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionId(NamedTuple):
+    """A partition as services name it: by topic id, which survives nothing but itself."""
+
+    topic_id: TopicId
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic_id.hex()}-{self.partition}"
+
+
+def check_topic_name(name: str) -> None:
+    """Raise INVALID_TOPIC_EXCEPTION unless `name` is legal in Kafka: 1 to 249 of [a-zA-Z0-9._-], not `.` or `..`."""
+    if name in (".", "..") or not _LEGAL_TOPIC.fullmatch(name):
+        shown = name if len(name) <= 60 else f"{name[:60]}… ({len(name)} characters)"
+        raise OttlaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"the topic name {shown!r} is not legal",
+            hint="use 1 to 249 letters, digits, '.', '_' or '-', other than '.' and '..'",
+        )

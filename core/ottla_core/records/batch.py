@@ -1,0 +1,174 @@
+"""The header of a record batch (magic 2), read and patched in place: all that a broker needs of a batch.
+
+    0  baseOffset int64           | 21 attributes int16      | 43 producerId int64
+    8  batchLength int32          | 23 lastOffsetDelta int32 | 51 producerEpoch int16
+    12 partitionLeaderEpoch int32 | 27 baseTimestamp int64   | 53 baseSequence int32
+    16 magic int8, 17 crc uint32  | 35 maxTimestamp int64    | 57 recordCount int32, 61 records
+
+The CRC-32C covers everything from the attributes on, so base offset and leader epoch can be set without touching it.
+Source: KIP-98, org.apache.kafka.common.record.DefaultRecordBatch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12  # base offset and length: what `batchLength` does not count
+MAGIC: Final = 2
+CRC_OFFSET: Final = 17
+ATTRIBUTES_OFFSET: Final = 21
+
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+NO_PRODUCER_ID: Final = -1
+
+_HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+_PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch
+_MAX_TIMESTAMP_OFFSET: Final = 35
+
+
+class BatchHeader(NamedTuple):
+    """The 13 fields in their order, with `batch_length` as it lies in the bytes (without the first 12)."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The whole batch, header and records."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & CONTROL)
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def has_log_append_time(self) -> bool:
+        return bool(self.attributes & LOG_APPEND_TIME)
+
+
+Buffer = bytes | bytearray | memoryview
+
+
+def read_header(data: Buffer, at: int = 0) -> BatchHeader:
+    """The header at `at`. Raises CORRUPT_MESSAGE where fewer than 61 bytes are left; checks nothing else."""
+    try:
+        return BatchHeader._make(_HEADER.unpack_from(data, at))
+    except struct.error:
+        raise _corrupt(f"{len(data) - at} bytes are left where a batch header of {HEADER_SIZE} should be") from None
+
+
+def write_header(header: BatchHeader) -> bytes:
+    """The 61 bytes of `header`, its CRC as given."""
+    return _HEADER.pack(*header)
+
+
+def placed_prefix(header: BatchHeader, base_offset: int, leader_epoch: int) -> bytes:
+    """The first 16 bytes as the leader writes them: its offset, the old length, its epoch (rule 1)."""
+    return _PREFIX.pack(base_offset, header.batch_length, leader_epoch)
+
+
+def body_crc(batch: Buffer) -> int:
+    """CRC-32C of one whole batch from the attributes on."""
+    return int(google_crc32c.value(bytes(memoryview(batch)[ATTRIBUTES_OFFSET:])))
+
+
+def with_log_append_time(batch: bytes, now_ms: int) -> bytes:
+    """The batch with the broker's time as every record's timestamp: attribute bit, maxTimestamp, CRC (rule 65)."""
+    draft = bytearray(batch)
+    attributes = read_header(batch).attributes | LOG_APPEND_TIME
+    struct.pack_into(">h", draft, ATTRIBUTES_OFFSET, attributes)
+    struct.pack_into(">q", draft, _MAX_TIMESTAMP_OFFSET, now_ms)
+    struct.pack_into(">I", draft, CRC_OFFSET, body_crc(draft))
+    return bytes(draft)
+
+
+def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
+    """The header at `at` after everything that can be told without walking the records (rule 64).
+
+    Sizes, magic, codec, count against offset delta, CRC. `max_bytes` bounds one batch (message.max.bytes, rule 65).
+    Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
+    """
+    header = read_header(data, at)
+    if header.magic != MAGIC:
+        raise OttlaError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            f"a record batch of magic {header.magic} can't be taken",
+            hint=f"send record batches of magic {MAGIC} (Kafka 0.11 and later)",
+        )
+    if header.size_bytes > max_bytes:
+        raise OttlaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
+            hint="send smaller batches or raise the topic's max.message.bytes",
+        )
+    if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or at + header.size_bytes > len(data):
+        raise _corrupt(f"a batch says it is {header.size_bytes} bytes long where {len(data) - at} are left")
+    if header.record_count < 0 or header.last_offset_delta != header.record_count - 1:
+        raise _corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
+    if header.codec > 4:
+        raise OttlaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"compression codec {header.codec} does not exist",
+            hint="use none, gzip, snappy, lz4 or zstd",
+        )
+    whole = data if at == 0 and header.size_bytes == len(data) else memoryview(data)[at : at + header.size_bytes]
+    if (crc := body_crc(whole)) != header.crc:
+        raise _corrupt(f"the CRC of a batch is {crc:#010x} where its header says {header.crc:#010x}")
+    return header
+
+
+def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
+    """Each whole batch in `data` as (position, header); stops before a batch that is cut off or of no legal length."""
+    at, end = 0, len(data)
+    while end - at >= HEADER_SIZE:
+        header = read_header(data, at)
+        if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or at + header.size_bytes > end:
+            return
+        yield at, header
+        at += header.size_bytes
+
+
+def _corrupt(what: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.CORRUPT_MESSAGE, what, hint="send it again; if it stays, the client or a proxy damages it"
+    )

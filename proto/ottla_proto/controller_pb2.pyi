@@ -1,0 +1,272 @@
+from ottla_proto import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ConfigResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONFIG_RESOURCE_UNSPECIFIED: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_TOPIC: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_BROKER: _ClassVar[ConfigResourceType]
+
+class ConfigOpType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONFIG_OP_SET: _ClassVar[ConfigOpType]
+    CONFIG_OP_DELETE: _ClassVar[ConfigOpType]
+    CONFIG_OP_APPEND: _ClassVar[ConfigOpType]
+    CONFIG_OP_SUBTRACT: _ClassVar[ConfigOpType]
+CONFIG_RESOURCE_UNSPECIFIED: ConfigResourceType
+CONFIG_RESOURCE_TOPIC: ConfigResourceType
+CONFIG_RESOURCE_BROKER: ConfigResourceType
+CONFIG_OP_SET: ConfigOpType
+CONFIG_OP_DELETE: ConfigOpType
+CONFIG_OP_APPEND: ConfigOpType
+CONFIG_OP_SUBTRACT: ConfigOpType
+
+class CreateTopicsRequest(_message.Message):
+    __slots__ = ("topics", "validate_only")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[NewTopic]
+    validate_only: bool
+    def __init__(self, topics: _Optional[_Iterable[_Union[NewTopic, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class NewTopic(_message.Message):
+    __slots__ = ("name", "partitions", "replication_factor", "configs", "assignments")
+    class ConfigsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: _containers.ScalarMap[str, str]
+    assignments: _containers.RepeatedCompositeFieldContainer[ReplicaAssignment]
+    def __init__(self, name: _Optional[str] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ..., assignments: _Optional[_Iterable[_Union[ReplicaAssignment, _Mapping]]] = ...) -> None: ...
+
+class ReplicaAssignment(_message.Message):
+    __slots__ = ("partition", "replicas")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    partition: int
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CreateTopicsReply(_message.Message):
+    __slots__ = ("error", "topics")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topics: _containers.RepeatedCompositeFieldContainer[TopicCreated]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicCreated, _Mapping]]] = ...) -> None: ...
+
+class TopicCreated(_message.Message):
+    __slots__ = ("name", "error", "topic_id", "partitions", "replication_factor")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_FACTOR_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    error: _common_pb2.Error
+    topic_id: bytes
+    partitions: int
+    replication_factor: int
+    def __init__(self, name: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic_id: _Optional[bytes] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ...) -> None: ...
+
+class DeleteTopicsRequest(_message.Message):
+    __slots__ = ("names",)
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DeleteTopicsReply(_message.Message):
+    __slots__ = ("error", "topics")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topics: _containers.RepeatedCompositeFieldContainer[TopicDeleted]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicDeleted, _Mapping]]] = ...) -> None: ...
+
+class TopicDeleted(_message.Message):
+    __slots__ = ("name", "error", "topic_id")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    error: _common_pb2.Error
+    topic_id: bytes
+    def __init__(self, name: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
+
+class CreatePartitionsRequest(_message.Message):
+    __slots__ = ("topics", "validate_only")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[PartitionIncrease]
+    validate_only: bool
+    def __init__(self, topics: _Optional[_Iterable[_Union[PartitionIncrease, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class PartitionIncrease(_message.Message):
+    __slots__ = ("name", "total_count")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    total_count: int
+    def __init__(self, name: _Optional[str] = ..., total_count: _Optional[int] = ...) -> None: ...
+
+class CreatePartitionsReply(_message.Message):
+    __slots__ = ("error", "topics")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topics: _containers.RepeatedCompositeFieldContainer[PartitionsCreated]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[PartitionsCreated, _Mapping]]] = ...) -> None: ...
+
+class PartitionsCreated(_message.Message):
+    __slots__ = ("name", "error", "warning")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    WARNING_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    error: _common_pb2.Error
+    warning: str
+    def __init__(self, name: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[str] = ...) -> None: ...
+
+class ConfigResource(_message.Message):
+    __slots__ = ("type", "name")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    type: ConfigResourceType
+    name: str
+    def __init__(self, type: _Optional[_Union[ConfigResourceType, str]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DescribeConfigsRequest(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[ConfigResource]
+    def __init__(self, resources: _Optional[_Iterable[_Union[ConfigResource, _Mapping]]] = ...) -> None: ...
+
+class DescribeConfigsReply(_message.Message):
+    __slots__ = ("error", "resources")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    resources: _containers.RepeatedCompositeFieldContainer[ConfigsDescribed]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., resources: _Optional[_Iterable[_Union[ConfigsDescribed, _Mapping]]] = ...) -> None: ...
+
+class ConfigsDescribed(_message.Message):
+    __slots__ = ("resource", "error", "entries")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    resource: ConfigResource
+    error: _common_pb2.Error
+    entries: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
+    def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
+
+class ConfigEntry(_message.Message):
+    __slots__ = ("name", "value", "source", "type", "read_only", "enforced", "documentation")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    ENFORCED_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTATION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    source: str
+    type: str
+    read_only: bool
+    enforced: bool
+    documentation: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., read_only: _Optional[bool] = ..., enforced: _Optional[bool] = ..., documentation: _Optional[str] = ...) -> None: ...
+
+class AlterConfigsRequest(_message.Message):
+    __slots__ = ("resources", "validate_only")
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[ConfigsAltered]
+    validate_only: bool
+    def __init__(self, resources: _Optional[_Iterable[_Union[ConfigsAltered, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class ConfigsAltered(_message.Message):
+    __slots__ = ("resource", "ops")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    OPS_FIELD_NUMBER: _ClassVar[int]
+    resource: ConfigResource
+    ops: _containers.RepeatedCompositeFieldContainer[ConfigOp]
+    def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., ops: _Optional[_Iterable[_Union[ConfigOp, _Mapping]]] = ...) -> None: ...
+
+class ConfigOp(_message.Message):
+    __slots__ = ("name", "op", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OP_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    op: ConfigOpType
+    value: str
+    def __init__(self, name: _Optional[str] = ..., op: _Optional[_Union[ConfigOpType, str]] = ..., value: _Optional[str] = ...) -> None: ...
+
+class AlterConfigsReply(_message.Message):
+    __slots__ = ("error", "resources")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    resources: _containers.RepeatedCompositeFieldContainer[ConfigsAlterResult]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., resources: _Optional[_Iterable[_Union[ConfigsAlterResult, _Mapping]]] = ...) -> None: ...
+
+class ConfigsAlterResult(_message.Message):
+    __slots__ = ("resource", "error")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    resource: ConfigResource
+    error: _common_pb2.Error
+    def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class AllocateProducerIdsRequest(_message.Message):
+    __slots__ = ("kind", "instance_id", "instance_epoch")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    instance_id: int
+    instance_epoch: int
+    def __init__(self, kind: _Optional[str] = ..., instance_id: _Optional[int] = ..., instance_epoch: _Optional[int] = ...) -> None: ...
+
+class AllocateProducerIdsReply(_message.Message):
+    __slots__ = ("error", "first", "count")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    first: int
+    count: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., first: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class AllocateBrokerIdRequest(_message.Message):
+    __slots__ = ("directory_id",)
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    directory_id: str
+    def __init__(self, directory_id: _Optional[str] = ...) -> None: ...
+
+class AllocateBrokerIdReply(_message.Message):
+    __slots__ = ("error", "broker_id")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    broker_id: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ...) -> None: ...

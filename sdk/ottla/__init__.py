@@ -1,0 +1,1 @@
+"""ottla: a Kafka-compatible event-streaming stack in Python."""

@@ -1,0 +1,1 @@
+"""The storage broker: partition logs, produce and fetch."""

@@ -1,0 +1,1 @@
+"""The controller: every change of cluster state, written to etcd."""

@@ -1,0 +1,1 @@
+"""The top layer: the supervisor of `ottla up`, the in-process cluster, the demo."""
