@@ -61,7 +61,7 @@ class TxnResult:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A put, or a deletion where `entry.value` is empty and `deleted` is set (`mod_revision` is then the deletion's)."""
+    """A put, or a deletion where `entry.value` is empty and `deleted` is set; `mod_revision` is then the deletion's."""
 
     entry: KeyValue
     deleted: bool = False
