@@ -1,0 +1,142 @@
+"""The admin port: `/metrics`, `/healthz` (the process and its loop run), `/readyz` (it serves).
+
+GET only and on loopback unless told otherwise. It runs on threads of the standard library's server, so a hung event
+loop is seen from outside instead of hanging the probe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from ottla_core.telemetry import LATENCY_BUCKETS_S, Counter, Histogram, Metrics
+
+_LOOP_HUNG_AFTER_S: Final = 5.0
+_PLAIN: Final = "text/plain; charset=utf-8"
+
+
+class AdminHttp:
+    """A component: start binds (port 0 picks one), stop closes. `ready` answers None, or why not."""
+
+    def __init__(self, host: str, port: int, metrics: Metrics, ready: Callable[[], str | None]) -> None:
+        self._address = (host, port)
+        self._metrics = metrics
+        self._ready = ready
+        self._server: ThreadingHTTPServer | None = None
+        self._beat_at = 0.0
+        self._beating: asyncio.Task[None] | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._server is not None
+        return int(self._server.server_address[1])
+
+    async def start(self) -> None:
+        registry = CollectorRegistry()
+        registry.register(_Collector(self._metrics))
+
+        def answer(path: str) -> tuple[int, str, bytes]:
+            match path.partition("?")[0]:
+                case "/metrics":
+                    return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(registry)
+                case "/healthz":
+                    late_s = time.monotonic() - self._beat_at
+                    return (
+                        (200, _PLAIN, b"ok\n") if late_s < _LOOP_HUNG_AFTER_S else _no(f"loop hung for {late_s:.0f} s")
+                    )
+                case "/readyz":
+                    why = self._ready()
+                    return (200, _PLAIN, b"ready\n") if why is None else _no(why)
+                case _:
+                    return 404, _PLAIN, b"there is /metrics, /healthz, /readyz\n"
+
+        self._server = _Server(self._address, _handler(answer))
+        self._beat_at = time.monotonic()
+        self._beating = asyncio.create_task(self._beat(), name="admin-http-heartbeat")
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.5}, name="admin-http", daemon=True).start()
+
+    async def stop(self) -> None:
+        if self._beating is not None:
+            self._beating.cancel()
+        if self._server is not None:
+            await asyncio.to_thread(self._server.shutdown)
+            self._server.server_close()
+
+    async def _beat(self) -> None:
+        while True:
+            self._beat_at = time.monotonic()
+            await asyncio.sleep(1.0)
+
+
+def _no(why: str) -> tuple[int, str, bytes]:
+    return 503, _PLAIN, f"{why}\n".encode()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+def _handler(answer: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 5.0  # a client that says nothing does not keep a thread
+
+        def do_GET(self) -> None:
+            status, content_type, body = answer(self.path)
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Probes every two seconds are no news."""
+
+    return Handler
+
+
+class _Collector:
+    """Shows our plain numbers to prometheus-client at the moment of a scrape."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        for name, by_labels in list(self._metrics.samples.items()):
+            yield _family(name, self._metrics.help[name], dict(by_labels))
+
+
+def _family(name: str, help_text: str, by_labels: dict[tuple[tuple[str, str], ...], object]) -> Metric:
+    label_names = [key for key, _ in next(iter(by_labels))]
+    family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+    first = next(iter(by_labels.values()))
+    if isinstance(first, Counter):
+        family = CounterMetricFamily(name, help_text, labels=label_names)
+    elif isinstance(first, Histogram):
+        family = HistogramMetricFamily(name, help_text, labels=label_names)
+    else:
+        family = GaugeMetricFamily(name, help_text, labels=label_names)
+    for labels, sample in by_labels.items():
+        values = [value for _, value in labels]
+        if isinstance(sample, Histogram) and isinstance(family, HistogramMetricFamily):
+            family.add_metric(values, buckets=_cumulated(sample), sum_value=sample.sum_s)
+        elif isinstance(sample, Counter) and isinstance(family, CounterMetricFamily):
+            family.add_metric(values, sample.value)
+        elif callable(sample) and isinstance(family, GaugeMetricFamily):
+            family.add_metric(values, sample())
+    return family
+
+
+def _cumulated(histogram: Histogram) -> list[tuple[str, float]]:
+    total, buckets = 0, []
+    for bound, count in zip([*map(str, LATENCY_BUCKETS_S), "+Inf"], histogram.counts, strict=True):
+        total += count
+        buckets.append((bound, float(total)))
+    return buckets

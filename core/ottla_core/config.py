@@ -1,0 +1,89 @@
+"""A service's own settings: a dataclass, filled from defaults < file < environment < command line.
+
+The environment spells a setting `OTTLA_<SECTION>__<KEY>`, a file has it in the table `[section]`, the command line as
+`--key value`. An unknown name is an error that names the nearest. (Kafka's topic and broker configs are in
+`config_table`; they live in the cluster, not in a file.)
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+Settings = TypeVar("Settings")
+
+
+def load(
+    settings: type[Settings], section: str, arguments: Sequence[str], environ: Mapping[str, str] = os.environ
+) -> Settings:
+    """An instance of the dataclass `settings`. `--config FILE` or OTTLA_CONFIG names a TOML file.
+
+    Raises OttlaError(INVALID_CONFIG) for an unknown name, a value of the wrong type, or a file that can't be read.
+    """
+    given = _from_arguments(arguments)
+    path = given.pop("config", environ.get("OTTLA_CONFIG", ""))
+    merged: dict[str, Any] = {**_from_file(path, section), **_from_environment(environ, section), **given}
+    types = get_type_hints(settings)
+    known = {f.name for f in fields(settings)}  # type: ignore[arg-type]
+    for name in merged.keys() - known:
+        near = get_close_matches(name, known, n=1)
+        raise _invalid(
+            f"there is no setting {name!r} of {section}", f"did you mean {near[0]!r}?" if near else _all(known)
+        )
+    return settings(**{name: _convert(name, value, types[name]) for name, value in merged.items()})
+
+
+def _from_arguments(arguments: Sequence[str]) -> dict[str, str]:
+    given: dict[str, str] = {}
+    rest = iter(arguments)
+    for word in rest:
+        if not word.startswith("--"):
+            raise _invalid(f"{word!r} is no setting", "settings are given as --name value")
+        name, equals, value = word[2:].partition("=")
+        given[name.replace("-", "_")] = value if equals else next(rest, "")
+    return given
+
+
+def _from_environment(environ: Mapping[str, str], section: str) -> dict[str, str]:
+    prefix = f"OTTLA_{section.upper().replace('-', '_')}__"
+    return {name.removeprefix(prefix).lower(): value for name, value in environ.items() if name.startswith(prefix)}
+
+
+def _from_file(path: str, section: str) -> dict[str, Any]:
+    if not path:
+        return {}
+    try:
+        table = tomllib.loads(Path(path).read_text()).get(section, {})
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise _invalid(
+            f"the configuration file {path} can't be read: {error}", "mend it or leave --config away"
+        ) from None
+    return dict(table)
+
+
+def _convert(name: str, value: Any, wanted: Any) -> Any:
+    try:
+        if wanted is bool:
+            return {"true": True, "false": False, "1": True, "0": False}[str(value).lower()]
+        if wanted in (int, float, str, Path):
+            return wanted(value)
+        if wanted == tuple[str, ...]:
+            return tuple(value) if isinstance(value, list) else tuple(filter(None, str(value).split(",")))
+    except (ValueError, KeyError):
+        raise _invalid(f"{name}={value!r} is no {wanted.__name__}", "give a value of that type") from None
+    raise TypeError(f"settings of type {wanted} are not supported")
+
+
+def _all(known: set[str]) -> str:
+    return f"there is {', '.join(sorted(known))}"
+
+
+def _invalid(what: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_CONFIG, what, hint=hint)

@@ -1,0 +1,124 @@
+"""How a service lives: components start in order and stop in reverse; SIGTERM drains, SIGINT twice kills.
+
+Everything that can fail later on (a disk that went offline) says so through `App.fail`, and the process ends with
+one plain sentence instead of limping on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
+
+from ottla_core.errors import OttlaError
+
+_log = logging.getLogger(__name__)
+
+STOP_LIMIT_S: Final = 20.0
+
+
+class Component(Protocol):
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+
+
+class App:
+    """A service's components in the order of their start. `ready` answers None, or why it does not serve yet."""
+
+    def __init__(self, name: str, components: list[Component], ready: Callable[[], str | None]) -> None:
+        self.name: Final = name
+        self.ready: Final = ready
+        self._components: Final = components
+        self._started: list[Component] = []
+        self._failure: asyncio.Future[Exception] | None = None
+
+    async def start(self) -> None:
+        """Start all; where one fails, stop those before it and raise."""
+        self._failure = asyncio.get_running_loop().create_future()
+        try:
+            for component in self._components:
+                await component.start()
+                self._started.append(component)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop all in reverse, each within its bound; one that fails to does not keep the others from it."""
+        while self._started:
+            component = self._started.pop()
+            try:
+                async with asyncio.timeout(STOP_LIMIT_S):
+                    await component.stop()
+            except Exception:
+                _log.exception("%s did not stop cleanly", type(component).__name__)
+
+    def fail(self, error: Exception) -> None:
+        """End the process: something that it can't live without is gone."""
+        if self._failure is not None and not self._failure.done():
+            self._failure.set_result(error)
+
+    async def until_failed(self) -> Exception:
+        assert self._failure is not None, "start first"
+        return await asyncio.shield(self._failure)
+
+
+def run(build: Callable[[], App]) -> int:
+    """Run a service until a signal or a failure; the process's exit code. `build` runs inside the loop."""
+    import uvloop
+
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_live(build))
+    except KeyboardInterrupt:
+        return 130
+
+
+async def _live(build: Callable[[], App]) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: signal.Signals) -> None:
+        if stopping.is_set() and number == signal.SIGINT:
+            os._exit(130)
+        stopping.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    try:
+        app = build()
+        if not await _or_stop(app.start(), stopping):
+            return 0
+    except (OttlaError, OSError) as error:
+        print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
+        return 1
+    _log.info("%s is up", app.name)
+    failed = asyncio.create_task(app.until_failed())
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    _log.info("%s goes down", app.name)
+    await app.stop()
+    stopped.cancel()
+    if failed.done():
+        print(f"{app.name} ends: {failed.result()}", file=sys.stderr)
+        return 1
+    failed.cancel()
+    return 0
+
+
+async def _or_stop(work: Coroutine[Any, Any, None], stopping: asyncio.Event) -> bool:
+    """Whether `work` was done before a signal came; else it is cancelled."""
+    working = asyncio.create_task(work)
+    stopped = asyncio.create_task(stopping.wait())
+    await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if not working.done():
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        return False
+    working.result()
+    return True

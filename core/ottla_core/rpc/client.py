@@ -1,0 +1,135 @@
+"""Calling a contract from threads: the sync side, which also works under gevent (no event loop in here).
+
+A `Peer` is one address. Unary calls need a deadline. A framed stream is one long-lived call whose frames are answered
+in any order; when it breaks it names the frames that are open, and those only, as failed: *indefinitely*, for the
+other side may have carried them out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from ottla_core.rpc.context import CLIENT_ID
+from ottla_core.rpc.frames import FrameTypes, frame_types
+from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+
+class HasError(Protocol):
+    @property
+    def error(self) -> Error: ...
+
+
+class Peer:
+    """One address, connected lazily and again by itself when the connection was lost."""
+
+    def __init__(self, address: str, *, client_id: str = "") -> None:
+        self.address: Final = address
+        self._metadata: Final = ((CLIENT_ID, client_id),) if client_id else ()
+        self._channel: Final[Any] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._calls: Final[dict[str, Any]] = {}
+
+    def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """Raises TransportError, or the OttlaError that the reply carries."""
+        call = self._calls.get(method.path)
+        if call is None:
+            call = self._channel.unary_unary(
+                method.path,
+                request_serializer=method.request.SerializeToString,
+                response_deserializer=method.reply.FromString,
+            )
+            self._calls[method.path] = call
+        try:
+            reply: Reply = call(request, timeout=timeout, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise transport_error(error, self.address, method.name) from None
+        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+        return reply
+
+    def open_stream(
+        self,
+        method: Method[Request, Reply],
+        on_reply: Callable[[int, Reply], None],
+        on_broken: Callable[[TransportError, list[int]], None],
+    ) -> FrameStream[Request, Reply]:
+        """Both callbacks run on the stream's own reader thread; `on_broken` once, as the last."""
+        return FrameStream(self._channel, self.address, method, self._metadata, on_reply, on_broken)
+
+    def close(self) -> None:
+        self._channel.close()
+
+
+class FrameStream(Generic[Request, Reply]):
+    """One stream of frames. `send` never blocks: whoever sends bounds what is in flight."""
+
+    def __init__(
+        self,
+        channel: Any,
+        address: str,
+        method: Method[Request, Reply],
+        metadata: tuple[tuple[str, str], ...],
+        on_reply: Callable[[int, Reply], None],
+        on_broken: Callable[[TransportError, list[int]], None],
+    ) -> None:
+        self._method = method
+        self._address = address
+        self._types: FrameTypes = frame_types(method)
+        self._on_reply = on_reply
+        self._on_broken = on_broken
+        self._ids: Iterator[int] = itertools.count(1)
+        self._outbox: SimpleQueue[Message | None] = SimpleQueue()
+        self._open: dict[int, None] = {}
+        self._broken: TransportError | None = None
+        self._lock = Lock()
+        self._call: Any = channel.stream_stream(
+            method.path,
+            request_serializer=self._types.request.SerializeToString,
+            response_deserializer=self._types.reply.FromString,
+        )(iter(self._outbox.get, None), metadata=metadata)
+        Thread(target=self._read, name=f"ottla-{method.name.lower()}-{address}", daemon=True).start()
+
+    def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
+        """The frame's correlation id. `answered=False` is for acks=0, which nobody answers.
+
+        Raises TransportError where the stream is broken already: then the frame was not sent.
+        """
+        with self._lock:
+            if self._broken is not None:
+                raise TransportError(self._broken.code, self._broken.message)
+            correlation_id = next(self._ids)
+            if answered:
+                self._open[correlation_id] = None
+            frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
+            self._outbox.put(frame)
+            return correlation_id
+
+    def close(self) -> None:
+        """End the stream; frames that are still open are reported to `on_broken`."""
+        self._outbox.put(None)
+        self._call.cancel()
+
+    def _read(self) -> None:
+        try:
+            for frame in self._call:
+                self._open.pop(frame.correlation_id, None)
+                self._on_reply(frame.correlation_id, frame.body)
+            error = TransportError(-1, f"{self._method.name} at {self._address}: the other side ended the stream")
+        except grpc.RpcError as failure:
+            error = transport_error(failure, self._address, self._method.name)
+        with self._lock:
+            self._broken = error
+            left = list(self._open)
+            self._open.clear()
+        self._outbox.put(None)  # lets go of the thread with which gRPC reads our requests
+        self._on_broken(error, left)

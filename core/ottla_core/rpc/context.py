@@ -1,0 +1,54 @@
+"""Who asks: travels as gRPC metadata with every call, and every call passes one authorize hook."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_proto.contracts import Operation
+
+CLIENT_ID: Final = "x-ottla-client-id"
+REQUEST_ID: Final = "x-ottla-request-id"
+TRACEPARENT: Final = "traceparent"
+
+_request_ids = itertools.count(1)
+_process: Final = f"{os.getpid():x}"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener."""
+
+    principal: str = "User:ANONYMOUS"
+    client_id: str = ""
+    client_host: str = ""
+    listener: str = "grpc"
+    request_id: str = ""
+    traceparent: str = ""
+
+
+Authorize = Callable[[RequestContext, Operation, str], None]
+"""Raises OttlaError with an authorization code where the context may not do the operation on the resource."""
+
+
+def allow_all(context: RequestContext, operation: Operation, resource: str) -> None:
+    """The hook until access control lists are served."""
+
+
+def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> RequestContext:
+    """The context of a call, from its gRPC metadata and peer ("ipv4:127.0.0.1:50312")."""
+    given = {key: value for key, value in metadata if isinstance(value, str)}
+    return RequestContext(
+        client_id=given.get(CLIENT_ID, ""),
+        client_host=peer.partition(":")[2].rpartition(":")[0],
+        request_id=given.get(REQUEST_ID) or new_request_id(),
+        traceparent=given.get(TRACEPARENT, ""),
+    )
+
+
+def new_request_id() -> str:
+    """Unique in this process's life; what an INTERNAL error names and the log holds."""
+    return f"{_process}-{next(_request_ids):x}"

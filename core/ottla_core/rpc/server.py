@@ -1,0 +1,163 @@
+"""The generic gRPC server: serves any object whose async methods are a contract's RPCs in snake_case.
+
+Deadlines, the authorize hook, error mapping and metrics happen here, once, for every service. What a method raises as
+OttlaError goes out in band, in the reply's `error`; anything else is a bug: it is logged with an id that the caller
+sees, and nothing of it crosses the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError, Message
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as grpc_health_aio
+
+from ottla_core.errors import OttlaError
+from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
+from ottla_core.rpc.frames import is_stream
+from ottla_core.rpc.status import SERVER_OPTIONS, error_message, log_bug
+from ottla_core.rpc.streams import serve_frames
+from ottla_core.telemetry import Counter, Histogram, Metrics
+from ottla_proto.contracts import Method
+
+READY_SERVICE: Final = "ottla.ready"
+"""The health service's name for readiness; "" is liveness."""
+
+Answer = Callable[[Any, RequestContext], Awaitable[Any]]
+
+
+class ContractError(Exception):
+    """A service and its contract differ: a mistake in the code, found before the first call."""
+
+
+class Endpoint:
+    """One method of a service object, wrapped in what every method needs."""
+
+    def __init__(self, method: Method[Any, Any], answer: Answer, authorize: Authorize, metrics: Metrics) -> None:
+        self.method: Final = method
+        self._answer = answer
+        self._authorize = authorize
+        self._seconds: Histogram = metrics.histogram(
+            "ottla_rpc_seconds", "Time to answer a call or a frame.", method=method.name
+        )
+        self._errors: Counter = metrics.counter(
+            "ottla_rpc_errors_total", "Calls and frames that ended in an error of the request.", method=method.name
+        )
+
+    async def call(self, request: Message, context: RequestContext) -> Message | None:
+        """The reply, with `error` set where the method raised OttlaError; None where nothing is to be answered."""
+        began_at = time.perf_counter()
+        try:
+            self._authorize(context, self.method.operation, self.method.service)
+            reply: Message | None = await self._answer(request, context)
+        except OttlaError as error:
+            self._errors.value += 1
+            reply = self.failed(error)
+        self._seconds.observe(time.perf_counter() - began_at)
+        return reply
+
+    def failed(self, error: OttlaError) -> Message:
+        reply: Message = self.method.reply(error=error_message(error))
+        return reply
+
+
+class RpcServer:
+    """A component: `start` binds and serves, `stop` drains. Add services before the start."""
+
+    def __init__(self, host: str, port: int, metrics: Metrics, authorize: Authorize = allow_all) -> None:
+        self._host, self._wanted_port = host, port
+        self._metrics, self._authorize = metrics, authorize
+        self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
+        self._health = grpc_health_aio.HealthServicer()
+        self._draining = asyncio.Event()
+        self.port = port
+
+    def add(self, contract: type, service: object) -> None:
+        """Serve `service` as `contract` (a class of ottla_proto.contracts). Raises ContractError where they differ."""
+        handlers = {e.method.name: self._handler(e) for e in self._endpoints(contract, service)}
+        name = contract.SERVICE.full_name  # type: ignore[attr-defined]
+        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
+
+    async def start(self) -> None:
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        try:
+            self.port = self._server.add_insecure_port(f"{self._host}:{self._wanted_port}")
+        except RuntimeError:
+            self.port = 0
+        if self.port == 0:
+            raise PortInUseError(self._host, self._wanted_port)
+        await self._server.start()
+
+    async def set_ready(self, ready: bool) -> None:
+        serving = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
+        await self._health.set(READY_SERVICE, serving)
+
+    async def stop(self, *, grace_s: float = 5.0) -> None:
+        """Refuse new calls, let open frames and calls end for `grace_s`, then cut."""
+        self._draining.set()
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+    def _endpoints(self, contract: type, service: object) -> list[Endpoint]:
+        methods = {m.name: m for m in vars(contract).values() if isinstance(m, Method)}
+        described = {m.name for m in contract.SERVICE.methods}  # type: ignore[attr-defined]
+        if methods.keys() != described:
+            raise ContractError(
+                f"{contract.__name__}: contracts.py and the proto differ in {methods.keys() ^ described}"
+            )
+        missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]
+        if missing:
+            raise ContractError(f"{type(service).__name__} lacks async methods for {', '.join(missing)}")
+        return [
+            Endpoint(m, getattr(service, snake_case(n)), self._authorize, self._metrics) for n, m in methods.items()
+        ]
+
+    def _handler(self, endpoint: Endpoint) -> Any:
+        if is_stream(endpoint.method):
+
+            async def stream(_: Any, context: Any) -> None:
+                await serve_frames(endpoint, context, _context_of(context), self._draining)
+
+            return grpc.stream_stream_rpc_method_handler(stream)
+
+        async def unary(data: bytes, context: Any) -> bytes:
+            return await _serve_unary(endpoint, data, context)
+
+        return grpc.unary_unary_rpc_method_handler(unary)
+
+
+class PortInUseError(OSError):
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(f"{host}:{port} can't be bound: another process holds the port, or the host is not ours")
+
+
+def snake_case(name: str) -> str:
+    """`ListOffsets` → `list_offsets`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _context_of(context: Any) -> RequestContext:
+    return context_of(context.invocation_metadata() or (), context.peer())
+
+
+async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any) -> bytes:
+    context = _context_of(grpc_context)
+    if grpc_context.time_remaining() is None:
+        await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a unary call needs a deadline")
+    try:
+        request = endpoint.method.request.FromString(data)
+        reply = await endpoint.call(request, context)
+        assert reply is not None, f"{endpoint.method.name} has no reply"
+        return bytes(reply.SerializeToString())
+    except DecodeError:
+        await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} request")
+    except Exception as error:
+        await grpc_context.abort(grpc.StatusCode.INTERNAL, log_bug(endpoint.method.name, context.request_id, error))
+    raise AssertionError("abort raises")

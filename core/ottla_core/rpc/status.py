@@ -1,0 +1,91 @@
+"""How gRPC's status and Kafka's codes translate, and the channel options that both ends agree on.
+
+gRPC's status speaks of transport and contract only. To a client each becomes an OttlaError, and `indefinite` says
+whether the call may have been carried out all the same.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+import grpc
+import grpc.aio
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_proto.common_pb2 import Error
+
+_log = logging.getLogger(__name__)
+
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+"""One call: a produce frame carries many partitions' batches, a fetch reply up to fetch.max.bytes and a batch more."""
+
+_KEEP_ALIVE_MS: Final = 10_000
+
+CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.use_local_subchannel_pool", 1),  # two channels to one address are two connections
+    ("grpc.enable_retries", 0),  # retries follow Kafka's rules, not gRPC's
+    ("grpc.enable_http_proxy", 0),
+)
+SERVER_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_metadata_size", 16 * 1024),
+    ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEP_ALIVE_MS // 2),
+    ("grpc.so_reuseport", 0),  # two servers on one port is a mistake, not load balancing
+)
+
+_CODES: Final = {
+    grpc.StatusCode.UNAVAILABLE: ErrorCode.NETWORK_EXCEPTION,
+    grpc.StatusCode.CANCELLED: ErrorCode.NETWORK_EXCEPTION,
+    grpc.StatusCode.DEADLINE_EXCEEDED: ErrorCode.REQUEST_TIMED_OUT,
+    grpc.StatusCode.INVALID_ARGUMENT: ErrorCode.INVALID_REQUEST,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ErrorCode.MESSAGE_TOO_LARGE,
+    grpc.StatusCode.UNIMPLEMENTED: ErrorCode.UNSUPPORTED_VERSION,
+    grpc.StatusCode.PERMISSION_DENIED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    grpc.StatusCode.UNAUTHENTICATED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+
+
+class TransportError(OttlaError):
+    """The call did not come back. It may have been carried out (`indefinite`), unless it never left this process."""
+
+    indefinite: Final = True
+
+
+def transport_error(error: Exception, address: str, what: str) -> TransportError:
+    """What a client sees of a grpc.RpcError."""
+    status, details = grpc.StatusCode.UNKNOWN, str(error)
+    if isinstance(error, grpc.Call | grpc.aio.AioRpcError):
+        status, details = error.code(), error.details() or error.code().name
+    code = _CODES.get(status, ErrorCode.UNKNOWN_SERVER_ERROR)
+    return TransportError(code, f"{what} at {address}: {details}")
+
+
+def error_message(error: OttlaError) -> Error:
+    """The error as it travels in band: message and hint in one sentence."""
+    return Error(code=error.code, message=f"{error.message}; {error.hint}" if error.hint else error.message)
+
+
+def raise_error(error: Error) -> None:
+    """Raise what a reply carries in band, unless it is none."""
+    if error.code:
+        raise OttlaError(error.code, error.message)
+
+
+def log_bug(method: str, request_id: str, error: Exception) -> str:
+    """Log a bug with its traceback; return the words that a client may see of it."""
+    _log.error("%s failed, request %s", method, request_id, exc_info=error)
+    return f"internal error, in the log as request {request_id}"

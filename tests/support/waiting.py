@@ -1,0 +1,25 @@
+"""How tests wait: for a condition, with a bound, never for a duration."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+LIMIT_S = 20.0
+
+
+async def until(condition: Callable[[], object], *, limit_s: float = LIMIT_S) -> None:
+    """Return once `condition()` is true; fail after `limit_s`."""
+    give_up_at = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < give_up_at, "the condition did not become true in time"
+        await asyncio.sleep(0.005)
+
+
+def wait_until(condition: Callable[[], object], *, limit_s: float = LIMIT_S) -> None:
+    """The same for tests without a loop."""
+    give_up_at = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < give_up_at, "the condition did not become true in time"
+        time.sleep(0.005)

@@ -1,0 +1,274 @@
+"""The generic adapter over real sockets: unary calls, framed streams, errors, limits, draining."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from queue import Queue
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from waiting import until
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc import streams
+from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.client import Peer
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.server import ContractError, PortInUseError, RpcServer
+from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError
+from ottla_core.telemetry import Metrics
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker, Operation
+
+
+class ScriptedBroker:
+    """A broker whose produce answers when it is told to: `gates` by acks, order of arrival in `seen`."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.gates: dict[int, asyncio.Event] = {}
+        self.cancelled: list[int] = []
+        self.contexts: list[RequestContext] = []
+
+    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
+        number = request.acks
+        self.seen.append(number)
+        self.contexts.append(context)
+        if number == 0:
+            return None
+        if number < 0:
+            raise OttlaError(ErrorCode.INVALID_REQUIRED_ACKS, "no such acks", hint="use 0, 1 or all")
+        if number == 666:
+            raise ValueError("a secret of the inside")
+        try:
+            await self.gates.setdefault(number, asyncio.Event()).wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(number)
+            raise
+        return pb.ProduceReply(partitions=[pb.PartitionAppended(base_offset=number)])
+
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
+        return pb.FetchReply(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
+
+    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
+        self.contexts.append(context)
+        if request.topics == ["bug"]:
+            raise ValueError("a secret of the inside")
+        if request.topics == ["slow"]:
+            await asyncio.sleep(60)
+        return pb.MetadataReply(cluster_id="c")
+
+    async def list_offsets(self, request: Any, context: RequestContext) -> pb.ListOffsetsReply:
+        raise OttlaError(ErrorCode.NOT_CONTROLLER, "not here", hint="ask there")
+
+    async def delete_records(self, request: Any, context: RequestContext) -> pb.DeleteRecordsReply:
+        return pb.DeleteRecordsReply()
+
+    async def describe_log_dirs(self, request: Any, context: RequestContext) -> pb.DescribeLogDirsReply:
+        return pb.DescribeLogDirsReply()
+
+    def open_gate(self, number: int) -> None:
+        self.gates.setdefault(number, asyncio.Event()).set()
+
+
+class Stack:
+    def __init__(self) -> None:
+        self.service = ScriptedBroker()
+        self.metrics = Metrics()
+        self.denied: set[Operation] = set()
+        self.server = RpcServer("127.0.0.1", 0, self.metrics, self.authorize)
+        self.server.add(Broker, self.service)
+
+    def authorize(self, context: RequestContext, operation: Operation, resource: str) -> None:
+        if operation in self.denied:
+            raise OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{context.principal} may not {operation.value}")
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server.port}"
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[Stack]:
+    stack = Stack()
+    await stack.server.start()
+    yield stack
+    await stack.server.stop(grace_s=0)
+
+
+class Client:
+    """A framed stream whose callbacks land in a queue."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.peer = Peer(stack.address, client_id="tester")
+        self.replies: Queue[tuple[int, pb.ProduceReply]] = Queue()
+        self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
+        self.stream = self.peer.open_stream(
+            Broker.PRODUCE, lambda i, r: self.replies.put((i, r)), lambda e, left: self.broken.put((e, left))
+        )
+
+    def send(self, acks: int, *, timeout_ms: int = 10_000, records: bytes = b"") -> int:
+        body = pb.ProduceRequest(acks=acks, partitions=[pb.PartitionRecords(records=records)])
+        return self.stream.send(body, timeout_ms=timeout_ms, answered=acks != 0)
+
+    async def reply(self) -> tuple[int, pb.ProduceReply]:
+        return await asyncio.to_thread(self.replies.get, timeout=10)
+
+    async def until_broken(self) -> tuple[TransportError, list[int]]:
+        return await asyncio.to_thread(self.broken.get, timeout=10)
+
+
+@pytest.fixture
+def client(stack: Stack) -> Client:
+    return Client(stack)
+
+
+async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> None:
+    peer = AioPeer(stack.address, client_id="tester")
+    assert (await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)).cluster_id == "c"
+    context = stack.service.contexts[0]
+    assert (context.client_id, context.client_host, context.principal) == ("tester", "127.0.0.1", "User:ANONYMOUS")
+
+    with pytest.raises(OttlaError, match="not here; ask there") as raised:
+        await peer.call(Broker.LIST_OFFSETS, pb.ListOffsetsRequest(), timeout=5)
+    assert raised.value.code == ErrorCode.NOT_CONTROLLER
+
+    with pytest.raises(TransportError, match="internal error, in the log as request") as bug:
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["bug"]), timeout=5)
+    assert "secret" not in str(bug.value)
+
+    with pytest.raises(TransportError) as late:
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow"]), timeout=0.1)
+    assert late.value.code == ErrorCode.REQUEST_TIMED_OUT
+    await peer.close()
+
+
+async def test_what_is_not_the_contract_is_refused_as_transport(stack: Stack) -> None:
+    async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
+        with pytest.raises(grpc.aio.AioRpcError, match="needs a deadline"):
+            await channel.unary_unary(Broker.METADATA.path)(b"")
+        with pytest.raises(grpc.aio.AioRpcError, match="no Metadata request"):
+            await channel.unary_unary(Broker.METADATA.path)(b"\xff\xff", timeout=5)
+        call = channel.stream_stream(Broker.PRODUCE.path)()
+        await call.write(b"\xff\xff")
+        with pytest.raises(grpc.aio.AioRpcError, match="no Produce frame"):
+            await call.read()
+
+
+async def test_every_call_passes_the_one_authorize_hook(stack: Stack, client: Client) -> None:
+    stack.denied = {Operation.WRITE, Operation.DESCRIBE}
+    client.send(1)
+    _, reply = await client.reply()
+    assert reply.error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert stack.service.seen == []
+    with pytest.raises(OttlaError, match="may not DESCRIBE"):
+        await asyncio.to_thread(client.peer.call, Broker.METADATA, pb.MetadataRequest(), timeout=5)
+
+
+async def test_frames_start_in_order_and_are_answered_in_any(stack: Stack, client: Client) -> None:
+    ids = [client.send(n) for n in (1, 2, 3)]
+    await until(lambda: len(stack.service.seen) == 3)
+    assert stack.service.seen == [1, 2, 3]
+    for n in (3, 1, 2):
+        stack.service.open_gate(n)
+        correlation_id, reply = await client.reply()
+        assert (correlation_id, reply.partitions[0].base_offset) == (ids[n - 1], n)
+
+
+async def test_errors_of_a_frame_are_in_band_and_harm_no_other(stack: Stack, client: Client) -> None:
+    refused, buggy, late = client.send(-7), client.send(666), client.send(5, timeout_ms=50)
+    unanswered, good = client.send(0), client.send(1)
+    stack.service.open_gate(1)
+    replies = dict([await client.reply() for _ in range(4)])
+    assert replies[refused].error.code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert replies[buggy].error.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "secret" not in replies[buggy].error.message
+    assert replies[late].error.code == ErrorCode.REQUEST_TIMED_OUT
+    assert replies[good].partitions[0].base_offset == 1
+    assert unanswered not in replies
+    assert stack.service.seen == [-7, 666, 5, 0, 1]
+    assert stack.metrics.counter("ottla_rpc_errors_total", "", method="Produce").value == 1
+
+
+async def test_reading_stops_at_the_limit_of_frames_in_flight(stack: Stack, client: Client) -> None:
+    for n in range(1, streams.MAX_FRAMES_IN_FLIGHT + 6):
+        client.send(n)
+    await until(lambda: len(stack.service.seen) >= streams.MAX_FRAMES_IN_FLIGHT)
+    peer = AioPeer(stack.address)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)  # a round trip: more would have come by now
+    assert len(stack.service.seen) == streams.MAX_FRAMES_IN_FLIGHT
+    stack.service.open_gate(1)
+    await until(lambda: len(stack.service.seen) == streams.MAX_FRAMES_IN_FLIGHT + 1)
+    await peer.close()
+
+
+async def test_reading_stops_at_the_limit_of_bytes_in_flight(stack: Stack, client: Client) -> None:
+    large = bytes(streams.MAX_BYTES_IN_FLIGHT // 4)
+    for n in range(1, 8):
+        client.send(n, records=large)
+    await until(lambda: len(stack.service.seen) >= 4)
+    peer = AioPeer(stack.address)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)
+    assert len(stack.service.seen) == 4
+    for n in range(1, 8):
+        stack.service.open_gate(n)
+    await until(lambda: len(stack.service.seen) == 7)
+    await peer.close()
+
+
+async def test_a_client_that_goes_cancels_what_is_parked(stack: Stack, client: Client) -> None:
+    open_id = client.send(1)
+    await until(lambda: stack.service.seen == [1])
+    client.stream.close()
+    error, left = await client.until_broken()
+    assert left == [open_id]
+    assert error.code == ErrorCode.NETWORK_EXCEPTION
+    await until(lambda: stack.service.cancelled == [1])
+    with pytest.raises(TransportError):
+        client.send(2)
+
+
+async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, client: Client) -> None:
+    open_id = client.send(1)
+    await until(lambda: stack.service.seen == [1])
+    stopping = asyncio.create_task(stack.server.stop(grace_s=10))
+    await asyncio.sleep(0)
+    stack.service.open_gate(1)
+    correlation_id, _ = await client.reply()
+    assert correlation_id == open_id
+    error, left = await client.until_broken()
+    assert left == []
+    assert "going down" in str(error)
+    await stopping
+
+
+async def test_a_broken_stream_fails_exactly_its_open_frames(stack: Stack, client: Client) -> None:
+    first, second = client.send(1), client.send(2)
+    stack.service.open_gate(1)
+    assert (await client.reply())[0] == first
+    await stack.server.stop(grace_s=0)
+    _, left = await client.until_broken()
+    assert left in ([second], [])
+    assert client.replies.qsize() == (0 if left else 1)
+
+
+async def test_a_port_in_use_and_a_service_that_lacks_a_method_are_named(stack: Stack) -> None:
+    taken = RpcServer("127.0.0.1", stack.server.port, Metrics())
+    with pytest.raises(PortInUseError, match=f"{stack.server.port} can't be bound"):
+        await taken.start()
+    with pytest.raises(ContractError, match="lacks async methods for Produce, Fetch"):
+        taken.add(Broker, object())
+
+
+async def test_a_peer_that_is_not_there_fails_within_its_deadline() -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        peer = Peer(f"127.0.0.1:{nobody.getsockname()[1]}")
+        with pytest.raises(TransportError) as raised:
+            await asyncio.to_thread(peer.call, Broker.METADATA, pb.MetadataRequest(), timeout=2)
+        assert raised.value.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+        peer.close()
