@@ -20,6 +20,7 @@ from ottla_core.rpc.client import Peer
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import ContractError, PortInUseError, RpcServer
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError
+from ottla_core.rpc.streams import EndStreamError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
@@ -42,6 +43,8 @@ class ScriptedBroker:
             return None
         if number < 0:
             raise OttlaError(ErrorCode.INVALID_REQUIRED_ACKS, "no such acks", hint="use 0, 1 or all")
+        if number == 999:
+            raise EndStreamError("acks=0 has no other answer")
         if number == 666:
             raise ValueError("a secret of the inside")
         try:
@@ -230,6 +233,18 @@ async def test_a_client_that_goes_cancels_what_is_parked(stack: Stack, client: C
     await until(lambda: stack.service.cancelled == [1])
     with pytest.raises(TransportError):
         client.send(2)
+
+
+async def test_a_method_may_end_its_stream_and_no_other(stack: Stack, client: Client) -> None:
+    other = Client(stack)
+    open_id = client.send(1)
+    client.send(999)
+    error, left = await client.until_broken()
+    assert left[0] == open_id
+    assert "has no other answer" in str(error)
+    other.send(2)
+    stack.service.open_gate(2)
+    assert (await other.reply())[1].partitions[0].base_offset == 2
 
 
 async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, client: Client) -> None:

@@ -35,6 +35,10 @@ class Called(Protocol):
     def failed(self, error: OttlaError) -> Message: ...
 
 
+class EndStreamError(Exception):
+    """A method raises it where the only possible answer is to end the stream: a failed acks=0 produce (rule 66)."""
+
+
 class Budget:
     """Frames and bytes in flight of one stream. One reader waits, many tasks give back."""
 
@@ -66,7 +70,9 @@ async def serve_frames(endpoint: Called, grpc_context: Any, context: RequestCont
     reading = asyncio.create_task(stream.read())
     drained = asyncio.create_task(draining.wait())
     try:
-        await asyncio.wait({reading, drained}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({reading, drained, stream.ended}, return_when=asyncio.FIRST_COMPLETED)
+        if stream.ended.done():
+            await grpc_context.abort(grpc.StatusCode.ABORTED, str(stream.ended.result()))
         if not reading.done():
             reading.cancel()
             await stream.until_answered()
@@ -91,6 +97,7 @@ class _ServedStream:
         self._budget = Budget()
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing = asyncio.Lock()  # gRPC takes one write at a time
+        self.ended: asyncio.Future[EndStreamError] = asyncio.get_running_loop().create_future()
 
     async def read(self) -> None:
         read: Callable[[], Awaitable[Any]] = self._grpc.read
@@ -120,6 +127,9 @@ class _ServedStream:
                 reply = self._types.reply(correlation_id=frame.correlation_id, body=body).SerializeToString()
                 async with self._writing:
                     await self._grpc.write(reply)
+        except EndStreamError as end:
+            if not self.ended.done():
+                self.ended.set_result(end)
         finally:
             self._budget.give_back(size_bytes)
 
@@ -131,6 +141,8 @@ class _ServedStream:
         except TimeoutError:
             words = f"{self._endpoint.method.name} was not done within {timeout_s:g} s; it may be done later"
             return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, words))
+        except EndStreamError:
+            raise
         except Exception as error:
             words = log_bug(self._endpoint.method.name, self._context.request_id, error)
             return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, words))
