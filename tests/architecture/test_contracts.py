@@ -1,0 +1,43 @@
+"""The contracts, the code generated from them and the table of methods say the same."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf.descriptor import ServiceDescriptor
+from ottla_core.rpc.frames import descriptor_of, is_stream
+from ottla_proto import contracts
+from ottla_proto.contracts import Method
+
+ROOT = Path(__file__).parents[2]
+CONTRACTS = [c for c in vars(contracts).values() if isinstance(getattr(c, "SERVICE", None), ServiceDescriptor)]
+METHODS = [m for c in CONTRACTS for m in vars(c).values() if isinstance(m, Method)]
+
+
+def test_generated_code_is_fresh() -> None:
+    check = [sys.executable, ROOT / "tools/generate_proto.py", "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_rpc_of_a_contract_has_its_method_and_its_operation() -> None:
+    for contract in CONTRACTS:
+        described = {m.name for m in contract.SERVICE.methods}
+        assert described == {m.name for m in vars(contract).values() if isinstance(m, Method)}
+    assert len(METHODS) >= 13
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{m.service}.{m.name}")
+def test_a_method_has_the_types_of_its_descriptor(method: Method) -> None:  # type: ignore[type-arg]
+    described = descriptor_of(method)
+    sent, answered = described.input_type, described.output_type
+    if is_stream(method):
+        assert described.server_streaming
+        assert [f.name for f in sent.fields] == ["correlation_id", "timeout_ms", "body"]
+        assert [f.name for f in answered.fields] == ["correlation_id", "body"]
+        sent, answered = sent.fields_by_name["body"].message_type, answered.fields_by_name["body"].message_type
+    assert (sent, answered) == (method.request.DESCRIPTOR, method.reply.DESCRIPTOR)
+    assert answered.fields_by_name["error"].message_type.full_name == "ottla.v1.Error"

@@ -1,0 +1,121 @@
+"""Fill docs/features.md and docs/rules.md with the tests that show each row, from the markers on the tests.
+
+Fails on a broken link: a marker on something that pytest does not collect, or a number that no row has. The last line
+is one JSON object. `--check` writes nothing and fails where the pages are stale.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {"feature": ROOT / "docs/features.md", "rule": ROOT / "docs/rules.md"}
+ROW = re.compile(r"^\| (\d+) \| .* \| ([^|]*) \|$")
+
+Place = tuple[str, str, int]  # kind, test file and function, number
+Tests = dict[tuple[str, int], list[str]]
+
+
+class Collected:
+    """A pytest plugin that remembers the markers of what was collected."""
+
+    def __init__(self) -> None:
+        self.places: set[Place] = set()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            name = f"{item.path.relative_to(ROOT)}::{getattr(item, 'originalname', item.name)}"
+            for kind in PAGES:
+                self.places.update((kind, name, n) for mark in item.iter_markers(kind) for n in mark.args)
+
+
+def collect() -> set[Place]:
+    plugin = Collected()
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        code = pytest.main(["--collect-only", "-q", str(ROOT / "tests")], plugins=[plugin])
+    if code != 0:
+        raise SystemExit(f"pytest could not collect the tests:\n{output.getvalue()}")
+    return plugin.places
+
+
+def written() -> set[Place]:
+    """Every marker that stands in the source of a test, collected or not."""
+    places: set[Place] = set()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                name = f"{path.relative_to(ROOT)}::{node.name}"
+                places.update((k, name, n) for k, numbers in map(_marker, node.decorator_list) for n in numbers)
+    return places
+
+
+def _marker(node: ast.expr) -> tuple[str, list[int]]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="feature" | "rule" as kind), args=numbers):
+            return kind, [n.value for n in numbers if isinstance(n, ast.Constant) and isinstance(n.value, int)]
+        case _:
+            return "", []
+
+
+def fill(page: Path, kind: str, tests: Tests) -> tuple[str, set[int]]:
+    """The page with its last column anew, and the numbers of its rows."""
+    lines, numbers = [], set()
+    for line in page.read_text().splitlines():
+        if row := ROW.match(line):
+            number = int(row[1])
+            numbers.add(number)
+            shown = "<br>".join(f"`{t}`" for t in sorted(tests.get((kind, number), []))) or "not yet"
+            line = f"{line[: row.start(2)]}{shown} |"
+        lines.append(line)
+    return "\n".join(lines) + "\n", numbers
+
+
+def main() -> int:
+    collected, in_source = collect(), written()
+    tests: Tests = defaultdict(list)
+    for kind, name, number in collected:
+        tests[kind, number].append(name)
+    broken = [f"{name} is marked {kind}({n}) but is not collected" for kind, name, n in in_source - collected]
+    stale, counts = [], {}
+    for kind, page in PAGES.items():
+        text, numbers = fill(page, kind, tests)
+        broken += [
+            f"{t[0]} is marked {kind}({n}), which is no row"
+            for (k, n), t in tests.items()
+            if k == kind and n not in numbers
+        ]
+        counts[kind] = (len(numbers), len({n for k, n in tests if k == kind} & numbers))
+        if page.read_text() != text:
+            stale.append(page.name)
+            if "--check" not in sys.argv:
+                page.write_text(text)
+    for line in broken:
+        print(line)
+    if "--check" in sys.argv and stale:
+        print(f"stale: {', '.join(stale)}; run `make coverage-table`")
+    (features, shown), (rules, rules_shown) = counts["feature"], counts["rule"]
+    print(
+        json.dumps(
+            {
+                "features": features,
+                "shown": shown,
+                "rules": rules,
+                "rules_shown": rules_shown,
+                "broken_links": len(broken),
+            }
+        )
+    )
+    return 1 if broken or ("--check" in sys.argv and stale) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
