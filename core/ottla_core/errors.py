@@ -43,6 +43,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
     POLICY_VIOLATION = 44
     KAFKA_STORAGE_ERROR = 56
+    TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
@@ -86,15 +87,17 @@ def is_retriable(code: int) -> bool:
 class OttlaError(Exception):
     """An error with Kafka's code: `code`, the message in words, and `hint`, one sentence on what to do.
 
-    Services raise it and the adapters put it in band; clients raise it again, as the subclass that fits. Nothing else
-    crosses a service's boundary, so no traceback reaches a user.
+    `broker` is the address that answered with it, where a client knows it. Services raise it and the adapters put it
+    in band; clients raise it again, as the subclass that fits. Nothing else crosses a service's boundary, so no
+    traceback reaches a user.
     """
 
-    def __init__(self, code: int, message: str, *, hint: str = "") -> None:
+    def __init__(self, code: int, message: str, *, hint: str = "", broker: str = "") -> None:
         super().__init__(message)
         self.code: Final = code
         self.message: Final = message
         self.hint: Final = hint
+        self.broker: Final = broker
 
     @property
     def name(self) -> str:

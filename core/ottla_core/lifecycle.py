@@ -27,11 +27,17 @@ class Component(Protocol):
 
 
 class App:
-    """A service's components in the order of their start. `ready` answers None, or why it does not serve yet."""
+    """A service's components in the order of their start.
 
-    def __init__(self, name: str, components: list[Component], ready: Callable[[], str | None]) -> None:
+    `ready` answers None, or why it does not serve yet; `address` is where its contract is served, once started.
+    """
+
+    def __init__(
+        self, name: str, components: list[Component], ready: Callable[[], str | None], address: Callable[[], str]
+    ) -> None:
         self.name: Final = name
         self.ready: Final = ready
+        self.address: Final = address
         self._components: Final = components
         self._started: list[Component] = []
         self._failure: asyncio.Future[Exception] | None = None

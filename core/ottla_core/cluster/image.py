@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any
 
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
@@ -26,6 +25,8 @@ class Broker:
     rack: str = ""
     fenced: bool = True
     incarnation: str = ""
+    lease: int = 0  # put again under this lease, or the registration outlives its process
+    mod_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,11 @@ class ClusterImage:
     revision: int = 0
     seq: int = 0
     controller: Controller | None = None
-    brokers: Mapping[int, Broker] = MappingProxyType({})
-    topics: Mapping[str, Topic] = MappingProxyType({})
-    topic_names: Mapping[TopicId, str] = MappingProxyType({})
-    partitions: Mapping[PartitionId, Partition] = MappingProxyType({})
-    configs: Mapping[tuple[str, str], Configs] = MappingProxyType({})
+    brokers: Mapping[int, Broker] = field(default_factory=dict)
+    topics: Mapping[str, Topic] = field(default_factory=dict)
+    topic_names: Mapping[TopicId, str] = field(default_factory=dict)
+    partitions: Mapping[PartitionId, Partition] = field(default_factory=dict)
+    configs: Mapping[tuple[str, str], Configs] = field(default_factory=dict)
     producer_ids: ProducerIds = ProducerIds()
     broker_ids: BrokerIds = BrokerIds()
 

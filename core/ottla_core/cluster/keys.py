@@ -62,7 +62,16 @@ def _path(key: Key) -> str:
 
 
 def parse_key(cluster_id: str, text: str) -> Key | None:
-    """The key that `text` spells, or None where a later release has written a kind that this one doesn't know."""
+    """The key that `text` spells, or None: a later release may have written a kind that this one doesn't know."""
+    try:
+        key = _parse(cluster_id, text)
+    except ValueError:
+        return None
+    # A second spelling (`brokers/007`) is nobody's key: it must not stand for what another key holds.
+    return key if key is not None and key_text(cluster_id, key) == text else None
+
+
+def _parse(cluster_id: str, text: str) -> Key | None:
     match text.removeprefix(prefix(cluster_id)).split("/"):
         case [single] if single in _SINGLES:
             return _SINGLES[single]

@@ -6,11 +6,12 @@ semantics; one suite (tests/system/test_meta_store.py) examines both. Keys are t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 MAX_TXN_OPS: Final = 128  # etcd's --max-txn-ops: the longest of compares and operations (rule C3)
+MAX_TXN_BYTES: Final = 1_500_000  # keys and values; the rest up to etcd's 1.5 MiB is for their framing
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,25 @@ class StoreUnavailableError(Exception):
 
 
 class CompactedError(Exception):
-    """The revision to watch from is gone; take a new snapshot (rule C5)."""
+    """The revision to watch from is gone, or the store has not come to it; take a new snapshot (rule C5)."""
 
 
 class LeaseLostError(Exception):
     """The lease does not exist any more, and neither do the keys that were put under it."""
+
+
+def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
+    """Raise ValueError for what etcd would refuse: too many operations, too many bytes, a key twice (rule C3)."""
+    conditions = sum((c.create_revision is not None) + (c.mod_revision is not None) for c in compares)
+    if max(conditions, len(ops)) > MAX_TXN_OPS:
+        raise ValueError(f"{conditions} compares and {len(ops)} operations; a transaction holds {MAX_TXN_OPS} of each")
+    if any(c.create_revision is None and c.mod_revision is None for c in compares):
+        raise ValueError("a compare names neither a create_revision nor a mod_revision")
+    if len({op.key for op in ops}) < len(ops):
+        raise ValueError("a transaction may write a key only once")
+    size_bytes = sum(len(op.key.encode()) + (len(op.value) if isinstance(op, Put) else 0) for op in ops)
+    if size_bytes > MAX_TXN_BYTES:
+        raise ValueError(f"{size_bytes} bytes; a transaction holds {MAX_TXN_BYTES}")
 
 
 class MetaStore(Protocol):
@@ -99,14 +114,19 @@ class MetaStore(Protocol):
         ...
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
-        """Do all `ops` if every compare is true, else nothing. At most MAX_TXN_OPS of each, a key once."""
+        """Do all `ops` if every compare is true, else nothing.
+
+        Raises ValueError as `check_txn` does, and LeaseLostError where a put names a lease that is gone: either way
+        nothing was done. After an indefinite StoreUnavailableError it may have been done (rule C4).
+        """
         ...
 
-    def watch(self, prefix: str, *, from_revision: int) -> AsyncIterator[EventBatch]:
-        """Every event under `prefix` from that revision on, in order, without a gap.
+    def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
+        """Every event under `prefix` from that revision (at least 1) on, in order, without a gap.
 
         Ends only by an error: CompactedError, or StoreUnavailableError where the connection broke; whoever follows
-        then watches again from the revision after the last one it saw.
+        then watches again from the revision after the last one it saw. A batch without events comes every few seconds
+        and says no more than that the store is there. Close the generator (`contextlib.aclosing`) to end the watch.
         """
         ...
 

@@ -26,6 +26,7 @@ CRC_OFFSET: Final = 17
 ATTRIBUTES_OFFSET: Final = 21
 
 CODEC_MASK: Final = 0x07
+MAX_CODEC: Final = 4
 LOG_APPEND_TIME: Final = 0x08
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
@@ -35,6 +36,7 @@ NO_PRODUCER_ID: Final = -1
 
 _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 _PREFIX: Final = struct.Struct(">qii")  # base offset, length, leader epoch
+_SPAN: Final = struct.Struct(">qi11xi")  # base offset, length, last offset delta
 _MAX_TIMESTAMP_OFFSET: Final = 35
 
 
@@ -94,7 +96,7 @@ def read_header(data: Buffer, at: int = 0) -> BatchHeader:
     try:
         return BatchHeader._make(_HEADER.unpack_from(data, at))
     except struct.error:
-        raise _corrupt(f"{len(data) - at} bytes are left where a batch header of {HEADER_SIZE} should be") from None
+        raise corrupt(f"{len(data) - at} bytes are left where a batch header of {HEADER_SIZE} should be") from None
 
 
 def write_header(header: BatchHeader) -> bytes:
@@ -112,6 +114,11 @@ def body_crc(batch: Buffer) -> int:
     return int(google_crc32c.value(bytes(memoryview(batch)[ATTRIBUTES_OFFSET:])))
 
 
+def extend_crc(crc: int, data: Buffer) -> int:
+    """The CRC-32C of what `crc` covers (0: nothing) and `data` after it: for a batch that comes in pieces."""
+    return int(google_crc32c.extend(crc, bytes(data)))
+
+
 def with_log_append_time(batch: bytes, now_ms: int) -> bytes:
     """The batch with the broker's time as every record's timestamp: attribute bit, maxTimestamp, CRC (rule 65)."""
     draft = bytearray(batch)
@@ -123,37 +130,36 @@ def with_log_append_time(batch: bytes, now_ms: int) -> bytes:
 
 
 def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
-    """The header at `at` after everything that can be told without walking the records (rule 64).
+    """The header at `at` of a batch that a producer sent, after all that can be told without its records (rule 64).
 
     Sizes, magic, codec, count against offset delta, CRC. `max_bytes` bounds one batch (message.max.bytes, rule 65).
     Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
     """
     header = read_header(data, at)
-    if header.magic != MAGIC:
-        raise OttlaError(
-            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
-            f"a record batch of magic {header.magic} can't be taken",
-            hint=f"send record batches of magic {MAGIC} (Kafka 0.11 and later)",
-        )
+    _check_format(header)
     if header.size_bytes > max_bytes:
         raise OttlaError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {header.size_bytes} bytes is larger than the limit of {max_bytes}",
             hint="send smaller batches or raise the topic's max.message.bytes",
         )
-    if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or at + header.size_bytes > len(data):
-        raise _corrupt(f"a batch says it is {header.size_bytes} bytes long where {len(data) - at} are left")
-    if header.record_count < 0 or header.last_offset_delta != header.record_count - 1:
-        raise _corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
-    if header.codec > 4:
-        raise OttlaError(
-            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"compression codec {header.codec} does not exist",
-            hint="use none, gzip, snappy, lz4 or zstd",
-        )
-    whole = data if at == 0 and header.size_bytes == len(data) else memoryview(data)[at : at + header.size_bytes]
-    if (crc := body_crc(whole)) != header.crc:
-        raise _corrupt(f"the CRC of a batch is {crc:#010x} where its header says {header.crc:#010x}")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
+    _check_bytes(data, at, header)
+    return header
+
+
+def check_stored(data: Buffer, at: int = 0) -> BatchHeader:
+    """The header at `at` of a batch that lies in a log, after the same checks less the producer's promises.
+
+    Compaction leaves gaps between offsets and batches without a record, and replicas take any size (rules 62, 65).
+    Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
+    """
+    header = read_header(data, at)
+    _check_format(header)
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise corrupt(f"a batch of {header.record_count} records has the last offset delta {header.last_offset_delta}")
+    _check_bytes(data, at, header)
     return header
 
 
@@ -168,7 +174,46 @@ def iter_headers(data: Buffer) -> Iterator[tuple[int, BatchHeader]]:
         at += header.size_bytes
 
 
-def _corrupt(what: str) -> OttlaError:
+def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
+    """(bytes, next offset) of the leading whole batches that end at or below `limit_offset`; (0, -1) without any.
+
+    For data that the log has checked already: it reads three fields of each header and nothing else.
+    """
+    at, next_offset, end = 0, -1, len(data)
+    while end - at >= HEADER_SIZE:
+        base_offset, length, last_offset_delta = _SPAN.unpack_from(data, at)
+        following, batch_end = base_offset + last_offset_delta + 1, at + length + LOG_OVERHEAD
+        if batch_end > end or following > limit_offset or length < HEADER_SIZE - LOG_OVERHEAD:
+            break
+        at, next_offset = batch_end, following
+    return at, next_offset
+
+
+def corrupt(what: str) -> OttlaError:
+    """The error for bytes that are not what they say, to be raised by whoever found out."""
     return OttlaError(
-        ErrorCode.CORRUPT_MESSAGE, what, hint="send it again; if it stays, the client or a proxy damages it"
+        ErrorCode.CORRUPT_MESSAGE, what, hint="try again; if it stays, the client, a proxy or the disk damages it"
     )
+
+
+def _check_format(header: BatchHeader) -> None:
+    if header.magic != MAGIC:
+        raise OttlaError(
+            ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+            f"a record batch of magic {header.magic} can't be taken",
+            hint=f"send record batches of magic {MAGIC} (Kafka 0.11 and later)",
+        )
+    if header.codec > MAX_CODEC:
+        raise OttlaError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"compression codec {header.codec} does not exist",
+            hint="use none, gzip, snappy, lz4 or zstd",
+        )
+
+
+def _check_bytes(data: Buffer, at: int, header: BatchHeader) -> None:
+    if header.batch_length < HEADER_SIZE - LOG_OVERHEAD or at + header.size_bytes > len(data):
+        raise corrupt(f"a batch says it is {header.size_bytes} bytes long where {len(data) - at} are left")
+    whole = data if at == 0 and header.size_bytes == len(data) else memoryview(data)[at : at + header.size_bytes]
+    if (crc := body_crc(whole)) != header.crc:
+        raise corrupt(f"the CRC of a batch is {crc:#010x} where its header says {header.crc:#010x}")

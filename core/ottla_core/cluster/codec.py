@@ -1,0 +1,181 @@
+"""Between the bytes in etcd and the dataclasses of `image`: the one place where cluster state is protobuf.
+
+Every value carries `format`. This release writes and reads format 1 and refuses any other in words: a value that was
+guessed at would be applied by every process of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError, Message
+
+from ottla_core.cluster.image import Broker, BrokerIds, Configs, Controller, Partition, ProducerIds, Topic
+from ottla_core.cluster.keys import Key
+from ottla_core.cluster.store import KeyValue
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId
+from ottla_proto import state_pb2 as pb
+
+FORMAT: Final = 1
+
+
+def encode(key: Key, value: Any) -> bytes:
+    """The bytes of `value`, the dataclass (for `seq` the int) that belongs to a key of this kind."""
+    return _KINDS[key[0]].to_message(value).SerializeToString(deterministic=True)
+
+
+def decode(key: Key, entry: KeyValue) -> Any:
+    """What `entry` holds, with the epochs and revisions that etcd keeps beside the value.
+
+    Raises OttlaError UNSUPPORTED_VERSION for a format of another release, KAFKA_STORAGE_ERROR for damaged bytes.
+    """
+    kind = _KINDS[key[0]]
+    message: Any = kind.message()
+    try:
+        message.ParseFromString(entry.value)
+    except DecodeError:
+        raise OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the value of {entry.key} in etcd is damaged",
+            hint="somebody else may have written it: restore it, or delete the key",
+        ) from None
+    if message.format != FORMAT:
+        raise OttlaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the value of {entry.key} in etcd has format {message.format}, and this release reads format {FORMAT}",
+            hint="run the release that wrote it, or a later one",
+        )
+    return kind.from_message(key, message, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    message: type[Message]
+    to_message: Callable[[Any], Message]
+    from_message: Callable[[Key, Any, KeyValue], Any]
+
+
+def _topic_to(value: Topic) -> Message:
+    return pb.Topic(
+        format=FORMAT, topic_id=value.id, partition_count=value.partition_count, configs=dict(value.configs)
+    )
+
+
+def _topic_from(key: Key, message: pb.Topic, entry: KeyValue) -> Topic:
+    return Topic(
+        name=key[1],
+        id=TopicId(message.topic_id),
+        partition_count=message.partition_count,
+        configs=dict(message.configs),
+        mod_revision=entry.mod_revision,
+    )
+
+
+def _partition_to(value: Partition) -> Message:
+    return pb.Partition(
+        format=FORMAT,
+        replicas=value.replicas,
+        leader=value.leader,
+        leader_epoch=value.leader_epoch,
+        isr=value.isr,
+        partition_epoch=value.partition_epoch,
+        adding_replicas=value.adding,
+        removing_replicas=value.removing,
+    )
+
+
+def _partition_from(key: Key, message: pb.Partition, entry: KeyValue) -> Partition:
+    return Partition(
+        replicas=tuple(message.replicas),
+        leader=message.leader,
+        leader_epoch=message.leader_epoch,
+        isr=tuple(message.isr),
+        partition_epoch=message.partition_epoch,
+        adding=tuple(message.adding_replicas),
+        removing=tuple(message.removing_replicas),
+        mod_revision=entry.mod_revision,
+    )
+
+
+def _broker_to(value: Broker) -> Message:
+    return pb.Broker(
+        format=FORMAT,
+        directory_id=value.directory_id,
+        address=value.address,
+        kafka_address=value.kafka_address,
+        rack=value.rack,
+        fenced=value.fenced,
+        incarnation=value.incarnation,
+        epoch=value.epoch,
+    )
+
+
+def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
+    return Broker(
+        id=key[1],
+        # Not the value's own: whatever is put, and by whom, a registration's epoch is the revision that it began at.
+        epoch=entry.create_revision,
+        directory_id=message.directory_id,
+        address=message.address,
+        kafka_address=message.kafka_address,
+        rack=message.rack,
+        fenced=message.fenced,
+        incarnation=message.incarnation,
+        lease=entry.lease,
+        mod_revision=entry.mod_revision,
+    )
+
+
+def _controller_to(value: Controller) -> Message:
+    return pb.Controller(format=FORMAT, id=value.id, address=value.address)
+
+
+def _controller_from(key: Key, message: pb.Controller, entry: KeyValue) -> Controller:
+    return Controller(id=message.id, address=message.address, epoch=entry.create_revision)
+
+
+def _configs_to(value: Configs) -> Message:
+    return pb.Configs(format=FORMAT, configs=dict(value.values))
+
+
+def _configs_from(key: Key, message: pb.Configs, entry: KeyValue) -> Configs:
+    return Configs(values=dict(message.configs), mod_revision=entry.mod_revision)
+
+
+def _producer_ids_to(value: ProducerIds) -> Message:
+    return pb.ProducerIds(format=FORMAT, next=value.next)
+
+
+def _producer_ids_from(key: Key, message: pb.ProducerIds, entry: KeyValue) -> ProducerIds:
+    return ProducerIds(next=message.next, mod_revision=entry.mod_revision)
+
+
+def _broker_ids_to(value: BrokerIds) -> Message:
+    return pb.BrokerIds(format=FORMAT, next=value.next, by_directory=dict(value.by_directory))
+
+
+def _broker_ids_from(key: Key, message: pb.BrokerIds, entry: KeyValue) -> BrokerIds:
+    return BrokerIds(next=message.next, by_directory=dict(message.by_directory), mod_revision=entry.mod_revision)
+
+
+def _seq_to(value: int) -> Message:
+    return pb.Sequence(format=FORMAT, value=value)
+
+
+def _seq_from(key: Key, message: pb.Sequence, entry: KeyValue) -> int:
+    return message.value
+
+
+_KINDS: Final = {
+    "topic": _Kind(pb.Topic, _topic_to, _topic_from),
+    "partition": _Kind(pb.Partition, _partition_to, _partition_from),
+    "broker": _Kind(pb.Broker, _broker_to, _broker_from),
+    "controller": _Kind(pb.Controller, _controller_to, _controller_from),
+    "configs": _Kind(pb.Configs, _configs_to, _configs_from),
+    "producer_ids": _Kind(pb.ProducerIds, _producer_ids_to, _producer_ids_from),
+    "broker_ids": _Kind(pb.BrokerIds, _broker_ids_to, _broker_ids_from),
+    "seq": _Kind(pb.Sequence, _seq_to, _seq_from),
+}

@@ -1,0 +1,360 @@
+"""The metadata store on etcd: a small client of its v3 gRPC API (docs/adr/0002), and the one file that knows it.
+
+Three rules. Every call ends at its deadline. A failure is *definite* only where the request surely changed nothing; any
+other is indefinite, and the caller reads back (rule C4). A call moves on to the next endpoint while that can't do a
+write twice. grpc.aio has no types: what is `Any` here stays here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from ottla_core.cluster.store import (
+    CompactedError,
+    Compare,
+    Delete,
+    Event,
+    EventBatch,
+    KeyValue,
+    LeaseLostError,
+    Put,
+    Snapshot,
+    StoreUnavailableError,
+    TxnResult,
+    check_txn,
+)
+from ottla_proto import etcd_pb2 as pb
+
+PROGRESS_S: Final = 2.0  # how often a quiet watch asks whether etcd is there; two questions without an answer end it
+
+_OPTIONS: Final = (
+    ("grpc.keepalive_time_ms", 6_000),  # etcd closes a connection that pings more often than every 5 s
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.bdp_probe", 0),  # its pings would count as keep-alives
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.use_local_subchannel_pool", 1),  # a closed store leaves no connection behind for the next one
+    ("grpc.enable_retries", 0),  # trying again is decided here
+    ("grpc.enable_http_proxy", 0),
+)
+_METADATA: Final = (("hasleader", "true"),)  # a member that is cut off from the cluster says so instead of waiting
+# What etcd or grpc say where the request was never taken up. Of anything else it is not known.
+_DEFINITE: Final = (
+    "failed to connect to all addresses",
+    "etcdserver: no leader",
+    "etcdserver: too many requests",
+    "etcdserver: mvcc: database space exceeded",
+)
+_REFUSED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
+
+_T = TypeVar("_T")
+_Request = TypeVar("_Request", bound=Message)
+_Reply = TypeVar("_Reply", bound=Message)
+
+
+class EtcdStore:
+    """A `MetaStore` on an etcd cluster. `endpoints` are host:port; the first that answers is kept until it fails."""
+
+    def __init__(self, endpoints: Sequence[str], *, page_keys: int = 1000) -> None:
+        self._endpoints: Final = [endpoint.removeprefix("http://").rstrip("/") for endpoint in endpoints]
+        self._page_keys: Final = page_keys
+        self._members: dict[str, _Member] = {}
+        self._current = 0
+        self._closed = False
+
+    async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                return await self._pages(prefix, deadline)
+            except CompactedError:  # overtook the reading: from the first page again, at a later revision
+                if time.monotonic() >= deadline:
+                    raise StoreUnavailableError("compaction overtook every snapshot", indefinite=False) from None
+
+    async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
+        check_txn(compares, ops)
+        request = pb.TxnRequest(compare=[c for x in compares for c in _compares(x)], success=[_op(op) for op in ops])
+        reply = await self._call(lambda member, left_s: member.txn(request, left_s), timeout, writes=bool(ops))
+        return TxnResult(reply.succeeded, reply.header.revision)
+
+    async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
+        endpoint, member = self._member()
+        watch = _Watch(member.watch(), prefix, from_revision)
+        try:
+            await watch.open()
+            while True:
+                yield await watch.batch()
+        except _RpcError as error:
+            self._turn_from(endpoint)
+            raise _failure(endpoint, error, writes=False) from None
+        finally:
+            watch.close()
+
+    async def grant_lease(self, ttl_s: int, *, timeout: float) -> int:
+        request = pb.LeaseGrantRequest(TTL=ttl_s)
+        reply = await self._call(lambda member, left_s: member.grant(request, left_s), timeout, writes=True)
+        return reply.ID
+
+    async def keep_alive(self, lease: int, *, timeout: float) -> int:
+        async def perform(member: _Member, left_s: float) -> pb.LeaseKeepAliveResponse:
+            stream = member.keep_alive(left_s)
+            try:
+                await stream.write(pb.LeaseKeepAliveRequest(ID=lease))
+                return await stream.read()
+            finally:
+                stream.close()
+
+        reply = await self._call(perform, timeout, writes=False)
+        if reply.TTL <= 0:
+            raise LeaseLostError(f"lease {lease:x} does not exist")
+        return reply.TTL
+
+    async def revoke_lease(self, lease: int, *, timeout: float) -> None:
+        request = pb.LeaseRevokeRequest(ID=lease)
+        try:
+            await self._call(lambda member, left_s: member.revoke(request, left_s), timeout, writes=True)
+        except LeaseLostError:
+            return
+
+    async def close(self) -> None:
+        self._closed = True
+        members, self._members = self._members, {}
+        for member in members.values():
+            await member.close()
+
+    async def _pages(self, prefix: str, deadline: float) -> Snapshot:
+        """All pages at the revision that the first one was read at: the first is linearizable, so it is current."""
+        request = pb.RangeRequest(key=prefix.encode(), range_end=_range_end(prefix), limit=self._page_keys)
+        entries: list[KeyValue] = []
+        while True:
+            left_s = deadline - time.monotonic()
+            reply = await self._call(lambda member, left_s: member.range(request, left_s), left_s, writes=False)
+            entries += [_entry(kv) for kv in reply.kvs]
+            request.revision = request.revision or reply.header.revision
+            if not reply.more:
+                return Snapshot(request.revision, tuple(entries))
+            request.key = reply.kvs[-1].key + b"\0"
+
+    async def _call(self, perform: Callable[[_Member, float], Awaitable[_T]], timeout: float, *, writes: bool) -> _T:
+        """Perform on the current endpoint; on the next ones too, while nothing was done and time is left."""
+        deadline = time.monotonic() + timeout
+        tries = len(self._endpoints)
+        while True:
+            endpoint, member = self._member()
+            try:
+                return await perform(member, max(deadline - time.monotonic(), 0.0))
+            except _RpcError as error:
+                failure = _failure(endpoint, error, writes=writes)
+            if not isinstance(failure, StoreUnavailableError):
+                raise failure
+            self._turn_from(endpoint)
+            tries -= 1
+            if failure.indefinite or not tries or time.monotonic() >= deadline:
+                raise failure
+
+    def _member(self) -> tuple[str, _Member]:
+        if self._closed:
+            raise StoreUnavailableError("the store is closed", indefinite=False)
+        endpoint = self._endpoints[self._current]
+        if endpoint not in self._members:
+            self._members[endpoint] = _Member(endpoint)
+        return endpoint, self._members[endpoint]
+
+    def _turn_from(self, endpoint: str) -> None:
+        """Calls that run at the same time and fail with the same endpoint turn only once."""
+        if endpoint == self._endpoints[self._current]:
+            self._current = (self._current + 1) % len(self._endpoints)
+
+
+class _Watch:
+    """One watch on one connection: joins fragments, so that every batch is of complete revisions."""
+
+    def __init__(self, stream: _Stream[pb.WatchRequest, pb.WatchResponse], prefix: str, from_revision: int) -> None:
+        self._stream = stream
+        self._prefix = prefix
+        self._seen = from_revision - 1
+        self._parts: list[pb.Event] = []
+
+    async def open(self) -> None:
+        # One revision early, and that revision's events are dropped: etcd serves a watch from the very revision that it
+        # compacted last, without the deletions in it (etcd issue 18089). Start revision 0 would mean "from now on".
+        create = pb.WatchCreateRequest(
+            key=self._prefix.encode(),
+            range_end=_range_end(self._prefix),
+            start_revision=max(self._seen, 1),
+            fragment=True,
+        )
+        await self._stream.write(pb.WatchRequest(create_request=create))
+
+    async def batch(self) -> EventBatch:
+        while True:
+            response = await self._response()
+            self._check(response)
+            if not response.events:
+                return EventBatch(self._seen, ())
+            self._parts += response.events
+            if not response.fragment:
+                parts, self._parts = self._parts, []
+                events = tuple(_event(e) for e in parts if e.kv.mod_revision > self._seen)
+                if events:
+                    self._seen = events[-1].entry.mod_revision
+                    return EventBatch(self._seen, events)
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def _check(self, response: pb.WatchResponse) -> None:
+        if response.canceled and response.compact_revision:
+            raise CompactedError(f"revision {self._seen + 1} is compacted (at {response.compact_revision})")
+        if response.canceled:
+            raise _RpcError(grpc.StatusCode.UNAVAILABLE, f"the watch was cancelled: {response.cancel_reason}")
+        if response.created and response.header.revision < self._seen:
+            raise CompactedError(f"etcd is at revision {response.header.revision}, before {self._seen + 1}")
+
+    async def _response(self) -> pb.WatchResponse:
+        """The next response. A quiet connection is asked for its progress, to tell quiet from dead."""
+        read = asyncio.ensure_future(self._stream.read())
+        try:
+            for _ in range(3):
+                await asyncio.wait({read}, timeout=PROGRESS_S)
+                if read.done():
+                    return read.result()
+                await self._stream.write(pb.WatchRequest(progress_request=pb.WatchProgressRequest()))
+            raise _RpcError(grpc.StatusCode.UNAVAILABLE, f"a watch had no answer for {3 * PROGRESS_S:.0f} s")
+        finally:
+            read.cancel()
+
+
+class _RpcError(Exception):
+    """A call's gRPC status."""
+
+    def __init__(self, code: Any, details: str) -> None:
+        super().__init__(details)
+        self.code: Final = code
+        self.details: Final = details
+
+
+class _Member:
+    """One endpoint: a channel, connected at the first call, and the calls on it with their types."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._channel: Any = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+
+    async def range(self, request: pb.RangeRequest, timeout: float) -> pb.RangeResponse:
+        return await self._unary("KV/Range", request, pb.RangeResponse, timeout)
+
+    async def txn(self, request: pb.TxnRequest, timeout: float) -> pb.TxnResponse:
+        return await self._unary("KV/Txn", request, pb.TxnResponse, timeout)
+
+    async def grant(self, request: pb.LeaseGrantRequest, timeout: float) -> pb.LeaseGrantResponse:
+        return await self._unary("Lease/LeaseGrant", request, pb.LeaseGrantResponse, timeout)
+
+    async def revoke(self, request: pb.LeaseRevokeRequest, timeout: float) -> pb.LeaseRevokeResponse:
+        return await self._unary("Lease/LeaseRevoke", request, pb.LeaseRevokeResponse, timeout)
+
+    def watch(self) -> _Stream[pb.WatchRequest, pb.WatchResponse]:
+        return self._stream("Watch/Watch", pb.WatchRequest, pb.WatchResponse, None)
+
+    def keep_alive(self, timeout: float) -> _Stream[pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse]:
+        return self._stream("Lease/LeaseKeepAlive", pb.LeaseKeepAliveRequest, pb.LeaseKeepAliveResponse, timeout)
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+    async def _unary(self, path: str, request: Message, reply: type[_Reply], timeout: float) -> _Reply:
+        method = self._channel.unary_unary(
+            f"/etcdserverpb.{path}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=reply.FromString,
+        )
+        answer: _Reply = await _rpc(method(request, timeout=timeout, metadata=_METADATA))
+        return answer
+
+    def _stream(
+        self, path: str, request: type[_Request], reply: type[_Reply], timeout: float | None
+    ) -> _Stream[_Request, _Reply]:
+        method = self._channel.stream_stream(
+            f"/etcdserverpb.{path}",
+            request_serializer=request.SerializeToString,
+            response_deserializer=reply.FromString,
+        )
+        return _Stream(method(timeout=timeout, metadata=_METADATA))
+
+
+class _Stream(Generic[_Request, _Reply]):
+    """A bidirectional call. Its end, however it comes, is an `_RpcError`."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def write(self, request: _Request) -> None:
+        await _rpc(self._call.write(request))
+
+    async def read(self) -> _Reply:
+        reply: _Reply = await _rpc(self._call.read())
+        if reply is grpc.aio.EOF:
+            raise _RpcError(grpc.StatusCode.UNAVAILABLE, "the stream ended")
+        return reply
+
+    def close(self) -> None:
+        self._call.cancel()
+
+
+async def _rpc(call: Awaitable[Any]) -> Any:
+    try:
+        return await call
+    except grpc.aio.AioRpcError as error:
+        raise _RpcError(error.code(), error.details() or error.code().name) from None
+    except asyncio.InvalidStateError:  # what grpc.aio raises for a write after the end
+        raise _RpcError(grpc.StatusCode.UNAVAILABLE, "the stream ended") from None
+
+
+def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
+    """What a status means to the caller; see the rules on top."""
+    if error.code is grpc.StatusCode.NOT_FOUND:
+        return LeaseLostError(error.details)
+    if error.code is grpc.StatusCode.OUT_OF_RANGE:
+        return CompactedError(error.details)
+    if error.code in _REFUSED:
+        return ValueError(f"etcd refused the request: {error.details}")
+    indefinite = writes and not error.details.startswith(_DEFINITE)
+    return StoreUnavailableError(f"etcd at {endpoint} did not answer: {error.details}", indefinite=indefinite)
+
+
+def _range_end(prefix: str) -> bytes:
+    """The first key after all that start with `prefix`."""
+    return prefix[:-1].encode() + chr(ord(prefix[-1]) + 1).encode()
+
+
+def _entry(kv: pb.KeyValue) -> KeyValue:
+    # A key that is not text is not ours; it must not stop those who read the ones beside it.
+    return KeyValue(kv.key.decode(errors="replace"), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
+
+
+def _event(event: pb.Event) -> Event:
+    return Event(_entry(event.kv), deleted=event.type == pb.Event.DELETE)
+
+
+def _compares(compare: Compare) -> list[pb.Compare]:
+    key = compare.key.encode()
+    made = []
+    if compare.create_revision is not None:
+        made.append(pb.Compare(key=key, target=pb.Compare.CREATE, create_revision=compare.create_revision))
+    if compare.mod_revision is not None:
+        made.append(pb.Compare(key=key, target=pb.Compare.MOD, mod_revision=compare.mod_revision))
+    return made
+
+
+def _op(op: Put | Delete) -> pb.RequestOp:
+    if isinstance(op, Delete):
+        return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=op.key.encode()))
+    return pb.RequestOp(request_put=pb.PutRequest(key=op.key.encode(), value=op.value, lease=op.lease))

@@ -1,0 +1,203 @@
+"""Following metadata: a snapshot at revision R, then every change from R+1 on, in order (rules C5 and C9).
+
+The follower holds one immutable image and replaces it whole. Where the changes can't be complete any more (compaction,
+or a gap in `seq`, which every metadata transaction bumps) it takes a new snapshot; after a lost connection it watches
+on from where it was. While the store is away the last image stays, and its age shows in `staleness_s`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import Final
+
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode
+from ottla_core.cluster.image import Change, ClusterImage
+from ottla_core.cluster.store import CompactedError, Event, EventBatch, MetaStore, StoreUnavailableError
+from ottla_core.errors import OttlaError
+from ottla_core.rpc.retry import Backoff
+
+SNAPSHOT_TIMEOUT_S: Final = 10.0
+
+Listener = Callable[[ClusterImage, ClusterImage], None]
+Condition = Callable[[ClusterImage], bool]
+
+_log = logging.getLogger(__name__)
+
+
+class _GapError(Exception):
+    """`seq` did not go up by one: a change was lost on the way."""
+
+
+class MetadataFollower:
+    """Keeps `image` up with the store, from `start` to `stop`."""
+
+    def __init__(
+        self,
+        store: MetaStore,
+        cluster_id: str,
+        *,
+        clock: Clock | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._prefix: Final = keys.prefix(cluster_id)
+        self._clock = clock or SystemClock()
+        self._sleep = sleep
+        self._image = ClusterImage(cluster_id)
+        self._complete = False  # whether the changes after the image's revision are all that is missing in it
+        self._contact_at = -math.inf
+        self._backoff = Backoff(first_s=0.1, most_s=2.0)
+        self._refusal: OttlaError | None = None
+        self._listeners: list[Listener] = []
+        self._waiters: dict[asyncio.Future[ClusterImage], Condition] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def image(self) -> ClusterImage:
+        """The latest image; empty, at revision 0, until the first snapshot."""
+        return self._image
+
+    @property
+    def staleness_s(self) -> float:
+        """Seconds since the store was last heard of; infinite before the first snapshot."""
+        return self._clock.monotonic() - self._contact_at
+
+    def on_change(self, listener: Listener) -> None:
+        """Call `listener(old, new)` after every change of the image, in the order of listening. It must not wait."""
+        self._listeners.append(listener)
+
+    def start(self) -> None:
+        """Begin in the background; `wait_for` tells when there is an image."""
+        self._task = asyncio.create_task(self._run(), name="metadata-follower")
+
+    async def stop(self) -> None:
+        """End it. The image stays; who still waits for another gets StoreUnavailableError."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        self._fail_waiters(StoreUnavailableError("the follower of the metadata was stopped", indefinite=False))
+
+    async def wait_for(self, condition: int | Condition, timeout: float) -> ClusterImage:
+        """The first image from now on that has reached a revision, or that a predicate holds for.
+
+        Raises TimeoutError after `timeout` seconds, and OttlaError where the store holds what this release can't read.
+        """
+        reached = condition if callable(condition) else _at_revision(condition)
+        if reached(self._image):
+            return self._image
+        if self._refusal is not None:
+            raise self._refusal
+        waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = reached
+        try:
+            async with asyncio.timeout(timeout):
+                return await waiter
+        except TimeoutError:
+            raise TimeoutError(
+                f"the metadata did not get there in {timeout:g} s; it is at revision {self._image.revision}, and the "
+                f"store was last heard of {self.staleness_s:.1f} s ago"
+            ) from None
+        finally:
+            del self._waiters[waiter]
+
+    # ---- following -------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not self._complete:
+                    await self._load()
+                await self._follow()
+            except (CompactedError, _GapError) as reason:
+                _log.info("taking a new snapshot of the metadata: %s", reason)
+                self._complete = False
+            except StoreUnavailableError as away:
+                if self._backoff.attempts == 0:
+                    _log.warning("the metadata store is away, trying on: %s", away)
+            except OttlaError as refusal:
+                _log.error("can't read the metadata, keeping the last image: %s", refusal)
+                self._complete = False
+                self._refusal = refusal
+                self._fail_waiters(refusal)
+            except Exception:
+                _log.exception("following the metadata failed; taking a new snapshot")
+                self._complete = False
+            await self._sleep(self._backoff.next())
+
+    async def _load(self) -> None:
+        snapshot = await self._store.snapshot(self._prefix, timeout=SNAPSHOT_TIMEOUT_S)
+        if snapshot.revision < self._image.revision:
+            _log.error("the store went back from %d to %d", self._image.revision, snapshot.revision)
+        empty = ClusterImage(self._image.cluster_id)
+        image = empty.with_changes(self._changes(Event(entry) for entry in snapshot.entries), snapshot.revision)
+        self._complete = True
+        self._contact()
+        self._replace(image)
+
+    async def _follow(self) -> None:
+        """Apply batch after batch; ends only by an error, as the store's watch does."""
+        async with aclosing(self._store.watch(self._prefix, from_revision=self._image.revision + 1)) as batches:
+            async for batch in batches:
+                self._apply(batch)
+                self._contact()
+
+    def _apply(self, batch: EventBatch) -> None:
+        if not batch.events:
+            return
+        changes = self._changes(batch.events)
+        _check_contiguous(self._image.seq, changes)
+        self._replace(self._image.with_changes(changes, batch.revision))
+
+    def _changes(self, events: Iterable[Event]) -> list[Change]:
+        """The changes that this release knows; a later one may keep other kinds of keys beside them."""
+        changes = []
+        for event in events:
+            key = keys.parse_key(self._image.cluster_id, event.entry.key)
+            if key is not None:
+                changes.append(Change(key, None if event.deleted else decode(key, event.entry)))
+        return changes
+
+    def _contact(self) -> None:
+        self._contact_at = self._clock.monotonic()
+        self._backoff.reset()
+        self._refusal = None
+
+    def _replace(self, image: ClusterImage) -> None:
+        old, self._image = self._image, image
+        for listener in self._listeners:
+            try:
+                listener(old, image)
+            except Exception:  # one listener's bug must not keep the image from everybody else
+                _log.exception("a listener failed on the metadata of revision %d", image.revision)
+        for waiter, reached in self._waiters.items():
+            try:
+                if not waiter.done() and reached(image):
+                    waiter.set_result(image)
+            except Exception as error:  # the predicate's own
+                waiter.set_exception(error)
+
+    def _fail_waiters(self, error: Exception) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+
+def _at_revision(revision: int) -> Condition:
+    return lambda image: image.revision >= revision
+
+
+def _check_contiguous(seq: int, changes: Iterable[Change]) -> None:
+    for change in changes:
+        if change.key == keys.SEQ:
+            if change.value != seq + 1:
+                raise _GapError(f"seq went from {seq} to {change.value}")
+            seq = change.value

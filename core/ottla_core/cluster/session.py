@@ -1,0 +1,116 @@
+"""A process's session with the cluster: one lease, kept alive as long as the event loop runs, granted anew when lost.
+
+The keep-alive runs in the loop that serves the log (rule C7): a session that outlives a hung loop would be worse than
+none. Only etcd says that a lease is lost (rules C6 and C12): while the store does not answer, the session asks on for
+the lease it has, and nobody fences itself. A lost lease is replaced, and the owner registers again under the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ottla_core.cluster.store import LeaseLostError, MetaStore, StoreUnavailableError
+
+RETRY_S: Final = 0.5  # after a failure; well inside a lease of 3 s
+
+_log = logging.getLogger(__name__)
+
+
+class LeaseSession:
+    """Keeps one lease of `ttl_s` seconds.
+
+    `register(lease)` puts the owner's keys under a new lease. It is awaited once a lease, again after RETRY_S where it
+    raised, and must read back what a failed put has left (rule C4). `on_lost()` is called when a lease turned out to be
+    gone, and its keys with it, before the next one is asked for.
+    """
+
+    def __init__(
+        self,
+        store: MetaStore,
+        ttl_s: int,
+        register: Callable[[int], Awaitable[None]],
+        *,
+        on_lost: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store = store
+        self._ttl_s: Final = ttl_s
+        self._keep_alive_s: Final = ttl_s / 3
+        self._register = register
+        self._on_lost = on_lost
+        self._sleep = sleep
+        self._lease: int | None = None
+        self._registered = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def lease(self) -> int | None:
+        """The lease under which the owner is registered; None between a loss and the next registration."""
+        return self._lease if self._registered else None
+
+    async def start(self, timeout: float) -> None:
+        """Get a lease and register, then keep it alive in the background.
+
+        Raises what the first registration raised (such as "id in use"), or StoreUnavailableError where the store did
+        not grant a lease: whoever starts wants to know.
+        """
+        self._lease = await self._store.grant_lease(self._ttl_s, timeout=timeout)
+        try:
+            await self._register(self._lease)
+        except BaseException:
+            await self._revoke(self._lease, timeout=timeout)
+            raise
+        self._registered = True
+        self._task = asyncio.create_task(self._run(), name="lease-session")
+
+    async def stop(self, timeout: float) -> None:
+        """Revoke the lease: the registration goes at once. A store that is away lets it run out instead."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+        if self._lease is not None:
+            await self._revoke(self._lease, timeout=timeout)
+        self._lose()
+
+    async def _run(self) -> None:
+        away = False
+        while True:
+            renewed = self._registered and not away
+            await self._sleep(self._keep_alive_s if renewed else RETRY_S)
+            try:
+                await self._renew()
+                away = False
+            except LeaseLostError as lost:
+                _log.warning("lost the session: %s; registering again", lost)
+                self._lose()
+                self._on_lost()
+            except StoreUnavailableError as error:
+                if not away:
+                    _log.warning("can't renew the session, trying on: %s", error)
+                away = True
+            except Exception:
+                # Whatever a registration ran into, the next one may succeed; without a session this process is nobody.
+                _log.exception("could not register")
+
+    async def _renew(self) -> None:
+        """One step towards a registered lease: ask for one, register under it, keep it alive."""
+        if self._lease is None:
+            self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._keep_alive_s)
+        else:
+            await self._store.keep_alive(self._lease, timeout=self._keep_alive_s)
+        if not self._registered:
+            await self._register(self._lease)
+            self._registered = True
+
+    def _lose(self) -> None:
+        self._lease, self._registered = None, False
+
+    async def _revoke(self, lease: int, *, timeout: float) -> None:
+        with contextlib.suppress(StoreUnavailableError):
+            await self._store.revoke_lease(lease, timeout=timeout)

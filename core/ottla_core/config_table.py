@@ -1,0 +1,285 @@
+"""Every config under Kafka's name, in one table.
+
+The names, types, defaults and ranges are Kafka 4's, with three differences: `segment.bytes` keeps the small lower bound
+of Kafka 3 (Kafka 4 has a hidden twin of it for tests); whatever the cluster as a whole decides is dynamic here, for a
+broker has no file of its own that the others could not see; and thread pools, JMX and ZooKeeper have no counterpart.
+The configs of listeners, security and quotas come with the services that read them.
+
+Most topic configs have a broker config of the same meaning, which stands in where the topic says nothing: its
+synonyms, the one that counts first in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla_core.config_key import ConfigKey, ConfigType, Scope
+
+_BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
+_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 86_400_000
+_MIB: Final = 1 << 20
+_INT_MAX: Final = 2**31 - 1
+_LONG_MAX: Final = 2**63 - 1
+_THROTTLED: Final = r"\*|[0-9]+:[0-9]+"
+_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_GZIP_LEVELS: Final = ("-1", "1", "2", "3", "4", "5", "6", "7", "8", "9")
+_STAMPS: Final = ("CreateTime", "LogAppendTime")
+
+ENFORCED: Final = frozenset(
+    {
+        "default.replication.factor",
+        "delete.topic.enable",
+        "max.message.bytes",
+        "message.timestamp.type",
+        "num.partitions",
+        "remote.storage.enable",
+        "segment.bytes",
+        "segment.index.bytes",
+        "segment.ms",
+    }
+)
+"""What some service acts on already (a topic config includes its synonyms); the others are stored and described."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synonym:
+    """A broker config that stands in for a topic config; one unit of it is `factor` units of the topic's."""
+
+    name: str
+    factor: int = 1
+
+
+SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {}
+"""Of each topic config, in the order in which they count."""
+
+
+def _minutes(name: str) -> Synonym:
+    return Synonym(name, _MINUTE_MS)
+
+
+def _hours(name: str) -> Synonym:
+    return Synonym(name, _HOUR_MS)
+
+
+def _topic(
+    name: str,
+    type_: ConfigType,
+    default: object,
+    *synonyms: str | Synonym,
+    doc: str,
+    least: float | None = None,
+    most: float | None = None,
+    choices: tuple[str, ...] = (),
+    pattern: str = "",
+) -> ConfigKey:
+    SYNONYMS[name] = tuple(s if isinstance(s, Synonym) else Synonym(s) for s in synonyms)
+    enforced = name in ENFORCED
+    return ConfigKey(
+        name, type_, str(default), doc, Scope.TOPIC, least, most, choices, pattern, dynamic=True, enforced=enforced
+    )
+
+
+def _cluster(name: str, type_: ConfigType, default: object, *, doc: str, least: float | None = None) -> ConfigKey:
+    text = None if default is None else str(default)
+    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least, enforced=name in ENFORCED)
+
+
+def _identity(name: str, type_: ConfigType, *, doc: str) -> ConfigKey:
+    return ConfigKey(name, type_, None, doc, Scope.BROKER, dynamic=False, enforced=True)
+
+
+# fmt: off
+_TOPIC_ROWS: Final = (
+    _topic("cleanup.policy", _LIST, "delete", "log.cleanup.policy", choices=("delete", "compact"),
+           doc="What happens to old records: delete, compact (keep the newest of each key), or both."),
+    _topic("compression.gzip.level", _INT, -1, "compression.gzip.level", choices=_GZIP_LEVELS,
+           doc="Level of gzip where the broker compresses."),
+    _topic("compression.lz4.level", _INT, 9, "compression.lz4.level", least=1, most=17,
+           doc="Level of lz4 where the broker compresses."),
+    _topic("compression.type", _STRING, "producer", "compression.type", choices=_CODECS,
+           doc="Codec on disk; producer keeps each batch as it came."),
+    _topic("compression.zstd.level", _INT, 3, "compression.zstd.level", least=-131_072, most=22,
+           doc="Level of zstd where the broker compresses."),
+    _topic("delete.retention.ms", _LONG, _DAY_MS, "log.cleaner.delete.retention.ms", least=0,
+           doc="How long a tombstone stays readable after it was first compacted."),
+    _topic("file.delete.delay.ms", _LONG, _MINUTE_MS, "log.segment.delete.delay.ms", least=0,
+           doc="How long a deleted file is kept before it leaves the disk."),
+    _topic("flush.messages", _LONG, _LONG_MAX, "log.flush.interval.messages", least=1,
+           doc="After how many records the log is forced to disk."),
+    _topic("flush.ms", _LONG, _LONG_MAX, "log.flush.interval.ms", "log.flush.scheduler.interval.ms", least=0,
+           doc="After how long an appended record is forced to disk."),
+    _topic("follower.replication.throttled.replicas", _LIST, "", pattern=_THROTTLED,
+           doc="Followers whose replication is throttled: partition:broker pairs, or *."),
+    _topic("index.interval.bytes", _INT, 4096, "log.index.interval.bytes", least=0,
+           doc="An index entry is made about every so many bytes of log."),
+    _topic("leader.replication.throttled.replicas", _LIST, "", pattern=_THROTTLED,
+           doc="Leaders whose replication is throttled: partition:broker pairs, or *."),
+    _topic("local.retention.bytes", _LONG, -2, "log.local.retention.bytes", least=-2,
+           doc="Local part of a tiered log in bytes; -2 follows retention.bytes."),
+    _topic("local.retention.ms", _LONG, -2, "log.local.retention.ms", least=-2,
+           doc="Local part of a tiered log in time; -2 follows retention.ms."),
+    _topic("max.compaction.lag.ms", _LONG, _LONG_MAX, "log.cleaner.max.compaction.lag.ms", least=1,
+           doc="A record is compacted at the latest after this time."),
+    _topic("max.message.bytes", _INT, _MIB + 12, "message.max.bytes", least=0,
+           doc="Largest record batch, as compressed, that is accepted."),
+    _topic("message.timestamp.after.max.ms", _LONG, _HOUR_MS, "log.message.timestamp.after.max.ms", least=0,
+           doc="How far a record's timestamp may be ahead of the broker's clock."),
+    _topic("message.timestamp.before.max.ms", _LONG, _LONG_MAX, "log.message.timestamp.before.max.ms", least=0,
+           doc="How far a record's timestamp may be behind the broker's clock."),
+    _topic("message.timestamp.type", _STRING, "CreateTime", "log.message.timestamp.type", choices=_STAMPS,
+           doc="Whose time a record carries: the producer's, or the broker's at the append."),
+    _topic("min.cleanable.dirty.ratio", _DOUBLE, 0.5, "log.cleaner.min.cleanable.ratio", least=0, most=1,
+           doc="Share of a log that must be uncompacted before compaction is worth it."),
+    _topic("min.compaction.lag.ms", _LONG, 0, "log.cleaner.min.compaction.lag.ms", least=0,
+           doc="A record stays uncompacted for at least this time."),
+    _topic("min.insync.replicas", _INT, 1, "min.insync.replicas", least=1,
+           doc="Replicas in sync that acks=all needs to be served."),
+    _topic("preallocate", _BOOLEAN, "false", "log.preallocate",
+           doc="Whether a new segment's file gets its full size at once."),
+    _topic("remote.copy.lag.bytes", _LONG, 0, least=-1,
+           doc="Bytes of closed segments that wait before they are copied to a tier."),
+    _topic("remote.copy.lag.ms", _LONG, 0, least=-1,
+           doc="How long a closed segment waits before it is copied to a tier."),
+    _topic("remote.log.copy.disable", _BOOLEAN, "false",
+           doc="Whether a tiered topic stops copying segments."),
+    _topic("remote.log.delete.on.disable", _BOOLEAN, "false",
+           doc="Whether switching tiering off deletes what was copied."),
+    _topic("remote.storage.enable", _BOOLEAN, "false", choices=("false",),
+           doc="Tiered storage, which ottla does not have."),
+    _topic("retention.bytes", _LONG, -1, "log.retention.bytes",
+           doc="Size to which a partition's log is cut; -1 for no limit."),
+    _topic("retention.ms", _LONG, 7 * _DAY_MS, "log.retention.ms", _minutes("log.retention.minutes"),
+           _hours("log.retention.hours"), least=-1,
+           doc="How long records are kept; -1 for ever."),
+    _topic("segment.bytes", _INT, 1024 * _MIB, "log.segment.bytes", least=14,
+           doc="Size at which a segment is closed and the next one begun."),
+    _topic("segment.index.bytes", _INT, 10 * _MIB, "log.index.size.max.bytes", least=4,
+           doc="Size at which an index is full, which closes its segment."),
+    _topic("segment.jitter.ms", _LONG, 0, "log.roll.jitter.ms", _hours("log.roll.jitter.hours"), least=0,
+           doc="Random part of segment.ms, so that segments do not all close at once."),
+    _topic("segment.ms", _LONG, 7 * _DAY_MS, "log.roll.ms", _hours("log.roll.hours"), least=1,
+           doc="Age at which a segment is closed although it is not full."),
+    _topic("unclean.leader.election.enable", _BOOLEAN, "false", "unclean.leader.election.enable",
+           doc="Whether a replica out of sync may lead when no other is left, at the price of records."),
+)
+
+_BROKER_ROWS: Final = (
+    _identity("advertised.listeners", _LIST, doc="Where Kafka clients reach the broker; a setting of its process."),
+    _identity("broker.id", _INT, doc="The broker's node id: a setting of its process, or handed out."),
+    _identity("broker.rack", _STRING, doc="The broker's rack; a setting of its process."),
+    _cluster("auto.create.topics.enable", _BOOLEAN, "true", doc="Whether naming an unknown topic creates it."),
+    _cluster("auto.leader.rebalance.enable", _BOOLEAN, "true",
+             doc="Whether leadership goes back to preferred leaders by itself."),
+    _cluster("connections.max.idle.ms", _LONG, 10 * _MINUTE_MS,
+             doc="After how long without a request a Kafka connection is closed."),
+    _cluster("controlled.shutdown.enable", _BOOLEAN, "true",
+             doc="Whether a broker that goes down moves its leaders away first."),
+    _cluster("default.replication.factor", _INT, 1, least=1,
+             doc="Replicas of a topic that is created without saying how many."),
+    _cluster("delete.topic.enable", _BOOLEAN, "true", doc="Whether topics may be deleted."),
+    _cluster("fetch.max.bytes", _INT, 55 * _MIB, least=1024, doc="Most bytes that one fetch is answered with."),
+    _cluster("follower.replication.throttled.rate", _LONG, _LONG_MAX, least=0,
+             doc="Bytes a second for throttled followers."),
+    _cluster("group.initial.rebalance.delay.ms", _INT, 3_000, doc="How long a new group waits for more members."),
+    _cluster("group.max.session.timeout.ms", _INT, 30 * _MINUTE_MS,
+             doc="Longest session timeout that a member may ask for."),
+    _cluster("group.max.size", _INT, _INT_MAX, least=1, doc="Most members of one group."),
+    _cluster("group.min.session.timeout.ms", _INT, 6_000, doc="Shortest session timeout that a member may ask for."),
+    _cluster("leader.imbalance.check.interval.seconds", _LONG, 300, least=1,
+             doc="How often the balance of leaders is looked at."),
+    _cluster("leader.imbalance.per.broker.percentage", _INT, 10,
+             doc="Share of non-preferred leaders that is tolerated."),
+    _cluster("leader.replication.throttled.rate", _LONG, _LONG_MAX, least=0,
+             doc="Bytes a second for throttled leaders."),
+    _cluster("log.cleaner.backoff.ms", _LONG, 15_000, least=0,
+             doc="How long compaction rests when there is nothing to do."),
+    _cluster("log.cleaner.dedupe.buffer.size", _LONG, 128 * _MIB, doc="Memory for the keys of one compaction."),
+    _cluster("log.cleaner.enable", _BOOLEAN, "true", doc="Whether compacted topics are compacted."),
+    _cluster("log.cleaner.io.max.bytes.per.second", _DOUBLE, "1.7976931348623157e+308",
+             doc="Reading and writing of compaction together."),
+    _cluster("log.cleaner.threads", _INT, 1, least=0, doc="Compactions that run at once."),
+    _cluster("log.flush.offset.checkpoint.interval.ms", _INT, _MINUTE_MS, least=0,
+             doc="How often recovery points are written."),
+    _cluster("log.flush.start.offset.checkpoint.interval.ms", _INT, _MINUTE_MS, least=0,
+             doc="How often log start offsets are written."),
+    _cluster("log.retention.check.interval.ms", _LONG, 5 * _MINUTE_MS, least=1,
+             doc="How often old segments are looked for."),
+    _cluster("log.retention.hours", _INT, 168, doc="retention.ms in hours, where neither ms nor minutes is set."),
+    _cluster("log.retention.minutes", _INT, None, doc="retention.ms in minutes, where log.retention.ms is not set."),
+    _cluster("log.roll.hours", _INT, 168, least=1, doc="segment.ms in hours, where log.roll.ms is not set."),
+    _cluster("log.roll.jitter.hours", _INT, 0, least=0,
+             doc="segment.jitter.ms in hours, where log.roll.jitter.ms is not set."),
+    _cluster("max.connections", _INT, _INT_MAX, least=0, doc="Most Kafka connections of a broker."),
+    _cluster("max.connections.per.ip", _INT, _INT_MAX, least=0, doc="Most Kafka connections of one client address."),
+    _cluster("num.partitions", _INT, 1, least=1,
+             doc="Partitions of a topic that is created without saying how many."),
+    _cluster("offset.metadata.max.bytes", _INT, 4096, doc="Largest metadata text of a committed offset."),
+    _cluster("offsets.commit.timeout.ms", _INT, 5_000, least=1, doc="How long a commit may wait for its replicas."),
+    _cluster("offsets.retention.check.interval.ms", _LONG, 10 * _MINUTE_MS, least=1,
+             doc="How often old offsets are looked for."),
+    _cluster("offsets.retention.minutes", _INT, 7 * 24 * 60, least=1,
+             doc="How long an empty group's offsets are kept."),
+    _cluster("offsets.topic.num.partitions", _INT, 50, least=1,
+             doc="Partitions of __consumer_offsets, as it is created."),
+    _cluster("offsets.topic.replication.factor", _INT, 3, least=1,
+             doc="Replicas of __consumer_offsets, as it is created."),
+    _cluster("offsets.topic.segment.bytes", _INT, 100 * _MIB, least=1, doc="Segment size of __consumer_offsets."),
+    _cluster("producer.id.expiration.ms", _INT, _DAY_MS, least=1,
+             doc="After how long an idle producer's sequence numbers are forgotten."),
+    _cluster("queued.max.requests", _INT, 500, least=1,
+             doc="Requests in progress beyond which a broker reads no more."),
+    _cluster("replica.fetch.backoff.ms", _INT, 1_000, least=0, doc="How long a follower rests after an error."),
+    _cluster("replica.fetch.max.bytes", _INT, _MIB, least=0, doc="Bytes that a follower asks for of one partition."),
+    _cluster("replica.fetch.min.bytes", _INT, 1, doc="Bytes that a follower waits for."),
+    _cluster("replica.fetch.response.max.bytes", _INT, 10 * _MIB, least=0,
+             doc="Bytes that a follower asks for in all."),
+    _cluster("replica.fetch.wait.max.ms", _INT, 500, doc="How long a follower waits for them."),
+    _cluster("replica.high.watermark.checkpoint.interval.ms", _LONG, 5_000,
+             doc="How often high watermarks are written."),
+    _cluster("replica.lag.time.max.ms", _LONG, 30_000,
+             doc="After how long a follower that has not caught up leaves the ISR."),
+    _cluster("socket.request.max.bytes", _INT, 100 * _MIB, least=1, doc="Largest Kafka request."),
+    _cluster("transaction.max.timeout.ms", _INT, 15 * _MINUTE_MS, least=1,
+             doc="Longest transaction timeout that a producer may ask for."),
+    _cluster("transaction.partition.verification.enable", _BOOLEAN, "true",
+             doc="Whether a first transactional append is verified."),
+    _cluster("transaction.state.log.min.isr", _INT, 2, least=1, doc="min.insync.replicas of __transaction_state."),
+    _cluster("transaction.state.log.num.partitions", _INT, 50, least=1,
+             doc="Partitions of __transaction_state, as it is created."),
+    _cluster("transaction.state.log.replication.factor", _INT, 3, least=1,
+             doc="Replicas of __transaction_state, as it is created."),
+    _cluster("transactional.id.expiration.ms", _INT, 7 * _DAY_MS, least=1,
+             doc="After how long an idle transactional id is forgotten."),
+)
+# fmt: on
+
+
+def _synonym_rows() -> list[ConfigKey]:
+    """The broker configs that share a topic config's unit: same type, range and meaning.
+
+    The last of the synonyms has the default; those before it are unset, or they would always decide.
+    """
+    rows = []
+    for key in _TOPIC_ROWS:
+        synonyms = SYNONYMS[key.name]
+        for synonym in synonyms:
+            if synonym.factor == 1:
+                default = key.default if synonym is synonyms[-1] else None
+                doc = f"For topics that do not set {key.name}: {key.doc}"
+                rows.append(replace(key, name=synonym.name, scope=Scope.CLUSTER, default=default, doc=doc))
+    return rows
+
+
+def _table(*rows: ConfigKey) -> Mapping[str, ConfigKey]:
+    return {key.name: key for key in sorted(rows, key=lambda key: key.name)}
+
+
+TOPIC_CONFIGS: Final = _table(*_TOPIC_ROWS)
+BROKER_CONFIGS: Final = _table(*_BROKER_ROWS, *_synonym_rows())
+"""Of one broker and, but for those of Scope.BROKER, of the cluster."""

@@ -1,0 +1,179 @@
+"""Which configs may be set, and which value holds.
+
+A topic's value comes from the topic, else from the broker config of the same meaning (`config_table.SYNONYMS`, in
+their order: `log.retention.ms` counts before `log.retention.minutes` before `log.retention.hours`), and there from the
+one broker before the cluster-wide default; else it is Kafka's default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import Enum
+from typing import Final, TypeVar
+
+from ottla_core.config_key import ConfigKey, Scope, Value
+from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.errors import ErrorCode, OttlaError
+
+T = TypeVar("T")
+
+_TOPIC_NAME_OF: Final = {s.name: topic for topic, synonyms in SYNONYMS.items() for s in synonyms if s.name != topic}
+
+
+class Source(Enum):
+    """Where a value comes from; Kafka's names, as `describe` shows them."""
+
+    TOPIC = "DYNAMIC_TOPIC_CONFIG"
+    BROKER = "DYNAMIC_BROKER_CONFIG"
+    CLUSTER = "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    PROCESS = "STATIC_BROKER_CONFIG"
+    DEFAULT = "DEFAULT_CONFIG"
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """The value that holds, as canonical text (None: unset), and where it comes from."""
+
+    key: ConfigKey
+    text: str | None
+    source: Source
+
+
+class EffectiveConfigs:
+    """What holds for one topic or one broker. Asking for the wrong type is a mistake in the code (TypeError)."""
+
+    def __init__(self, entries: Iterable[Effective]) -> None:
+        self.entries: Final = {entry.key.name: entry for entry in entries}
+
+    def integer(self, name: str) -> int:
+        return self._typed(name, int)
+
+    def decimal(self, name: str) -> float:
+        return self._typed(name, float)
+
+    def boolean(self, name: str) -> bool:
+        return self._typed(name, bool)
+
+    def text(self, name: str) -> str:
+        return self._typed(name, str)
+
+    def items(self, name: str) -> tuple[str, ...]:
+        return self._typed(name, tuple)
+
+    def value(self, name: str) -> Value | None:
+        """The typed value; None where the config is unset."""
+        entry = self.entries[name]
+        return None if entry.text is None else entry.key.value(entry.text)
+
+    def _typed(self, name: str, wanted: type[T]) -> T:
+        value = self.value(name)
+        if type(value) is not wanted:
+            raise TypeError(f"{name} is {value!r}, no {wanted.__name__}")
+        return value
+
+
+def topic_key(name: str) -> ConfigKey:
+    """The topic config of that name. Raises OttlaError(INVALID_CONFIG) with the nearest name there is."""
+    key = TOPIC_CONFIGS.get(name)
+    if key is None:
+        ours = _TOPIC_NAME_OF.get(name)
+        raise _unknown("topic", name, f"on a topic it is called {ours}" if ours else _nearest(name, TOPIC_CONFIGS))
+    return key
+
+
+def broker_key(name: str, *, one_broker: bool) -> ConfigKey:
+    """The broker config of that name, if it may be altered: for one broker, or as the cluster-wide default.
+
+    Raises OttlaError(INVALID_CONFIG).
+    """
+    key = BROKER_CONFIGS.get(name)
+    if key is None:
+        hint = f"set {SYNONYMS[name][0].name}" if SYNONYMS.get(name) else _nearest(name, BROKER_CONFIGS)
+        raise _unknown("broker", name, hint)
+    if not key.dynamic:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG, f"{name} is read-only in the cluster", hint="start the broker with another value"
+        )
+    if key.scope is Scope.BROKER and not one_broker:
+        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{name} belongs to one broker", hint="name the broker")
+    return key
+
+
+def check_topic_configs(configs: Mapping[str, str], cluster_configs: Mapping[str, str]) -> dict[str, str]:
+    """A topic's configs in canonical text. Raises OttlaError(INVALID_CONFIG) for the first that is not legal.
+
+    Values that exclude each other are judged as they would hold, with what the cluster says.
+    """
+    canonical = {name: topic_key(name).parse(text) for name, text in configs.items()}
+    check_conflicts(resolve(canonical, cluster_configs, {}))
+    return canonical
+
+
+def check_conflicts(configs: EffectiveConfigs) -> None:
+    """Raise INVALID_CONFIG where a topic's values exclude each other (Kafka's LogConfig.validateValues)."""
+    least, most = configs.integer("min.compaction.lag.ms"), configs.integer("max.compaction.lag.ms")
+    if least > most:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"min.compaction.lag.ms={least} and max.compaction.lag.ms={most} exclude each other",
+            hint="the first may not be above the second",
+        )
+
+
+def resolve(
+    topic_configs: Mapping[str, str], cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str]
+) -> EffectiveConfigs:
+    """What holds for a topic, on the broker whose configs are given ({} for what the cluster as a whole says).
+
+    All three hold canonical texts. A name that this release does not know is left to a later one.
+    """
+    return EffectiveConfigs(
+        _effective(key, topic_configs, cluster_configs, broker_configs) for key in TOPIC_CONFIGS.values()
+    )
+
+
+def resolve_broker(
+    cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
+) -> EffectiveConfigs:
+    """What holds for a broker. `process` has the values of Scope.BROKER, which its process was started with."""
+
+    def effective(key: ConfigKey) -> Effective:
+        if key.scope is Scope.BROKER:
+            return Effective(key, process.get(key.name), Source.PROCESS)
+        if key.name in broker_configs:
+            return Effective(key, broker_configs[key.name], Source.BROKER)
+        if key.name in cluster_configs:
+            return Effective(key, cluster_configs[key.name], Source.CLUSTER)
+        return Effective(key, key.default, Source.DEFAULT)
+
+    return EffectiveConfigs(effective(key) for key in BROKER_CONFIGS.values())
+
+
+def _effective(
+    key: ConfigKey, topic: Mapping[str, str], cluster: Mapping[str, str], broker: Mapping[str, str]
+) -> Effective:
+    if key.name in topic:
+        return Effective(key, topic[key.name], Source.TOPIC)
+    for synonym in SYNONYMS[key.name]:
+        for configs, source in ((broker, Source.BROKER), (cluster, Source.CLUSTER)):
+            text = configs.get(synonym.name)
+            if text is not None:
+                return Effective(key, text if synonym.factor == 1 else _converted(text, synonym.factor), source)
+    return Effective(key, key.default, Source.DEFAULT)
+
+
+def _converted(text: str, factor: int) -> str:
+    """A coarser unit in the topic's own; a negative number means "no limit" in every unit."""
+    number = int(text)
+    return str(number * factor if number >= 0 else -1)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else "describe the configs for the names there are"
+
+
+def _unknown(kind: str, name: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_CONFIG, f"there is no {kind} config {name[:80]!r}", hint=hint)

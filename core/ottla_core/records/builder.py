@@ -1,0 +1,91 @@
+"""How a record batch is built: records are appended until it is full, then it is sealed once.
+
+Two twins append (compiled, pure); compressing and the header are one code here, so both give the same bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import google_crc32c
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import (
+    ATTRIBUTES_OFFSET,
+    CRC_OFFSET,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    write_header,
+)
+from ottla_core.records.compression import Codec, compress, output_limit
+from ottla_core.records.record import MAX_TIMESTAMP_MS, Header
+
+
+class RecordBatchBuilder(ABC):
+    """A batch in the making, of at most `max_bytes` before compression; made by `twins.new_builder`."""
+
+    __slots__ = ("record_count",)
+
+    record_count: int
+
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """The batch as it stands, header included and uncompressed: an upper bound of what `seal` gives."""
+
+    @abstractmethod
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
+        """Add a record, whose offset delta is `record_count` before the call; False where it does not fit.
+
+        The first record always fits, whatever its size: the limit that refuses it is the broker's.
+        Raises INVALID_TIMESTAMP for a negative timestamp, TypeError for anything but bytes; then nothing is added.
+        """
+
+    @abstractmethod
+    def _finish(self) -> tuple[BatchHeader, bytes]:
+        """The header without codec and CRC, and the records; the builder is of no use afterwards."""
+
+    def seal(
+        self,
+        codec: Codec = Codec.NONE,
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        attributes: int = 0,
+    ) -> bytes:
+        """The finished batch with base offset 0 and leader epoch -1, which the broker sets. To be called once.
+
+        `attributes` are the bits besides the codec (TRANSACTIONAL, CONTROL). Records that don't get smaller are stored
+        as they are, and so are those that a reader would refuse as a decompression bomb.
+        """
+        assert self.record_count, "a batch without records can't be sealed"
+        header, records = self._finish()
+        payload = compress(codec, records)
+        if not len(payload) < len(records) <= output_limit(len(payload)):
+            codec, payload = Codec.NONE, records
+        header = header._replace(
+            batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload),
+            attributes=attributes | codec,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+        )
+        head = write_header(header)
+        covered = head[ATTRIBUTES_OFFSET:]
+        crc = google_crc32c.extend(google_crc32c.value(covered), payload)
+        return b"".join((head[:CRC_OFFSET], struct.pack(">I", crc), covered, payload))
+
+
+def check_timestamp(timestamp_ms: int) -> None:
+    """Raise INVALID_TIMESTAMP unless `timestamp_ms` is a count of milliseconds that a record can carry."""
+    if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+        raise OttlaError(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"a record can't have the timestamp {timestamp_ms}",
+            hint="give milliseconds since 1970, not negative",
+        )

@@ -1,0 +1,71 @@
+"""The compiled twin: aiokafka's builder and reader in C, the only place that touches that library.
+
+It appends and it walks records; compression, headers and CRCs are ours. Its import costs 25 to 60 ms (the package pulls
+in asyncio), so `twins` imports this module when the first batch is built or read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import ClassVar, Final
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record._crecords.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+
+from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader, read_header, write_header
+from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
+from ottla_core.records.record import MAX_TIMESTAMP_MS, Header, Headers, RawRecord
+
+_offset = attrgetter("offset")
+_fields = attrgetter("offset", "timestamp", "key", "value", "headers")
+
+# The C code looks for the end of the buffer only before a varint, and reads up to 10 bytes past it where one is cut
+# off, before it notices. So it never gets a buffer with foreign memory behind its end.
+_PADDING: Final = bytes(32)
+
+_NO_HEADERS: Final[Headers] = []  # it takes nothing but a list, and does not keep it
+
+
+class CompiledBuilder(RecordBatchBuilder):
+    __slots__ = ("_append", "_inner")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.record_count = 0
+        # No codec, not transactional, no producer; its limit is the first size that does not fit.
+        self._inner = DefaultRecordBatchBuilder(MAGIC, 0, 0, NO_PRODUCER_ID, -1, -1, max_bytes + 1)
+        self._append = self._inner.append
+
+    @property
+    def size_bytes(self) -> int:
+        return int(self._inner.size())
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
+        if not 0 <= timestamp_ms <= MAX_TIMESTAMP_MS:
+            check_timestamp(timestamp_ms)
+        if self._append(self.record_count, timestamp_ms, key, value, list(headers) if headers else _NO_HEADERS) is None:
+            return False
+        self.record_count += 1
+        return True
+
+    def _finish(self) -> tuple[BatchHeader, bytes]:
+        draft = self._inner.build()
+        return read_header(draft), bytes(memoryview(draft)[HEADER_SIZE:])
+
+
+class CompiledSource:
+    """RecordSource in C: 18 M records/s to walk, 7 M/s as tuples."""
+
+    # The latter two: a length near 2**63 overflows its bounds check, and no memory can be had for it.
+    DAMAGE: ClassVar[tuple[type[Exception], ...]] = (CorruptRecordException, OverflowError, MemoryError)
+
+    __slots__ = ("_batch",)
+
+    def __init__(self, header: BatchHeader, records: bytes) -> None:
+        self._batch = memoryview(b"".join((write_header(header), records, _PADDING)))[: -len(_PADDING)]
+
+    def offsets(self) -> Iterator[int]:
+        return map(_offset, DefaultRecordBatch(self._batch))
+
+    def records(self) -> Iterator[RawRecord]:
+        return map(_fields, DefaultRecordBatch(self._batch))

@@ -1,0 +1,187 @@
+"""The five codecs of a record batch, and how much a compressed batch may grow to.
+
+A frame is the word of a stranger: whatever size it announces, no more than `output_limit` bytes come out, and a frame
+that wants more, ends early or makes no sense is CORRUPT_MESSAGE. Memory follows what comes out, not what is announced.
+A zstd window (up to the library's limit of 128 MiB) is reserved, but touched only as far as there is output.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Final
+
+import cramjam
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import Buffer, corrupt
+
+MAX_OUTPUT_BYTES: Final = 64 << 20
+
+_GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
+_GZIP_LEVEL: Final = 6
+_ZSTD_LEVEL: Final = 3  # Kafka's default (KIP-390)
+_LZ4_LEVEL: Final = 1
+_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+_XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # its version, the oldest version that can read it
+_XERIAL_BLOCK_BYTES: Final = 32 << 10
+_BLOCK_LENGTH: Final = struct.Struct(">i")
+_FIRST_OUTPUT_BYTES: Final = 64 << 10
+_GROWTH: Final = 8
+
+
+class Codec(IntEnum):
+    """Kafka's codecs by the number in a batch's attributes."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @property
+    def label(self) -> str:
+        """The name in configs: none, gzip, snappy, lz4, zstd."""
+        return self.name.lower()
+
+
+def codec_of(label: str) -> Codec:
+    """The codec of a name in configs. Raises UNSUPPORTED_COMPRESSION_TYPE for any other."""
+    for codec in Codec:
+        if codec.label == label:
+            return codec
+    raise OttlaError(
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        f"there is no compression {label!r}",
+        hint="use none, gzip, snappy, lz4 or zstd",
+    )
+
+
+def output_limit(input_bytes: int) -> int:
+    """How many bytes may come out of a compressed batch of `input_bytes`."""
+    return min(MAX_OUTPUT_BYTES, 100 * input_bytes + (1 << 20))
+
+
+def compress(codec: int, data: bytes) -> bytes:
+    """`data` as the frame that Kafka's Java clients read."""
+    return _COMPRESS[Codec(codec)](data)
+
+
+def decompress(codec: int, data: Buffer) -> bytes:
+    """What was compressed. Raises CORRUPT_MESSAGE for a frame that lies, is cut off or exceeds `output_limit`."""
+    if not len(data):
+        return b""  # what compaction leaves of a batch without survivors
+    return _DECOMPRESS[Codec(codec)](memoryview(data), output_limit(len(data)))
+
+
+def _gzip(data: bytes) -> bytes:
+    compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_FORMAT)
+    return compressor.compress(data) + compressor.flush()
+
+
+def _gunzip(data: memoryview, limit: int) -> bytes:
+    decompressor = zlib.decompressobj(_GZIP_FORMAT)
+    try:
+        output = decompressor.decompress(data, limit)
+    except zlib.error as error:
+        raise _damaged(Codec.GZIP, str(error)) from None
+    if not decompressor.eof:
+        raise _damaged(Codec.GZIP, f"it is cut off or holds more than {limit} bytes")
+    if decompressor.unused_data:
+        raise _damaged(Codec.GZIP, "something follows it")
+    return output
+
+
+def _snappy(data: bytes) -> bytes:
+    """Xerial's framing: a header, then blocks with their length in front (snappy-java, read by every Kafka client)."""
+    parts = [_XERIAL_HEADER]
+    for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
+        block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
+        parts += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(parts)
+
+
+def _unsnappy(data: memoryview, limit: int) -> bytes:
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        return _unsnappy_block(data, limit)  # as librdkafka writes it
+    parts, at = [], len(_XERIAL_HEADER)
+    while at < len(data):
+        try:
+            (length,) = _BLOCK_LENGTH.unpack_from(data, at)
+        except struct.error:
+            raise _damaged(Codec.SNAPPY, "it is cut off") from None
+        at += _BLOCK_LENGTH.size
+        if not 0 < length <= len(data) - at:
+            raise _damaged(Codec.SNAPPY, f"a block of {length} bytes begins where {len(data) - at} are left")
+        parts.append(_unsnappy_block(data[at : at + length], limit))
+        limit -= len(parts[-1])
+        at += length
+    return b"".join(parts)
+
+
+def _unsnappy_block(block: memoryview, limit: int) -> bytes:
+    try:
+        if (size := cramjam.snappy.decompress_raw_len(block)) > limit:
+            raise _damaged(Codec.SNAPPY, f"a block wants {size} bytes where {limit} may come out")
+        return bytes(cramjam.snappy.decompress_raw(block))  # which fails unless it is `size` bytes
+    except cramjam.DecompressionError as error:
+        raise _damaged(Codec.SNAPPY, str(error)) from None
+
+
+def _lz4(data: bytes) -> bytes:
+    # The library's default links blocks to each other, which Java's reader refuses.
+    compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False, content_checksum=False)
+    compressor.compress(data)
+    return bytes(compressor.finish())
+
+
+def _unlz4(data: memoryview, limit: int) -> bytes:
+    return _into_growing_buffer(Codec.LZ4, cramjam.lz4.decompress_into, data, limit)
+
+
+def _zstd(data: bytes) -> bytes:
+    return bytes(cramjam.zstd.compress(data, _ZSTD_LEVEL))
+
+
+def _unzstd(data: memoryview, limit: int) -> bytes:
+    return _into_growing_buffer(Codec.ZSTD, cramjam.zstd.decompress_into, data, limit)
+
+
+def _into_growing_buffer(
+    codec: Codec, decompress_into: Callable[[memoryview, bytearray], int], data: memoryview, limit: int
+) -> bytes:
+    """Decompress into a buffer of ours, larger at each try: neither format says for certain what will come out.
+
+    The library reports a full buffer as it reports damage, so only at the limit is an error final.
+    """
+    size = min(limit, max(_FIRST_OUTPUT_BYTES, _GROWTH * len(data)))
+    while True:
+        output = bytearray(size)
+        try:
+            return bytes(memoryview(output)[: decompress_into(data, output)])
+        except cramjam.DecompressionError as error:
+            if size == limit:
+                raise _damaged(codec, str(error)) from None
+            size = min(limit, size * _GROWTH)
+
+
+def _damaged(codec: Codec, what: str) -> OttlaError:
+    return corrupt(f"the {codec.label} frame of a batch can't be decompressed: {what}")
+
+
+_COMPRESS: Final[dict[Codec, Callable[[bytes], bytes]]] = {
+    Codec.NONE: bytes,
+    Codec.GZIP: _gzip,
+    Codec.SNAPPY: _snappy,
+    Codec.LZ4: _lz4,
+    Codec.ZSTD: _zstd,
+}
+_DECOMPRESS: Final[dict[Codec, Callable[[memoryview, int], bytes]]] = {
+    Codec.NONE: lambda data, _limit: bytes(data),
+    Codec.GZIP: _gunzip,
+    Codec.SNAPPY: _unsnappy,
+    Codec.LZ4: _unlz4,
+    Codec.ZSTD: _unzstd,
+}

@@ -1,0 +1,55 @@
+"""Control records: what a transaction coordinator has written into a partition to end a transaction there.
+
+    key   version int16, type int16 (0 abort, 1 commit; others belong to other machinery and are skipped)
+    value version int16, coordinatorEpoch int32
+
+They lie in batches with the CONTROL bit, take an offset each and are never shown to a user.
+Source: KIP-98, org.apache.kafka.common.record.{ControlRecordType,EndTransactionMarker}.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from ottla_core.records.batch import corrupt
+
+_VERSION: Final = 0
+_ABORT: Final = 0
+_COMMIT: Final = 1
+_KEY: Final = struct.Struct(">hh")
+_VALUE: Final = struct.Struct(">hi")
+
+
+class EndTransactionMarker(NamedTuple):
+    """The end of a producer's transaction; `coordinator_epoch` fences markers of an older coordinator (rule 36)."""
+
+    committed: bool
+    coordinator_epoch: int
+
+
+def encode_marker(marker: EndTransactionMarker) -> tuple[bytes, bytes]:
+    """Key and value of the control record."""
+    key = _KEY.pack(_VERSION, _COMMIT if marker.committed else _ABORT)
+    return key, _VALUE.pack(_VERSION, marker.coordinator_epoch)
+
+
+def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarker | None:
+    """The marker in a control record; None for a control record of another type, which is to be skipped.
+
+    Newer versions are read as this one, to which they may only add. Raises CORRUPT_MESSAGE where bytes are missing.
+    """
+    kind = _unpack(_KEY, key, "key")[1]
+    if kind not in (_ABORT, _COMMIT):
+        return None
+    return EndTransactionMarker(kind == _COMMIT, _unpack(_VALUE, value, "value")[1])
+
+
+def _unpack(layout: struct.Struct, data: bytes | None, what: str) -> tuple[int, int]:
+    try:
+        version, field = layout.unpack_from(data or b"")
+    except struct.error:
+        raise corrupt(f"the {what} of a control record has {len(data or b'')} bytes of {layout.size}") from None
+    if version < 0:
+        raise corrupt(f"the {what} of a control record has version {version}")
+    return version, field

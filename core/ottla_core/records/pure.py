@@ -1,0 +1,149 @@
+"""The pure twin: what the compiled one does, in Python; for platforms without the wheel, and as its oracle in tests.
+
+    length varint | attributes, unused | timestampDelta varint | offsetDelta varint | key length varint, key
+    | value length varint, value | header count varint, then per header: name length, name, value length, value
+
+A length of -1 is a null. Source: KIP-98, KIP-82, org.apache.kafka.common.record.DefaultRecord.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+from ottla_core.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, BatchHeader
+from ottla_core.records.builder import RecordBatchBuilder, check_timestamp
+from ottla_core.records.record import Header, Headers, RawRecord
+from ottla_core.records.varint import decode_varint, encode_varint
+
+_NULL: Final = encode_varint(-1)
+_NO_TIMESTAMP: Final = -1
+
+
+class PureBuilder(RecordBatchBuilder):
+    __slots__ = ("_base_timestamp", "_max_bytes", "_max_timestamp", "_records", "_size")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.record_count = 0
+        self._max_bytes = max_bytes
+        self._size = HEADER_SIZE
+        self._records: list[bytes] = []
+        self._base_timestamp = _NO_TIMESTAMP
+        self._max_timestamp = _NO_TIMESTAMP
+
+    @property
+    def size_bytes(self) -> int:
+        return self._size
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
+        check_timestamp(timestamp_ms)
+        base_timestamp = self._base_timestamp if self.record_count else timestamp_ms
+        parts = [b"\0", encode_varint(timestamp_ms - base_timestamp), encode_varint(self.record_count)]
+        _add_bytes(parts, key)
+        _add_bytes(parts, value)
+        parts.append(encode_varint(len(headers)))
+        for name, header_value in headers:
+            _add_bytes(parts, name.encode())
+            _add_bytes(parts, header_value)
+        body = b"".join(parts)
+        record = encode_varint(len(body)) + body
+        if self.record_count and self._size + len(record) > self._max_bytes:
+            return False
+        self._records.append(record)
+        self._size += len(record)
+        self._base_timestamp = base_timestamp
+        self._max_timestamp = max(self._max_timestamp, timestamp_ms)
+        self.record_count += 1
+        return True
+
+    def _finish(self) -> tuple[BatchHeader, bytes]:
+        header = BatchHeader(
+            base_offset=0,
+            batch_length=0,
+            leader_epoch=-1,
+            magic=MAGIC,
+            crc=0,
+            attributes=0,
+            last_offset_delta=self.record_count - 1,
+            base_timestamp=self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=-1,
+            base_sequence=-1,
+            record_count=self.record_count,
+        )
+        return header, b"".join(self._records)
+
+
+class PureSource:
+    """RecordSource in Python."""
+
+    DAMAGE: ClassVar[tuple[type[Exception], ...]] = (ValueError, IndexError)
+
+    __slots__ = ("_header", "_records")
+
+    def __init__(self, header: BatchHeader, records: bytes) -> None:
+        self._header = header
+        self._records = records
+
+    def offsets(self) -> Iterator[int]:
+        return (record[0] for record in self.records())
+
+    def records(self) -> Iterator[RawRecord]:
+        data, at = self._records, 0
+        for _ in range(self._header.record_count):
+            record, at = self._record(data, at)
+            yield record
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes are left behind the last record")
+
+    def _record(self, data: bytes, at: int) -> tuple[RawRecord, int]:
+        length, start = decode_varint(data, at)
+        _attributes, at = decode_varint(data, start)
+        timestamp_delta, at = decode_varint(data, at)
+        offset_delta, at = decode_varint(data, at)
+        key, at = _read_bytes(data, at)
+        value, at = _read_bytes(data, at)
+        headers, at = _read_headers(data, at)
+        if at - start != length:
+            raise ValueError(f"a record says it is {length} bytes long and is {at - start}")
+        header = self._header
+        timestamp = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
+        known = None if timestamp == _NO_TIMESTAMP else _as_int64(timestamp)
+        return (header.base_offset + offset_delta, known, key, value, headers), at
+
+
+def _add_bytes(parts: list[bytes], data: bytes | None) -> None:
+    if data is None:
+        parts.append(_NULL)
+    else:
+        parts += (encode_varint(len(data)), data)
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
+    length, at = decode_varint(data, at)
+    if length < 0:
+        return None, at
+    end = at + length
+    if end > len(data):
+        raise IndexError(f"{length} bytes should lie where {len(data) - at} are left")
+    return data[at:end], end
+
+
+def _read_headers(data: bytes, at: int) -> tuple[Headers, int]:
+    count, at = decode_varint(data, at)
+    if count < 0:
+        raise ValueError(f"a record has {count} headers")
+    headers: Headers = []
+    for _ in range(count):
+        name, at = _read_bytes(data, at)
+        if name is None:
+            raise ValueError("a header has no name")
+        value, at = _read_bytes(data, at)
+        headers.append((name.decode(errors="replace"), value))  # as Java reads a name that is not UTF-8
+    return headers, at
+
+
+def _as_int64(value: int) -> int:
+    """A sum of two int64 as Java and C give it: a timestamp that overflows is wrong, not worth refusing a batch for."""
+    return (value + (1 << 63)) % (1 << 64) - (1 << 63)

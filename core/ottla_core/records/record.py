@@ -1,0 +1,28 @@
+"""A record as it lies in a batch, before anybody gives its bytes a meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, Final, Protocol, TypeAlias
+
+Header: TypeAlias = tuple[str, bytes | None]
+Headers: TypeAlias = list[Header]
+"""Header names with their values, in the order given; names may repeat (KIP-82)."""
+
+RawRecord: TypeAlias = tuple[int, int | None, bytes | None, bytes | None, Headers]
+"""(offset, timestamp in ms, key, value, headers). The timestamp is None where the producer gave none (Kafka's -1)."""
+
+MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
+
+
+class RecordSource(Protocol):
+    """The records of one batch, parsed while they are asked for; each call parses from the start.
+
+    Nothing here is trusted: an iterator raises one of `DAMAGE` where lengths, varints or the count don't hold.
+    """
+
+    DAMAGE: ClassVar[tuple[type[Exception], ...]]
+
+    def offsets(self) -> Iterator[int]: ...
+
+    def records(self) -> Iterator[RawRecord]: ...

@@ -1,0 +1,213 @@
+"""The future of one sent record, light enough to have one for each: what waits and calls back is shared by its batch.
+
+A producer has one `Announcer`. It wakes whoever waits for a batch, runs callbacks on a thread of its own (a slow
+callback delays other callbacks and nothing else), and remembers failures that nobody had asked about, so that
+`flush()` and `close()` can raise them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Final, NamedTuple
+
+from ottla.errors import DeliveryError, ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.accumulator import Batch
+
+logger = logging.getLogger("ottla.producer")
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is: `offset` is -1 with acks=0; `timestamp` is in milliseconds since the epoch.
+
+    `timestamp` is the producer's unless the topic has message.timestamp.type=LogAppendTime, then the broker's.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Delivery:
+    """The outcome of one `send()`: an offset or an error, later. Made by the producer only.
+
+    Ends in one of two ways, within `delivery_timeout` of the send: a RecordMetadata, or an OttlaError.
+    """
+
+    __slots__ = ("_batch", "_index", "_timestamp")
+
+    def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._batch.settled
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait up to `timeout` seconds (None: as long as it takes) and return where the record is.
+
+        Raises what made the delivery fail, or ottla.TimeoutError where the outcome is not known yet.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        batch = self._batch
+        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
+        timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
+        return RecordMetadata(batch.partition.topic, batch.partition.partition, offset, timestamp)
+
+    def exception(self, timeout: float | None = None) -> OttlaError | None:
+        """Wait like `result` and return what made the delivery fail, or None."""
+        if not ticket_of(self._batch).wait(self._batch, timeout):
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"the outcome for {self._batch.partition} is not known after {timeout:g} s",
+                hint="it is decided within delivery_timeout: wait longer or ask again",
+            )
+        return None if self._batch.error is None else from_core(self._batch.error)
+
+    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
+        """Call `callback(self)` on the producer's callback thread once the outcome is known, or soon if it is."""
+        ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
+
+    def on_settled(self, hook: Callable[[], object]) -> None:
+        """For facades: call `hook` on the thread that settles, or right now. It must not block."""
+        ticket_of(self._batch).add_hook(self._batch, hook)
+
+    def batch_key(self) -> object:
+        """For facades: equal for deliveries that are settled together."""
+        return self._batch
+
+    def __repr__(self) -> str:
+        state = "pending" if not self.done() else "failed" if self._batch.error else "delivered"
+        return f"<Delivery to {self._batch.partition}: {state}>"
+
+
+class Ticket:
+    """One batch's waiters, callbacks and hooks. `seen` says that somebody asked for an outcome."""
+
+    __slots__ = ("_announcer", "_callbacks", "_event", "_hooks", "seen")
+
+    def __init__(self, announcer: Announcer) -> None:
+        self._announcer = announcer
+        self._event: Event | None = None
+        self._callbacks: list[Callable[[], object]] = []
+        self._hooks: list[Callable[[], object]] = []
+        self.seen = False
+
+    def wait(self, batch: Batch, timeout: float | None) -> bool:
+        self.seen = True
+        with self._announcer.lock:
+            if batch.settled:
+                return True
+            event = self._event = self._event or Event()
+        return event.wait(timeout)
+
+    def add_callback(self, batch: Batch, callback: Callable[[], object]) -> None:
+        self.seen = True
+        with self._announcer.lock:
+            if not batch.settled:
+                self._callbacks.append(callback)
+                return
+        self._announcer.run(callback)
+
+    def add_hook(self, batch: Batch, hook: Callable[[], object]) -> None:
+        self.seen = True
+        with self._announcer.lock:
+            if not batch.settled:
+                self._hooks.append(hook)
+                return
+        hook()
+
+    def open(self) -> None:
+        """Wake, hook and call back. The batch was settled before this takes the lock, so nobody is forgotten."""
+        with self._announcer.lock:
+            event, callbacks, hooks = self._event, self._callbacks, self._hooks
+            self._callbacks, self._hooks = [], []
+        if event is not None:
+            event.set()
+        for hook in hooks:
+            hook()
+        for callback in callbacks:
+            self._announcer.run(callback)
+
+
+def ticket_of(batch: Batch) -> Ticket:
+    """The ticket that the producer put on its batch."""
+    ticket = batch.ticket
+    assert isinstance(ticket, Ticket)
+    return ticket
+
+
+class Announcer:
+    """Tells outcomes. Thread-safe; the callback thread starts with the first callback."""
+
+    def __init__(self, name: str) -> None:
+        self.lock: Final = Lock()
+        self._name = name
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._failed = 0
+        self._first: OttlaError | None = None
+        self._logged = False
+
+    def ticket(self) -> Ticket:
+        return Ticket(self)
+
+    def announce(self, batches: list[Batch]) -> None:
+        """Each of `batches` is settled. Call without the producer's lock: hooks run in here."""
+        for batch in batches:
+            ticket = ticket_of(batch)
+            if batch.error is None:
+                self._logged = False
+            elif not ticket.seen:
+                self._count(batch, batch.error)
+            ticket.open()
+
+    def raise_failures(self) -> None:
+        """Raise DeliveryError if records failed whose outcome nobody had asked for, and forget them."""
+        with self.lock:
+            failed, first = self._failed, self._first
+            self._failed, self._first = 0, None
+        if first is not None:
+            raise DeliveryError(
+                first.code,
+                f"{failed} records were not delivered; the first: {first.message}",
+                failed=failed,
+                hint=first.hint,
+            ) from first
+
+    def run(self, callback: Callable[[], object]) -> None:
+        """Run `callback` on the callback thread."""
+        with self.lock:
+            if self._thread is None:
+                self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self._name}", daemon=True)
+                self._thread.start()
+        self._calls.put(callback)
+
+    def close(self, timeout: float) -> None:
+        """Run the callbacks that are due, for up to `timeout` seconds, and end the thread."""
+        thread = self._thread
+        if thread is not None:
+            self._calls.put(None)
+            thread.join(timeout)
+
+    def _count(self, batch: Batch, error: OttlaError) -> None:
+        with self.lock:
+            self._failed += batch.count
+            self._first = self._first or from_core(error)
+        if not self._logged:  # once, until something is delivered again: an outage fails every batch
+            self._logged = True
+            logger.error("%d records for %s were not delivered: %s", batch.count, batch.partition, error)
+
+    def _work(self) -> None:
+        while (callback := self._calls.get()) is not None:
+            try:
+                callback()
+            except Exception:
+                logger.exception("a delivery callback raised")

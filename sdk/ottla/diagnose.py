@@ -1,0 +1,68 @@
+"""Why an address does not answer, in plain words: nobody listens, or somebody who speaks another protocol.
+
+Asked only after a connection failed, for at most a second an address. A Kafka broker answers an ApiVersions request, an
+HTTP server answers anything with a status line, a TLS port with an alert, and a gRPC server with an HTTP/2 settings
+frame.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import Final, NamedTuple
+
+_TIMEOUT_S: Final = 0.5
+_CORRELATION_ID: Final = 0x6F74
+_API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, _CORRELATION_ID, -1)
+"""Size, api key 18, version 0, correlation id, null client id: understood by every Kafka broker since 0.10."""
+
+
+class Diagnosis(NamedTuple):
+    """`words`: one clause for an error message; `hopeless`: waiting will not change it."""
+
+    words: str
+    hopeless: bool
+
+
+def why_silent(address: str) -> Diagnosis:
+    """Why nothing sensible comes from `address` ("host:port"). Takes up to a second; never raises."""
+    host, _, port = address.rpartition(":")
+    try:
+        answer = _ask(host, int(port), _API_VERSIONS)
+        if not answer.startswith((b"HTTP/", b"\x15\x03", b"\x00\x00")):
+            answer = _ask(host, int(port), b"GET / HTTP/1.0\r\n\r\n")
+    except socket.gaierror:
+        return Diagnosis(f"the host name of {address} can't be resolved", hopeless=True)
+    except ConnectionRefusedError:
+        return Diagnosis(f"nothing listens at {address}", hopeless=False)
+    except OSError as error:
+        return Diagnosis(f"{address} can't be reached ({error.strerror or error})", hopeless=False)
+    return _named(address, answer)
+
+
+def _named(address: str, answer: bytes) -> Diagnosis:
+    if _is_kafka(answer):
+        words = (
+            f"{address} speaks the Kafka protocol; the SDK wants a broker's gRPC address (9650 where Kafka's is 9092)"
+        )
+        return Diagnosis(words, hopeless=True)
+    if answer.startswith(b"HTTP/"):
+        return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)
+    if answer.startswith(b"\x15\x03"):
+        return Diagnosis(f"{address} wants TLS, which is not served yet", hopeless=True)
+    return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False)
+
+
+def _ask(host: str, port: int, question: bytes) -> bytes:
+    """The first bytes that come back, b"" for none."""
+    with socket.create_connection((host.strip("[]"), port), timeout=_TIMEOUT_S) as connection:
+        connection.settimeout(_TIMEOUT_S)
+        try:
+            connection.sendall(question)
+            return connection.recv(64)
+        except (TimeoutError, ConnectionError):
+            return b""
+
+
+def _is_kafka(answer: bytes) -> bool:
+    return len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] == _CORRELATION_ID

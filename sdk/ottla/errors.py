@@ -1,0 +1,158 @@
+"""What the SDK raises: one tree under OttlaError, by what a caller can do about it.
+
+Every error has `.code` (Kafka's number, `ErrorCode`), `.message`, `.hint` (one sentence on what to do), `.broker` (the
+address that answered, or "") and `.retriable`. The SDK has retried what is retriable by itself for as long as its
+deadline allowed, so whoever sees a RetriableError has run out of time, not out of luck.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError, is_retriable
+
+__all__ = [
+    "AuthorizationError",
+    "BufferFullError",
+    "ConfigError",
+    "ConnectError",
+    "DeliveryError",
+    "ErrorCode",
+    "FatalError",
+    "OffsetOutOfRangeError",
+    "OttlaError",
+    "RecordTooLargeError",
+    "RetriableError",
+    "SerializationError",
+    "TimeoutError",
+    "TopicExistsError",
+    "UnknownTopicError",
+    "error_from_code",
+]
+
+
+class RetriableError(OttlaError):
+    """The same call may succeed later: a leader moved, a broker is away, a replica is behind."""
+
+
+class FatalError(OttlaError):
+    """The same call will fail again: the request, the record or the cluster's settings have to change first."""
+
+
+class ConfigError(FatalError, ValueError):
+    """An argument or a config that can't be: raised where it is given, before anything is sent."""
+
+
+class SerializationError(FatalError, ValueError):
+    """A key or value that its serializer or deserializer does not take.
+
+    Reading, `topic`, `partition` and `offset` say which record it was; writing, they are `topic`, None and None.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", topic: str = "", partition: int | None = None, offset: int | None = None
+    ) -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message, hint=hint)
+        self.topic: Final = topic
+        self.partition: Final = partition
+        self.offset: Final = offset
+
+
+class AuthorizationError(FatalError):
+    """The principal may not do this."""
+
+
+class TimeoutError(RetriableError, builtins.TimeoutError):  # noqa: A001 - users write `except ottla.TimeoutError`
+    """The deadline passed. What was asked for may have happened all the same, unless the message says otherwise."""
+
+
+class BufferFullError(TimeoutError):
+    """The producer's buffer stayed full for `max_block`: records are made faster than the brokers take them."""
+
+
+class ConnectError(RetriableError, ConnectionError):
+    """No broker could be reached, or the connection broke while a call was open."""
+
+
+class UnknownTopicError(RetriableError):
+    """No such topic or partition, as far as the brokers that were asked know."""
+
+
+class TopicExistsError(FatalError):
+    """The topic exists already; `if_exists="ok"` takes it as it is."""
+
+
+class RecordTooLargeError(FatalError):
+    """One record, or one batch, is larger than the producer or the topic allows."""
+
+
+class OffsetOutOfRangeError(FatalError):
+    """The offset is not, or no longer, in the log, and `auto_offset_reset` says not to go elsewhere."""
+
+
+class DeliveryError(RetriableError):
+    """Records were not delivered and nobody had asked for their result; `failed` says how many.
+
+    Raised by `flush()`, `close()` and the end of a `with` block. `__cause__` is the first failure.
+    """
+
+    def __init__(self, code: int, message: str, *, failed: int, hint: str = "") -> None:
+        super().__init__(code, message, hint=hint)
+        self.failed: Final = failed
+
+
+_CLASSES: Final[dict[int, type[OttlaError]]] = {
+    ErrorCode.OFFSET_OUT_OF_RANGE: OffsetOutOfRangeError,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: UnknownTopicError,
+    ErrorCode.UNKNOWN_TOPIC_ID: UnknownTopicError,
+    ErrorCode.TOPIC_ALREADY_EXISTS: TopicExistsError,
+    ErrorCode.REQUEST_TIMED_OUT: TimeoutError,
+    ErrorCode.NETWORK_EXCEPTION: ConnectError,
+    ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
+    ErrorCode.INVALID_CONFIG: ConfigError,
+    ErrorCode.INVALID_REQUIRED_ACKS: ConfigError,
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ConfigError,
+    ErrorCode.INVALID_PARTITIONS: ConfigError,
+    ErrorCode.INVALID_REPLICATION_FACTOR: ConfigError,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: ConfigError,
+}
+
+_HINTS: Final[dict[int, str]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create it with Admin().topics.create(…) or check the name",
+    ErrorCode.MESSAGE_TOO_LARGE: "send smaller records or batches, or raise the topic's max.message.bytes",
+    ErrorCode.NETWORK_EXCEPTION: "check that the broker runs and that its address is right",
+    ErrorCode.REQUEST_TIMED_OUT: "the broker is overloaded or away; it may have carried out the request",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "the leader moved and the new one was not found in time",
+    ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; see which brokers are down",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "too few in-sync replicas for acks=all; see which brokers are down",
+    ErrorCode.NOT_CONTROLLER: "no controller answered in time; see whether one is running",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that is there, or set auto_offset_reset",
+}
+
+
+def error_from_code(code: int, message: str, *, hint: str = "", broker: str = "") -> OttlaError:
+    """The subclass that fits Kafka's `code`, with a hint where neither the message nor the caller gives one."""
+    fallback = RetriableError if is_retriable(code) else FatalError
+    if not hint and ";" not in message:  # a service's own hint comes within its message
+        hint = _HINTS.get(code, "")
+    return _CLASSES.get(code, fallback)(code, message or _name(code), hint=hint, broker=broker)
+
+
+def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
+    """The SDK's subclass for an error of the core: of the transport, or carried in a reply."""
+    if isinstance(error, RetriableError | FatalError):
+        return error
+    return error_from_code(error.code, error.message, hint=error.hint, broker=broker or error.broker)
+
+
+def config_error(message: str, *, hint: str = "") -> ConfigError:
+    """A ConfigError with Kafka's INVALID_CONFIG."""
+    return ConfigError(ErrorCode.INVALID_CONFIG, message, hint=hint)
+
+
+def _name(code: int) -> str:
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code}"

@@ -1,0 +1,139 @@
+"""What a client knows of the cluster: one immutable view, replaced whole or corrected by a leader that moved.
+
+A view is only ever a hint. Whatever it says wrongly comes back as NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH or
+UNKNOWN_TOPIC_ID, and asks for the next one; a leader epoch that goes back is never believed (KIP-320).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from ottla_core.errors import ErrorCode
+from ottla_core.model import NO_LEADER, PartitionId, TopicId, TopicPartition
+
+REFRESHING: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+"""Errors after which the view may be wrong: ask again before the next try."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerView:
+    """A broker that is registered: its id, gRPC address, rack ("" for none) and whether it is fenced."""
+
+    id: int
+    address: str
+    rack: str = ""
+    kafka_address: str = ""
+    fenced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition: `leader` is a broker's id or -1, `replicas` and `isr` are broker ids."""
+
+    leader: int = NO_LEADER
+    leader_epoch: int = 0
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicView:
+    """A topic: its partitions by number. `error` is Kafka's code, 0 for none; with an error there are no partitions."""
+
+    name: str
+    id: TopicId
+    partitions: tuple[PartitionView, ...]
+    is_internal: bool = False
+    error: int = 0
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a partition is served: its id for requests, the leader's address, and the epoch the client knows."""
+
+    partition_id: PartitionId
+    address: str
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """The cluster at one answer of Broker.Metadata, with the topics that were asked for."""
+
+    cluster_id: str = ""
+    controller: str = ""
+    controller_id: int = -1
+    brokers: Mapping[int, BrokerView] = MappingProxyType({})
+    topics: Mapping[str, TopicView] = MappingProxyType({})
+    routes: Mapping[TopicPartition, Route] = field(default_factory=dict)
+    names: Mapping[TopicId, str] = field(default_factory=dict)
+
+    def name_of(self, partition_id: PartitionId) -> TopicPartition | None:
+        name = self.names.get(partition_id.topic_id)
+        return None if name is None else TopicPartition(name, partition_id.partition)
+
+    def without_leader(self, topics: Iterable[str]) -> bool:
+        """Whether one of `topics` is missing or has a partition that nobody can be asked for."""
+        return any(
+            topic is None or topic.error or any(TopicPartition(topic.name, n) not in self.routes for n in range(count))
+            for topic in (self.topics.get(name) for name in topics)
+            for count in (0 if topic is None else len(topic.partitions),)
+        )
+
+
+def build_view(
+    cluster_id: str, controller: tuple[int, str], brokers: Iterable[BrokerView], topics: Iterable[TopicView]
+) -> ClusterView:
+    """A view with its routes: a partition has one while its leader is a broker of the answer."""
+    by_id = {broker.id: broker for broker in brokers}
+    by_name = {topic.name: topic for topic in topics}
+    routes = {
+        TopicPartition(topic.name, number): Route(
+            PartitionId(topic.id, number), by_id[partition.leader].address, partition.leader_epoch
+        )
+        for topic in by_name.values()
+        for number, partition in enumerate(topic.partitions)
+        if partition.leader in by_id
+    }
+    names = {topic.id: name for name, topic in by_name.items() if not topic.error}
+    return ClusterView(cluster_id, controller[1], controller[0], by_id, by_name, routes, names)
+
+
+def merge(old: ClusterView, new: ClusterView) -> ClusterView:
+    """`new`, without leaders that an older epoch names: another broker may have answered from an older image."""
+    stale = {
+        name: route
+        for name, route in old.routes.items()
+        if (fresh := new.routes.get(name)) is not None
+        and fresh.partition_id == route.partition_id
+        and fresh.leader_epoch < route.leader_epoch
+    }
+    return replace(new, routes={**new.routes, **stale}) if stale else new
+
+
+def with_leader(
+    view: ClusterView, partition_id: PartitionId, address: str, leader_epoch: int
+) -> tuple[ClusterView, bool]:
+    """The view after a broker named the partition's leader (KIP-951), and whether that was news."""
+    name = view.name_of(partition_id)
+    route = None if name is None else view.routes.get(name)
+    if name is None or not address or (route is not None and leader_epoch <= route.leader_epoch):
+        return view, False
+    return replace(view, routes={**view.routes, name: Route(partition_id, address, leader_epoch)}), True

@@ -1,0 +1,144 @@
+"""How values become bytes and bytes become values, by name, by type or by a callable of your own.
+
+| name | type | out | in |
+|---|---|---|---|
+| auto (default) | | dict, list → JSON; str → UTF-8; bytes as they are | JSON objects and arrays → dict, list; other UTF-8 → str; the rest bytes |
+| bytes | bytes | bytes, bytearray, memoryview | bytes |
+| str | str | UTF-8 | UTF-8 |
+| int | int | 8 bytes, big-endian (Kafka's LongSerializer) | 1, 2, 4 or 8 bytes, signed |
+| json | dict, list | any JSON value, compact UTF-8 | any JSON value |
+
+None is null with each of them, in both directions, and never reaches a callable: a null value is a tombstone.
+"""  # noqa: E501 - a table
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.errors import SerializationError, config_error
+
+Serializer = Callable[[Any], bytes | None]
+"""A value that is not None → its bytes; raises ValueError or TypeError for what it does not take."""
+
+Deserializer = Callable[[bytes], Any]
+"""Bytes → a value; raises ValueError for what it can't read."""
+
+SerdeLike = str | type | Callable[[Any], Any]
+"""A name of the table, one of its types, or a callable: Serializer for a producer, Deserializer for a consumer."""
+
+_USE: Final = "give key= or value= one of auto, bytes, str, int, json, or a callable"
+
+_encode_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decode_json: Final = json.JSONDecoder().decode
+_OPENS_JSON: Final = frozenset(b"{[")
+
+
+def serialize_bytes(value: Any) -> bytes:
+    """bytes as they are; bytearray and memoryview copied."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise SerializationError(f"the bytes serializer got {type(value).__name__}", hint=_USE)
+
+
+def serialize_str(value: Any) -> bytes:
+    """UTF-8 of a str."""
+    if isinstance(value, str):
+        return value.encode()
+    raise SerializationError(f"the str serializer got {type(value).__name__}", hint=_USE)
+
+
+def serialize_int(value: Any) -> bytes:
+    """8 bytes, big-endian, signed."""
+    if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
+        return value.to_bytes(8, "big", signed=True)
+    raise SerializationError(f"the int serializer got {value!r:.60}, not an int of 64 bits", hint=_USE)
+
+
+def serialize_json(value: Any) -> bytes:
+    """Compact JSON. NaN and Infinity, which JSON does not have, are refused."""
+    try:
+        return _encode_json(value).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SerializationError(f"a {type(value).__name__} can't be written as JSON: {error}", hint=_USE) from None
+
+
+def serialize_auto(value: Any) -> bytes:
+    """By the value's type; what has no obvious bytes is refused, so that nothing is written by accident."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, dict | list):
+        return serialize_json(value)
+    if isinstance(value, bytearray | memoryview):
+        return bytes(value)
+    raise SerializationError(f"the auto serializer does not take {type(value).__name__}", hint=_USE)
+
+
+def deserialize_bytes(data: bytes) -> bytes:
+    """The bytes as they are."""
+    return data
+
+
+def deserialize_str(data: bytes) -> str:
+    """UTF-8."""
+    return data.decode()
+
+
+def deserialize_int(data: bytes) -> int:
+    """A signed big-endian int of 1, 2, 4 or 8 bytes."""
+    if len(data) not in (1, 2, 4, 8):
+        raise ValueError(f"{len(data)} bytes are no int of 1, 2, 4 or 8 bytes")
+    return int.from_bytes(data, "big", signed=True)
+
+
+def deserialize_json(data: bytes) -> Any:
+    """Any JSON value."""
+    return _decode_json(data.decode())
+
+
+def deserialize_auto(data: bytes) -> Any:
+    """A dict or list where it is one in JSON, else str where it is UTF-8, else bytes. Never raises."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return data
+    if data and data[0] in _OPENS_JSON:
+        try:
+            return _decode_json(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+_PAIRS: Final[dict[str, tuple[Serializer, Deserializer]]] = {
+    "auto": (serialize_auto, deserialize_auto),
+    "bytes": (serialize_bytes, deserialize_bytes),
+    "str": (serialize_str, deserialize_str),
+    "int": (serialize_int, deserialize_int),
+    "json": (serialize_json, deserialize_json),
+}
+_BY_TYPE: Final[dict[object, str]] = {bytes: "bytes", str: "str", int: "int", dict: "json", list: "json"}
+
+
+def serializer(like: SerdeLike, name: str) -> Serializer:
+    """What `key=` or `value=` (`name`) of a producer means. Raises ConfigError."""
+    return _resolve(like, name, 0)
+
+
+def deserializer(like: SerdeLike, name: str) -> Deserializer:
+    """What `key=` or `value=` (`name`) of a consumer means. Raises ConfigError."""
+    return _resolve(like, name, 1)
+
+
+def _resolve(like: SerdeLike, name: str, side: int) -> Callable[[Any], Any]:
+    known = like if isinstance(like, str) else _BY_TYPE.get(like)
+    if known in _PAIRS:
+        return _PAIRS[known][side]
+    if not isinstance(like, str) and callable(like):
+        return like
+    raise config_error(f"{name}={like!r} is no serializer", hint=_USE)

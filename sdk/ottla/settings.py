@@ -1,0 +1,214 @@
+"""The clients' settings: snake_case arguments with real types, and Kafka's dotted names for the same things.
+
+`config={"linger.ms": 5}` means `linger=0.005`: one table a client says which name is which argument. A name that Kafka
+has and this release does not serve is refused in words, an unknown one with the nearest that exists, and the same
+setting given both ways with different values is an error. Nothing is ignored silently.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ottla.errors import ConfigError, ErrorCode, config_error
+
+DEFAULT_BOOTSTRAP: Final = "localhost:9650"
+
+Convert = Callable[[str, Any], Any]
+"""(dotted name, given value) → the argument's value; raises ValueError."""
+
+
+def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
+    """Addresses of brokers' gRPC ports: as given, or OTTLA_BOOTSTRAP, or localhost:9650. Raises ConfigError."""
+    given = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    parts = given.split(",") if isinstance(given, str) else list(given)
+    addresses = [part.strip() for part in parts if part.strip()]
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
+            raise config_error(
+                f"bootstrap={address!r} is no address", hint=f"give host:port of a broker, such as {DEFAULT_BOOTSTRAP}"
+            )
+    if not addresses:
+        raise config_error("bootstrap names no broker", hint=f"give host:port, such as {DEFAULT_BOOTSTRAP}")
+    return addresses
+
+
+def read_properties(path: str | Path) -> dict[str, str]:
+    """A Java properties file as a mapping: `name=value` lines; `#` and `!` begin comments. Raises ConfigError."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise config_error(f"{path} can't be read: {error.strerror}", hint="check the path") from None
+    pairs: dict[str, str] = {}
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line[0] in "#!":
+            continue
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise config_error(f"{path}, line {number}: {line!r} is no name=value", hint="write one setting a line")
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _ms(_name: str, value: Any) -> float:
+    return float(value) / 1000
+
+
+def _int(_name: str, value: Any) -> int:
+    return int(value)
+
+
+def _text(_name: str, value: Any) -> str:
+    return str(value)
+
+
+def _acks(_name: str, value: Any) -> str | int:
+    text = str(value)
+    return "all" if text in ("all", "-1") else int(text)
+
+
+def _bool(_name: str, value: Any) -> bool:
+    text = str(value).lower()
+    if text not in ("true", "false"):
+        raise ValueError
+    return text == "true"
+
+
+_JAVA_SERDES: Final = {"String": "str", "ByteArray": "bytes", "Bytes": "bytes", "Long": "int", "Integer": "int"}
+
+
+def _serde(name: str, value: Any) -> Any:
+    """A Java class of Kafka's own, a name of ours, or a callable."""
+    if not isinstance(value, str) or "." not in value:
+        return value
+    kind = value.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")
+    if kind == "Integer" and name.endswith("serializer") and not name.endswith("deserializer"):
+        raise ValueError("our int serializer writes 8 bytes: give a callable for 4")
+    return _JAVA_SERDES[kind]
+
+
+def _plaintext(_name: str, value: Any) -> None:
+    if str(value).upper() != "PLAINTEXT":
+        raise ValueError("only PLAINTEXT is served so far")
+
+
+def _not_idempotent(_name: str, value: Any) -> None:
+    if _bool(_name, value):
+        raise ValueError(
+            "idempotence is not served yet; until it is, one request is in flight per partition, which keeps the "
+            "order, and a retry may write a record twice"
+        )
+
+
+def _in_flight(_name: str, value: Any) -> int:
+    number = int(value)
+    if number < 1:
+        raise ValueError("at least 1")
+    return number
+
+
+_SHARED: Final[dict[str, tuple[str, Convert]]] = {
+    "bootstrap.servers": ("bootstrap", _text),
+    "client.id": ("client_id", _text),
+    "request.timeout.ms": ("request_timeout", _ms),
+    "metadata.max.age.ms": ("metadata_max_age", _ms),
+    "security.protocol": ("", _plaintext),
+}
+PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
+    **_SHARED,
+    "key.serializer": ("key", _serde),
+    "value.serializer": ("value", _serde),
+    "acks": ("acks", _acks),
+    "compression.type": ("compression", _text),
+    "linger.ms": ("linger", _ms),
+    "batch.size": ("batch_size", _int),
+    "buffer.memory": ("buffer_memory", _int),
+    "max.request.size": ("max_request_size", _int),
+    "delivery.timeout.ms": ("delivery_timeout", _ms),
+    "max.block.ms": ("max_block", _ms),
+    "retries": ("retries", _int),
+    "retry.backoff.ms": ("retry_backoff", _ms),
+    "max.in.flight.requests.per.connection": ("max_in_flight", _in_flight),
+    "enable.idempotence": ("", _not_idempotent),
+}
+CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
+    **_SHARED,
+    "key.deserializer": ("key", _serde),
+    "value.deserializer": ("value", _serde),
+    "auto.offset.reset": ("auto_offset_reset", _text),
+    "fetch.min.bytes": ("fetch_min_bytes", _int),
+    "fetch.max.wait.ms": ("fetch_max_wait", _ms),
+    "fetch.max.bytes": ("fetch_max_bytes", _int),
+    "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _int),
+    "max.poll.records": ("max_poll_records", _int),
+}
+ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
+
+_NOT_SERVED: Final = {
+    "transactional.id": "transactions are not served yet",
+    "partitioner.class": "give partitioner= a callable instead",
+    "interceptor.classes": "interceptors are not served yet",
+    "group.id": "consumer groups are not served yet: leave it out to read all partitions",
+    "group.instance.id": "consumer groups are not served yet",
+    "enable.auto.commit": "consumer groups are not served yet: there is nothing to commit to",
+    "auto.commit.interval.ms": "consumer groups are not served yet: there is nothing to commit to",
+    "isolation.level": "transactions are not served yet: every record is committed",
+    "sasl.mechanism": "authentication is not served yet",
+    "sasl.jaas.config": "authentication is not served yet",
+}
+
+
+def merge_config(
+    names: Mapping[str, tuple[str, Convert]],
+    arguments: Mapping[str, Any],
+    defaults: Mapping[str, Any],
+    config: Mapping[str, Any],
+) -> dict[str, Any]:
+    """`arguments` with what `config` says under Kafka's names. Raises ConfigError as the module says.
+
+    An argument counts as given where it differs from its default.
+    """
+    merged = dict(arguments)
+    for name, raw in config.items():
+        if name not in names:
+            raise _unknown(name, names)
+        argument, convert = names[name]
+        try:
+            value = convert(name, raw)
+        except (ValueError, TypeError, KeyError) as error:
+            raise _illegal(name, raw, error) from None
+        if not argument:
+            continue
+        if merged[argument] != defaults[argument] and merged[argument] != value:
+            raise config_error(
+                f"{argument}={merged[argument]!r} and config {name}={raw!r} contradict each other",
+                hint="give the setting once",
+            )
+        merged[argument] = value
+    return merged
+
+
+def one_of(value: Any, name: str, legal: Sequence[Any]) -> Any:
+    """`value` if it is one of `legal`, else ConfigError naming them."""
+    if isinstance(value, bool) or value not in legal:
+        raise config_error(f"{name}={value!r} is not legal", hint=f"use one of {', '.join(map(repr, legal))}")
+    return value
+
+
+def _unknown(name: str, names: Mapping[str, Any]) -> ConfigError:
+    if name in _NOT_SERVED:
+        return config_error(f"config {name} can't be set: {_NOT_SERVED[name]}", hint="remove it")
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f"the nearest is {near[0]}" if near else f"the names are {', '.join(sorted(names))}"
+    return config_error(f"config {name!r} is unknown", hint=hint)
+
+
+def _illegal(name: str, raw: Any, error: Exception) -> ConfigError:
+    words = str(error) if isinstance(error, ValueError) and "literal" not in str(error) else ""
+    code = ErrorCode.INVALID_REQUIRED_ACKS if name == "acks" else ErrorCode.INVALID_CONFIG
+    what = f"config {name}={raw!r} is not legal"
+    return ConfigError(code, f"{what}: {words}" if words else what, hint="see the argument's documentation")

@@ -1,0 +1,80 @@
+"""Which leader wrote which offsets: each leader epoch with the offset that it began at (KIP-101, KIP-279).
+
+Epochs and start offsets both grow. A replica that finds its log apart from the leader's asks here where an epoch
+ended, and cuts there instead of at a high watermark (rule 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+
+
+class EpochStart(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochs:
+    """The epochs of one log, oldest first."""
+
+    def __init__(self, entries: Iterable[EpochStart] = ()) -> None:
+        self._entries: list[EpochStart] = []
+        for entry in entries:
+            self.assign(*entry)
+
+    @property
+    def entries(self) -> tuple[EpochStart, ...]:
+        return tuple(self._entries)
+
+    @property
+    def latest(self) -> int:
+        """The newest epoch, or NO_EPOCH."""
+        return self._entries[-1].epoch if self._entries else NO_EPOCH
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that `epoch` begins at `start_offset`; whether that was news.
+
+        What contradicts it, a higher epoch or one that began at or after it, is dropped: it belongs to batches that
+        are not in this log.
+        """
+        if self._entries and epoch == self.latest and start_offset >= self._entries[-1].start_offset:
+            return False
+        kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        self._entries = [*kept, EpochStart(epoch, start_offset)]
+        return True
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch that `offset` was written in, or NO_EPOCH."""
+        return max((entry.epoch for entry in self._entries if entry.start_offset <= offset), default=NO_EPOCH)
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochStart:
+        """The largest epoch at or below `epoch` here, and the offset where it ended (OffsetsForLeaderEpoch).
+
+        (NO_EPOCH, NO_OFFSET) where `epoch` is newer than all; an epoch older than all ends where the first begins.
+        """
+        if epoch == self.latest and epoch != NO_EPOCH:
+            return EpochStart(epoch, log_end_offset)
+        following = next((entry for entry in self._entries if entry.epoch > epoch), None)
+        if following is None or epoch == NO_EPOCH:
+            return EpochStart(NO_EPOCH, NO_OFFSET)
+        known = max((entry.epoch for entry in self._entries if entry.epoch <= epoch), default=epoch)
+        return EpochStart(known, following.start_offset)
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Forget epochs that begin at or after `end_offset`, where the log was cut; whether there were any."""
+        kept = [entry for entry in self._entries if entry.start_offset < end_offset]
+        changed = len(kept) < len(self._entries)
+        self._entries = kept
+        return changed
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Forget epochs that ended before `start_offset`; the one that holds it now begins there."""
+        before = [entry for entry in self._entries if entry.start_offset <= start_offset]
+        if not before or before == [EpochStart(before[-1].epoch, start_offset)]:
+            return False
+        self._entries[: len(before)] = [EpochStart(before[-1].epoch, start_offset)]
+        return True

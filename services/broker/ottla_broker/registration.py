@@ -1,0 +1,97 @@
+"""The broker's seat in the cluster: one key under a lease, whose create_revision is the broker epoch (KIP-631).
+
+A key of the same data directory is this broker's former life: it is removed and put anew, which is a death and a
+birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
+registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Final
+
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode, encode
+from ottla_core.cluster.image import Broker
+from ottla_core.cluster.session import LeaseSession
+from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put, StoreUnavailableError
+from ottla_core.errors import ErrorCode, OttlaError
+
+_log = logging.getLogger(__name__)
+
+_CALL_S: Final = 3.0
+_START_S: Final = 10.0
+
+
+class Registration:
+    """A component. `describe()` gives this broker as it is to be registered, at the moment of each registration;
+    `applied(revision)` returns when everything up to that revision of the metadata is applied here."""
+
+    def __init__(
+        self,
+        store: MetaStore,
+        cluster_id: str,
+        ttl_s: int,
+        describe: Callable[[], Broker],
+        applied: Callable[[int], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._describe = describe
+        self._applied = applied
+        self._session = LeaseSession(store, ttl_s, self._register)
+
+    @property
+    def registered(self) -> bool:
+        return self._session.lease is not None
+
+    async def start(self) -> None:
+        await self._session.start(_START_S)
+
+    async def stop(self) -> None:
+        await self._session.stop(_CALL_S)
+
+    async def _register(self, lease: int) -> None:
+        broker = self._describe()
+        epoch, revision = await self._put_fenced(replace(broker, fenced=True), lease)
+        await self._applied(revision)
+        await self._unfence(replace(broker, fenced=False), lease, epoch)
+        _log.info("registered as broker %d, epoch %d, at %s", broker.id, epoch, broker.address)
+
+    async def _put_fenced(self, broker: Broker, lease: int) -> tuple[int, int]:
+        """The epoch, and the revision at which it holds. Looks before every step, for a lost answer (rule C4)."""
+        key = keys.broker(broker.id)
+        text = keys.key_text(self._cluster_id, key)
+        while True:
+            entry = await self._read(text)
+            if entry is None:
+                put = Put(text, encode(key, broker), lease)
+                await self._store.txn([Compare(text, create_revision=0)], [put], timeout=_CALL_S)
+            elif entry.lease == lease:
+                return entry.create_revision, entry.mod_revision
+            else:
+                self._check_own(decode(key, entry), broker)
+                former = Compare(text, mod_revision=entry.mod_revision)
+                await self._store.txn([former], [Delete(text)], timeout=_CALL_S)
+
+    async def _unfence(self, broker: Broker, lease: int, epoch: int) -> None:
+        key = keys.broker(broker.id)
+        text = keys.key_text(self._cluster_id, key)
+        own = Compare(text, create_revision=epoch)
+        done = await self._store.txn([own], [Put(text, encode(key, broker), lease)], timeout=_CALL_S)
+        if not done.succeeded:
+            raise StoreUnavailableError("the registration was gone before it was unfenced", indefinite=False)
+
+    async def _read(self, text: str) -> KeyValue | None:
+        snapshot = await self._store.snapshot(text, timeout=_CALL_S)
+        return next((entry for entry in snapshot.entries if entry.key == text), None)
+
+    def _check_own(self, registered: Broker, broker: Broker) -> None:
+        if registered.directory_id != broker.directory_id:
+            raise OttlaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"broker id {broker.id} is in use by {registered.address}, with another data directory",
+                hint="give this broker another node id, or wait until the other's registration has lapsed",
+            )

@@ -1,0 +1,203 @@
+"""The broker's contract, one method per RPC. Protobuf stops here.
+
+Produce must append before its first await: frames start in arrival order, and that is what keeps a partition's order
+(ottla_core.rpc.streams). Errors of one partition stand beside the results of the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from ottla_broker.replicas import FetchWant, Replica, Replicas
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage, Partition, Topic
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId, TopicId
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.status import error_message
+from ottla_core.rpc.streams import EndStreamError
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+_LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class BrokerService:
+    def __init__(self, replicas: Replicas, metadata: MetadataFollower) -> None:
+        self._replicas = replicas
+        self._metadata = metadata
+
+    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
+        if request.acks not in (0, 1, -1):
+            raise OttlaError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} does not exist", hint="use 0, 1 or all (-1)"
+            )
+        reply = pb.ProduceReply()
+        flushes = []
+        for wanted in request.partitions:
+            appended = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
+            try:
+                replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
+                done = replica.append(wanted.records)
+            except OttlaError as error:
+                self._describe(appended, error)
+                continue
+            appended.base_offset = done.base_offset
+            appended.log_append_time_ms = done.log_append_time_ms
+            appended.log_start_offset = replica.log.log_start_offset
+            if replica.must_flush:
+                flushes.append(self._flush(replica, appended))
+        if flushes:
+            await asyncio.gather(*flushes)
+        if request.acks == 0:
+            _check_silence(reply)
+            return None
+        return reply
+
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
+        wants = [
+            FetchWant(_id_of(p), _epoch_of(p), p.fetch_offset, p.max_bytes or request.max_bytes)
+            for p in request.partitions
+        ]
+        fetched = await self._replicas.fetch(
+            wants, max_wait_s=request.max_wait_ms / 1000, min_bytes=request.min_bytes, max_bytes=request.max_bytes
+        )
+        reply = pb.FetchReply()
+        for part in fetched:
+            answer = reply.partitions.add(
+                topic_id=part.id.topic_id,
+                partition=part.id.partition,
+                high_watermark=part.high_watermark,
+                log_start_offset=part.log_start_offset,
+                records=part.records,
+            )
+            if part.error is not None:
+                self._describe(answer, part.error)
+        return reply
+
+    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
+        reply = pb.ListOffsetsReply()
+        for wanted in request.partitions:
+            answer = reply.partitions.add(
+                topic_id=wanted.topic_id, partition=wanted.partition, offset=-1, timestamp_ms=-1
+            )
+            try:
+                replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
+                found = await replica.offset_for_time(wanted.timestamp_ms)
+            except OttlaError as error:
+                answer.error.CopyFrom(error_message(error))
+                continue
+            answer.leader_epoch = replica.leader_epoch
+            if found is not None:
+                answer.offset, answer.timestamp_ms = found.offset, found.timestamp_ms
+        return reply
+
+    async def delete_records(self, request: pb.DeleteRecordsRequest, context: RequestContext) -> pb.DeleteRecordsReply:
+        reply = pb.DeleteRecordsReply()
+        for wanted in request.partitions:
+            answer = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, low_watermark=-1)
+            try:
+                replica = self._replicas.leader(_id_of(wanted), None)
+                answer.low_watermark = await replica.delete_records(wanted.before_offset)
+            except OttlaError as error:
+                answer.error.CopyFrom(error_message(error))
+        return reply
+
+    async def describe_log_dirs(
+        self, request: pb.DescribeLogDirsRequest, context: RequestContext
+    ) -> pb.DescribeLogDirsReply:
+        described = self._replicas.describe_log_dir()
+        log_dir = pb.LogDir(path=described.path, total_bytes=described.total_bytes, usable_bytes=described.usable_bytes)
+        for replica in self._replicas.all():
+            log_dir.partitions.add(
+                topic_id=replica.id.topic_id,
+                topic=replica.topic,
+                partition=replica.id.partition,
+                size_bytes=replica.log.size_bytes,
+            )
+        return pb.DescribeLogDirsReply(log_dirs=[log_dir])
+
+    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
+        image = self._metadata.image
+        reply = pb.MetadataReply(cluster_id=image.cluster_id, revision=image.revision)
+        for broker in image.brokers.values():
+            reply.brokers.add(
+                id=broker.id,
+                address=broker.address,
+                kafka_address=broker.kafka_address,
+                rack=broker.rack,
+                epoch=broker.epoch,
+                fenced=broker.fenced,
+            )
+        if image.controller is not None:
+            controller = image.controller
+            reply.controller.CopyFrom(
+                pb.ControllerNode(id=controller.id, address=controller.address, epoch=controller.epoch)
+            )
+        names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
+        reply.topics.extend(_topic_metadata(image, name) for name in names)
+        return reply
+
+    async def _flush(self, replica: Replica, appended: pb.PartitionAppended) -> None:
+        try:
+            await replica.flushed()
+        except OttlaError as error:
+            appended.base_offset = -1
+            self._describe(appended, error)
+
+    def _describe(self, answer: pb.PartitionAppended | pb.PartitionFetched, error: OttlaError) -> None:
+        """Put the error in band, and where the leader is another broker, which one."""
+        answer.error.CopyFrom(error_message(error))
+        if error.code in _LEADER_CHANGED:
+            image, partition_id = self._metadata.image, PartitionId(TopicId(answer.topic_id), answer.partition)
+            partition = image.partitions.get(partition_id)
+            if partition is not None and (broker := image.brokers.get(partition.leader)) is not None:
+                leader = pb.Leader(
+                    broker_id=partition.leader, leader_epoch=partition.leader_epoch, address=broker.address
+                )
+                answer.current_leader.CopyFrom(leader)
+
+
+def _id_of(
+    wanted: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.DeleteRecordsPartition,
+) -> PartitionId:
+    return PartitionId(TopicId(wanted.topic_id), wanted.partition)
+
+
+def _epoch_of(wanted: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition) -> int | None:
+    return wanted.current_leader_epoch if wanted.HasField("current_leader_epoch") else None
+
+
+def _check_silence(reply: pb.ProduceReply) -> None:
+    """acks=0: silence, or the end of the stream where something failed, so that the client looks again (rule 66)."""
+    for partition in reply.partitions:
+        if partition.error.code:
+            raise EndStreamError(f"an acks=0 produce failed: {partition.error.message}")
+
+
+def _topic_metadata(image: ClusterImage, name: str) -> pb.TopicMetadata:
+    topic: Topic | None = image.topics.get(name)
+    if topic is None:
+        error = Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message=f"there is no topic {name!r}")
+        return pb.TopicMetadata(name=name, error=error)
+    described = pb.TopicMetadata(name=name, topic_id=topic.id, is_internal=name in INTERNAL_TOPICS)
+    for partition_id, partition in image.partitions_of(topic):
+        described.partitions.append(_partition_metadata(image, partition_id.partition, partition))
+    return described
+
+
+def _partition_metadata(image: ClusterImage, number: int, partition: Partition) -> pb.PartitionMetadata:
+    described = pb.PartitionMetadata(
+        partition=number,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        offline_replicas=[r for r in partition.replicas if r not in image.brokers],
+    )
+    if partition.leader == NO_LEADER or partition.leader not in image.brokers:
+        described.error.code = ErrorCode.LEADER_NOT_AVAILABLE
+        described.error.message = f"the leader, broker {partition.leader}, is not registered now"
+    return described

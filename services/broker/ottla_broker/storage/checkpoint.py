@@ -1,0 +1,74 @@
+"""Kafka's checkpoint files: a version, a count, then one line of words per entry (rule 61).
+
+A file that is missing or torn reads as None, with a warning: every checkpoint can be done without, at the price of
+more recovery, and none may keep a broker from starting.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.storage.disk import Disk
+from ottla_core.model import PartitionId, TopicId
+
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+
+_VERSION: Final = "0"
+_logger = logging.getLogger(__name__)
+
+
+def write_offsets(disk: Disk, path: Path, offsets: Mapping[PartitionId, int]) -> None:
+    """One `topic-id partition offset` a line; the topic is the 32 hex digits that the directory is named by."""
+    _write(disk, path, (f"{id_.topic_id.hex()} {id_.partition} {offset}" for id_, offset in sorted(offsets.items())))
+
+
+def read_offsets(path: Path) -> dict[PartitionId, int]:
+    """What `write_offsets` wrote; empty where the file is missing or torn."""
+    try:
+        return {
+            PartitionId(TopicId(bytes.fromhex(topic)), int(partition)): int(offset)
+            for topic, partition, offset in _read(path) or ()
+        }
+    except ValueError as error:
+        return dict(_warn(path, error) or {})
+
+
+def write_epochs(disk: Disk, path: Path, entries: Iterable[EpochStart]) -> None:
+    """One `epoch start-offset` a line."""
+    _write(disk, path, (f"{entry.epoch} {entry.start_offset}" for entry in entries))
+
+
+def read_epochs(path: Path) -> list[EpochStart] | None:
+    """What `write_epochs` wrote; None where the file is missing or torn, and the batches have to tell."""
+    try:
+        lines = _read(path)
+        return None if lines is None else [EpochStart(int(epoch), int(start)) for epoch, start in lines]
+    except ValueError as error:
+        return _warn(path, error)
+
+
+def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:
+    body = list(lines)
+    disk.replace_file(path, "\n".join([_VERSION, str(len(body)), *body, ""]))
+
+
+def _read(path: Path) -> list[list[str]] | None:
+    """The words of each entry. Raises ValueError where the file is not what its first two lines say."""
+    try:
+        version, count, *lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    if version != _VERSION or int(count) != len(lines):
+        raise ValueError(f"version {version!r}, {len(lines)} entries where {count} are announced")
+    return [line.split() for line in lines]
+
+
+def _warn(path: Path, error: ValueError) -> None:
+    _logger.warning("%s is torn (%s): going on without it", path, error)

@@ -1,0 +1,211 @@
+"""File operations that keep their promise or say in words that they did not; nothing here knows what a log is.
+
+- An append is all or nothing: what a full disk took of it is cut off again.
+- A small file is replaced whole: temporary file, fsync, rename, fsync of the directory (rules 60 and 61).
+- A failed fsync is final. The kernel may have marked the pages clean, so a second fsync would succeed and lie: the
+  data directory goes offline and stays so until the process ends (rule 20).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from errno import EOPNOTSUPP
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+DELETED_SUFFIX: Final = ".deleted"
+TEMPORARY_SUFFIX: Final = ".tmp"
+_IOV_MAX: Final = 1024  # the most buffers that Linux takes in one pwritev
+
+
+class DataFile:
+    """An open file that closes itself with its last reader: a thread may still read a segment that is being deleted."""
+
+    __slots__ = ("_fd", "path")
+
+    def __init__(self, path: Path, *, write: bool = False) -> None:
+        self._fd = -1
+        self.path: Final = path
+        self._fd = os.open(path, (os.O_RDWR | os.O_CREAT if write else os.O_RDONLY) | os.O_CLOEXEC, 0o644)
+
+    def __del__(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def size_bytes(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read(self, position: int, size_bytes: int) -> bytes:
+        """Up to `size_bytes` bytes; fewer only at the end of the file."""
+        return os.pread(self._fd, size_bytes, position)
+
+    def read_buffer(self, position: int, size_bytes: int, *, hot: bool = False) -> io.BytesIO | None:
+        """The same as a buffer that can be cut; None where `hot` is asked for and not all lies in the page cache.
+
+        A BytesIO is the one way to bytes that were read in place and may still be shortened: `truncate` and
+        `getvalue` copy nothing, where a slice of 1 MB costs twenty times the read.
+        """
+        buffer = io.BytesIO()
+        if size_bytes > 0:
+            buffer.seek(size_bytes - 1)
+            buffer.write(b"\0")
+        with buffer.getbuffer() as view:
+            try:
+                count = os.preadv(self._fd, [view], position, os.RWF_NOWAIT if hot else 0)
+            except BlockingIOError:
+                return None
+            except OSError as error:
+                if not hot or error.errno != EOPNOTSUPP:
+                    raise
+                count = os.preadv(self._fd, [view], position)  # a file system in memory: always hot
+        if count < size_bytes:
+            if hot:
+                return None
+            buffer.truncate(count)
+        return buffer
+
+    def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
+        """How many bytes were taken."""
+        if len(buffers) > _IOV_MAX:
+            buffers = [b"".join(buffers)]
+        return os.pwritev(self._fd, buffers, position)
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._fd, size_bytes)
+
+    def sync(self) -> None:
+        os.fdatasync(self._fd)
+
+
+class OpenFiles:
+    """The files of sealed segments, opened when read, the least recently used closed again: descriptors are few."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._files: OrderedDict[Path, DataFile] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, path: Path) -> DataFile:
+        """The open file. Raises FileNotFoundError where the segment has just been deleted."""
+        with self._lock:
+            file = self._files.get(path)
+            if file is None:
+                file = self._files[path] = DataFile(path)
+                if len(self._files) > self._limit:
+                    self._files.popitem(last=False)
+            else:
+                self._files.move_to_end(path)
+            return file
+
+    def forget(self, path: Path) -> None:
+        with self._lock:
+            self._files.pop(path, None)
+
+
+class Disk:
+    """The device under one data directory: whether it can still be trusted, its open files, and what is to unlink."""
+
+    def __init__(self, path: Path, *, max_open_files: int = 256) -> None:
+        self.path: Final = path
+        self.failure = ""
+        self.files: Final = OpenFiles(max_open_files)
+        self._discarded: deque[Path] = deque()
+
+    def check_online(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR once an fsync or the undoing of an append has failed (rule 20)."""
+        if self.failure:
+            raise OttlaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the data directory {self.path} is offline: {self.failure}",
+                hint="check the disk, then restart the broker",
+            )
+
+    def fail(self, doing: str, error: OSError) -> OttlaError:
+        """Take the directory offline; the error to raise."""
+        self.failure = self.failure or f"{doing} failed with {error.strerror or error}"
+        return OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"the data directory {self.path} goes offline: {doing} failed with {error.strerror or error}",
+            hint="check the disk, then restart the broker",
+        )
+
+    def append(self, file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
+        """Write `size_bytes` at `position`, the file's end, or leave the file as it was and raise KAFKA_STORAGE_ERROR."""
+        try:
+            written = file.write(buffers, position)
+        except OSError as error:
+            reason = error.strerror
+        else:
+            if written == size_bytes:
+                return
+            reason = f"the disk took {written} of {size_bytes} bytes"
+        try:
+            # What is left of a failed append could pass for real batches after the next, shorter one.
+            file.truncate(position)
+        except OSError as error:
+            raise self.fail(f"undoing an append to {file.path.name}", error) from error
+        raise OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"an append to {file.path} failed: {reason}; nothing of it was kept",
+            hint="free space on the disk or shorten retention; appends work again as soon as there is room",
+        )
+
+    def sync(self, file: DataFile) -> None:
+        """Data on the platter, or the directory offline."""
+        try:
+            file.sync()
+        except OSError as error:
+            raise self.fail(f"fsync of {file.path.name}", error) from error
+
+    def sync_directory(self, path: Path) -> None:
+        try:
+            sync_directory(path)
+        except OSError as error:
+            raise self.fail(f"fsync of {path.name}", error) from error
+
+    def replace_file(self, path: Path, text: str) -> None:
+        """Write a small file whole or not at all; it is on the platter when this returns (rules 60 and 61)."""
+        temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+        try:
+            with temporary.open("w", encoding="utf-8") as out:
+                out.write(text)
+                out.flush()
+                os.fsync(out.fileno())
+            temporary.replace(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            raise OttlaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{path} could not be written: {error.strerror}; the one before it is still there",
+                hint="free space on the disk",
+            ) from error
+
+    def discard(self, path: Path) -> None:
+        """Rename a file away now; `unlink_discarded` gives its space back."""
+        self.files.forget(path)
+        doomed = path.with_name(path.name + DELETED_SUFFIX)
+        path.rename(doomed)
+        self._discarded.append(doomed)
+
+    def unlink_discarded(self) -> int:
+        """Unlink what was discarded, for a thread: a gigabyte takes a file system tens of milliseconds."""
+        count = 0
+        while self._discarded:
+            self._discarded.popleft().unlink(missing_ok=True)
+            count += 1
+        return count
+
+
+def sync_directory(path: Path) -> None:
+    """fsync of a directory: names that were created, renamed or removed in it are on the platter."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,241 @@
+"""The two indexes of a segment: offset to file position, and time to offset. Hints, nothing more (rule 59).
+
+Both are sparse, an entry after every index.interval.bytes of log, and both lie on disk in Kafka's format, big-endian:
+
+    .index      relative offset int32, position int32     of a batch: its last offset and where it starts
+    .timeindex  timestamp int64, relative offset int32    the largest timestamp so far and the batch that brought it
+
+New entries gather in memory and are written in chunks of 4 KB: an index of an active segment that a crash cuts short
+is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file for the moment. A
+thread may look up while the loop appends: whatever a lookup works on is taken in one read of `_tail`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from bisect import bisect_right
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_CHUNK_BYTES: Final = 4096
+_OFFSET_ENTRY: Final = struct.Struct(">ii")
+_TIME_ENTRY: Final = struct.Struct(">qi")
+
+
+class IndexDamagedError(Exception):
+    """An index that can't be right; the segment's batches tell what it should be."""
+
+
+class _Tail(NamedTuple):
+    """How many entries lie in the file, and the packed ones after them."""
+
+    stored: int
+    pending: bytearray
+
+
+class _EntryFile:
+    """Entries of one struct in a file, sorted by their first field. Never shrinks but by `finish`."""
+
+    def __init__(self, path: Path, entry: struct.Struct) -> None:
+        self.path: Final = path
+        self.last: tuple[int, int] | None = None
+        self._entry: Final = entry
+        self._tail = _Tail(0, bytearray())
+
+    def load(self) -> None:
+        """Take over the file as it is. Raises IndexDamagedError where its size is no multiple of an entry's."""
+        try:
+            data = _FileTail(self.path, self._entry.size)
+        except FileNotFoundError:
+            raise IndexDamagedError(f"{self.path.name} is missing") from None
+        if data.size_bytes % self._entry.size:
+            raise IndexDamagedError(f"{self.path.name} of {data.size_bytes} bytes ends within an entry")
+        self._tail = _Tail(data.size_bytes // self._entry.size, bytearray())
+        if data.size_bytes:
+            self.last = self._unpack(data.last, 0)
+
+    @property
+    def count(self) -> int:
+        stored, pending = self._tail
+        return stored + len(pending) // self._entry.size
+
+    def append(self, first: int, second: int) -> None:
+        self.last = (first, second)
+        pending = self._tail.pending
+        pending += self._entry.pack(first, second)
+        if len(pending) >= _CHUNK_BYTES:
+            try:
+                self.write()
+            except OSError:
+                return  # it stays in memory and goes with the next chunk; a full disk is told where the log is written
+
+    def write(self) -> None:
+        """Put what is in memory into the file."""
+        stored, pending = self._tail
+        if not pending:
+            return
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if os.pwrite(fd, pending, stored * self._entry.size) != len(pending):
+                raise OSError(f"{self.path} took less than was written")
+        finally:
+            os.close(fd)
+        self._tail = _Tail(stored + len(pending) // self._entry.size, bytearray())
+
+    def finish(self) -> None:
+        """Write, and cut off what an earlier index left behind in the file."""
+        self.write()
+        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(fd, self._tail.stored * self._entry.size)
+        finally:
+            os.close(fd)
+
+    def sync(self) -> None:
+        """Write, then fsync."""
+        self.write()
+        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.fdatasync(fd)
+        finally:
+            os.close(fd)
+
+    def floor(self, key: int) -> tuple[int, int] | None:
+        """The last entry whose first field is at most `key`."""
+        stored, pending = self._tail
+        size = self._entry.size
+        if pending and self._unpack(pending, 0)[0] <= key:
+            number = bisect_right(range(len(pending) // size), key, key=lambda n: self._unpack(pending, n * size)[0])
+            return self._unpack(pending, (number - 1) * size)
+        if not stored:
+            return None
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None  # without a hint the segment is searched from its start
+        try:
+            number = bisect_right(range(stored), key, key=lambda n: self._unpack(os.pread(fd, size, n * size), 0)[0])
+            return self._unpack(os.pread(fd, size, (number - 1) * size), 0) if number else None
+        except struct.error:
+            return None  # somebody cut the file
+        finally:
+            os.close(fd)
+
+    def _unpack(self, data: bytes | bytearray, at: int) -> tuple[int, int]:
+        first, second = self._entry.unpack_from(data, at)
+        return first, second
+
+
+class _FileTail:
+    """The size of a file and its last bytes."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.size_bytes: Final = os.fstat(fd).st_size
+            self.last: Final = os.pread(fd, count, max(0, self.size_bytes - count))
+        finally:
+            os.close(fd)
+
+
+class OffsetPosition(NamedTuple):
+    """A batch's last offset and where it starts in the file."""
+
+    last_offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """The largest timestamp so far and the last offset of the batch that brought it."""
+
+    timestamp_ms: int
+    last_offset: int
+
+
+NO_TIMESTAMP: Final = TimestampOffset(-1, -1)
+
+
+class SegmentIndexes:
+    """Both indexes of one segment, fed batch by batch, by appends and by rebuilds alike."""
+
+    def __init__(self, log_path: Path, base_offset: int, interval_bytes: int) -> None:
+        self.largest = NO_TIMESTAMP
+        self._base_offset: Final = base_offset
+        self._interval_bytes: Final = interval_bytes
+        self._bytes_since_entry = 0
+        self._offsets: Final = _EntryFile(log_path.with_suffix(".index"), _OFFSET_ENTRY)
+        self._times: Final = _EntryFile(log_path.with_suffix(".timeindex"), _TIME_ENTRY)
+
+    @property
+    def paths(self) -> tuple[Path, Path]:
+        return self._offsets.path, self._times.path
+
+    def load(self, log_size_bytes: int) -> None:
+        """Take over the files of a log that was closed in order. Raises IndexDamagedError where they can't be right."""
+        self._offsets.load()
+        self._times.load()
+        if self._offsets.last is not None:
+            relative, position = self._offsets.last
+            if relative < 0 or not 0 <= position < log_size_bytes:
+                raise IndexDamagedError(f"{self._offsets.path.name} ends with offset +{relative} at {position}")
+        if self._times.last is not None:
+            timestamp_ms, relative = self._times.last
+            if relative < 0 or timestamp_ms < 0:
+                raise IndexDamagedError(f"{self._times.path.name} ends with offset +{relative} at {timestamp_ms} ms")
+            self.largest = TimestampOffset(timestamp_ms, relative + self._base_offset)
+
+    def note(self, position: int, size_bytes: int, last_offset: int, max_timestamp_ms: int) -> None:
+        """A batch has come to lie at `position`."""
+        if max_timestamp_ms > self.largest.timestamp_ms:
+            self.largest = TimestampOffset(max_timestamp_ms, last_offset)
+        if self._bytes_since_entry > self._interval_bytes:
+            self._offsets.append(last_offset - self._base_offset, position)
+            self._append_time()
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size_bytes
+
+    def resume(self, size_bytes: int) -> None:
+        """After `load`: the last indexed batch, of this size, is the first of the interval that is running."""
+        self._bytes_since_entry = size_bytes
+
+    def is_full(self, max_bytes: int) -> bool:
+        """Whether an entry more would be too many; the time index keeps room for the one that `seal` adds."""
+        return (
+            self._offsets.count >= max_bytes // _OFFSET_ENTRY.size
+            or self._times.count >= max_bytes // _TIME_ENTRY.size - 1
+        )
+
+    def last_entry(self) -> OffsetPosition:
+        """The last batch that is indexed, or the segment's start."""
+        return self._absolute(self._offsets.last)
+
+    def position_for(self, offset: int) -> OffsetPosition:
+        """The last indexed batch that ends at or before `offset`, or the segment's start."""
+        return self._absolute(self._offsets.floor(offset - self._base_offset))
+
+    def offset_for(self, timestamp_ms: int) -> int:
+        """An offset that no record of an earlier batch has, or has passed, that timestamp before."""
+        entry = self._times.floor(timestamp_ms)
+        return self._base_offset + (entry[1] if entry else 0)
+
+    def seal(self) -> None:
+        """Add the final largest timestamp and write: the segment takes no more batches, or the log is closed."""
+        self._append_time()
+        self._offsets.finish()
+        self._times.finish()
+
+    def sync(self) -> None:
+        """fsync both; raises OSError."""
+        self._offsets.sync()
+        self._times.sync()
+
+    def _append_time(self) -> None:
+        timestamp_ms, last_offset = self.largest
+        if timestamp_ms >= 0 and (self._times.last is None or timestamp_ms > self._times.last[0]):
+            self._times.append(timestamp_ms, last_offset - self._base_offset)
+
+    def _absolute(self, entry: tuple[int, int] | None) -> OffsetPosition:
+        if entry is None:
+            return OffsetPosition(self._base_offset - 1, 0)
+        return OffsetPosition(entry[0] + self._base_offset, entry[1])

@@ -1,0 +1,39 @@
+"""What a topic's configuration means to its logs. Kafka's names and defaults; immutable, replaced as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+MAX_INT32: Final = 2**31 - 1
+MAX_INT64: Final = 2**63 - 1
+DAY_MS: Final = 24 * 3600 * 1000
+
+
+class TimestampType(Enum):
+    """message.timestamp.type: whose clock a record's timestamp is."""
+
+    CREATE_TIME = "CreateTime"
+    LOG_APPEND_TIME = "LogAppendTime"
+
+
+@dataclass(frozen=True, slots=True)
+class LogConfig:
+    """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * DAY_MS
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * DAY_MS
+    retention_bytes: int = -1
+    max_message_bytes: int = 1_048_588
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    timestamp_before_max_ms: int = MAX_INT64
+    timestamp_after_max_ms: int = 3_600_000
+    flush_messages: int = MAX_INT64
+    flush_ms: int = MAX_INT64
+
+    def __post_init__(self) -> None:
+        assert self.segment_bytes <= MAX_INT32, "positions in the offset index are int32"

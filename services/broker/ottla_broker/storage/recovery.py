@@ -1,0 +1,122 @@
+"""Opening a log's files after the process that wrote them is gone (rule 58).
+
+After an orderly stop the indexes are trusted and only the last few kilobytes are walked. Otherwise every segment from
+the one that holds the recovery point on is read whole: each batch's CRC, offsets that only grow. The first bad byte
+ends the log: the segment is cut there, later segments go, indexes are built anew. Doing it twice changes nothing, so
+a crash in the middle of it is a crash like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.storage.disk import DELETED_SUFFIX, TEMPORARY_SUFFIX, Disk
+from ottla_broker.storage.log_config import MAX_INT32, LogConfig
+from ottla_broker.storage.scan import sound_batches
+from ottla_broker.storage.segment import INDEX_SUFFIXES, LOG_SUFFIX, Segment
+from ottla_core.records.batch import BatchHeader
+
+_LOG_NAME: Final = re.compile(r"\d{20}\.log")
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Recovered:
+    """Segments in order, the last of them active and open for appends; never without one."""
+
+    segments: list[Segment]
+    log_end_offset: int
+    log_start_offset: int
+
+
+def open_segments(
+    directory: Path,
+    disk: Disk,
+    config: LogConfig,
+    epochs: LeaderEpochs,
+    *,
+    clean: bool,
+    recovery_point: int,
+    log_start_offset: int,
+    now_ms: int,
+) -> Recovered:
+    """The segments of `directory`, mended. `epochs` learns what the batches tell and forgets what was cut."""
+    remove_leftovers(directory)
+    bases = sorted(int(path.stem) for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
+    segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
+    sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
+    for segment in segments[:sealed_count]:
+        segment.load_sealed()
+    log_end_offset = -1
+    if clean and segments:
+        log_end_offset = segments[-1].load_active()
+        if log_end_offset < 0:
+            _logger.warning("%s does not end with a whole batch: checking it", segments[-1].path)
+    if log_end_offset < 0:
+        log_end_offset = _recover(segments, sealed_count, epochs)
+    if log_end_offset < log_start_offset:
+        # What lay from the log start on is lost. Offsets are never given twice, so the log goes on from there.
+        _discard(segments, 0, f"the log ends at {log_end_offset} and starts at {log_start_offset}")
+        log_end_offset = log_start_offset
+    if not segments:
+        segments.append(Segment(directory, log_end_offset, disk, config, now_ms))
+    segments[-1].activate()
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(log_end_offset)
+    epochs.truncate_from_start(log_start_offset)
+    return Recovered(segments, log_end_offset, log_start_offset)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Files that a crash left half done: deletions, temporary files, indexes whose segment is gone."""
+    for path in list(directory.iterdir()):
+        orphan = path.suffix in INDEX_SUFFIXES and not path.with_suffix(LOG_SUFFIX).exists()
+        if orphan or path.name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
+            path.unlink()
+
+
+def _count_below(bases: list[int], recovery_point: int) -> int:
+    """How many segments end at or below the recovery point: all before the one that holds it."""
+    return max(0, sum(base <= recovery_point for base in bases) - 1)
+
+
+def _recover(segments: list[Segment], first: int, epochs: LeaderEpochs) -> int:
+    """Check and mend from `segments[first]` on; the log end offset."""
+    next_offset = 0
+    for number in range(first, len(segments)):
+        segment = segments[number]
+        if segment.base_offset < next_offset:
+            _discard(segments, number, f"{segment.path.name} begins below {next_offset}, where the one before it ends")
+            break
+        found_bytes = segment.path.stat().st_size
+        next_offset = segment.refill(_trusted(segment, found_bytes, epochs))
+        if segment.size_bytes < found_bytes:
+            _logger.warning("%s is cut from %d to %d bytes", segment.path, found_bytes, segment.size_bytes)
+            _discard(segments, number + 1, f"what follows a cut at offset {next_offset} is not known to be whole")
+            break
+    return next_offset
+
+
+def _discard(segments: list[Segment], start: int, reason: str) -> None:
+    for segment in segments[start:]:
+        _logger.warning("%s is removed: %s", segment.path, reason)
+        segment.discard()
+    del segments[start:]
+
+
+def _trusted(segment: Segment, size_bytes: int, epochs: LeaderEpochs) -> Iterator[tuple[int, BatchHeader]]:
+    """The sound batches up to the first whose offsets don't follow those before it or don't fit into the segment."""
+    next_offset = segment.base_offset
+    for position, header in sound_batches(segment.file(), size_bytes):
+        if header.base_offset < next_offset or header.last_offset - segment.base_offset > MAX_INT32:
+            return
+        if header.leader_epoch > epochs.latest:
+            epochs.assign(header.leader_epoch, header.base_offset)
+        next_offset = header.next_offset
+        yield position, header

@@ -1,0 +1,80 @@
+"""Walking the batches of a segment's file: by their headers alone, or with every byte checked (rule 58)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ottla_broker.storage.disk import DataFile
+from ottla_core.records.batch import (
+    ATTRIBUTES_OFFSET,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    body_crc,
+    extend_crc,
+    read_header,
+)
+
+_HEADERS_CHUNK_BYTES: Final = 16 << 10
+_CHECK_CHUNK_BYTES: Final = 1 << 20
+
+
+def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Each batch of [start, end) as (position, header); stops before the first that can't be one.
+
+    Reads 16 KB at a time and skips bodies: a few system calls in front of large batches, one for many small ones.
+    """
+    chunk, chunk_at, at = b"", start, start
+    while end - at >= HEADER_SIZE:
+        if at - chunk_at + HEADER_SIZE > len(chunk):
+            chunk, chunk_at = file.read(at, min(_HEADERS_CHUNK_BYTES, end - at)), at
+            if len(chunk) < HEADER_SIZE:
+                return
+        header = read_header(chunk, at - chunk_at)
+        if not _is_legal(header) or at + header.size_bytes > end:
+            return
+        yield at, header
+        at += header.size_bytes
+
+
+def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Each batch from the file's start as (position, header), its CRC checked; stops before the first bad byte.
+
+    Memory is bounded by a megabyte and a batch: a length that a bit flip made huge is read in pieces.
+    """
+    chunk, chunk_at, at = b"", 0, 0
+    while size_bytes - at >= HEADER_SIZE:
+        if at - chunk_at + HEADER_SIZE > len(chunk):
+            chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
+        header = read_header(chunk, at - chunk_at)
+        if not _is_legal(header) or at + header.size_bytes > size_bytes:
+            return
+        if at - chunk_at + header.size_bytes > len(chunk):
+            chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
+        begin = at - chunk_at
+        if header.size_bytes <= len(chunk) - begin:
+            crc = body_crc(memoryview(chunk)[begin : begin + header.size_bytes])
+        else:
+            crc = _crc_in_pieces(file, at + ATTRIBUTES_OFFSET, at + header.size_bytes)
+        if crc != header.crc:
+            return
+        yield at, header
+        at += header.size_bytes
+
+
+def _is_legal(header: BatchHeader) -> bool:
+    return (
+        header.magic == MAGIC
+        and header.batch_length >= HEADER_SIZE - LOG_OVERHEAD
+        and header.last_offset_delta >= 0
+        and header.base_offset >= 0
+    )
+
+
+def _crc_in_pieces(file: DataFile, start: int, end: int) -> int:
+    crc = 0
+    for at in range(start, end, _CHECK_CHUNK_BYTES):
+        crc = extend_crc(crc, file.read(at, min(_CHECK_CHUNK_BYTES, end - at)))
+    return crc

@@ -1,0 +1,237 @@
+"""A stretch of the log: one file of batches, and the indexes beside it, named by the first offset they may hold."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ottla_broker.storage.disk import DataFile, Disk
+from ottla_broker.storage.index import IndexDamagedError, SegmentIndexes, TimestampOffset
+from ottla_broker.storage.log_config import MAX_INT32, LogConfig
+from ottla_broker.storage.scan import headers
+from ottla_core.errors import OttlaError
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIXES: Final = (".index", ".timeindex")
+
+_logger = logging.getLogger(__name__)
+
+
+class PlacedBatch(NamedTuple):
+    """What a segment has to know of a batch that is written to it."""
+
+    size_bytes: int
+    last_offset: int
+    max_timestamp_ms: int
+
+
+class Segment:
+    """Appended to by one thread while it is active; any thread may read it at any time.
+
+    The active segment holds its file open; a sealed one opens it through `Disk.files` when it is read.
+    """
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_index_interval_bytes",
+        "base_offset",
+        "created_at_ms",
+        "first_timestamp_ms",
+        "indexes",
+        "path",
+        "size_bytes",
+    )
+
+    def __init__(self, directory: Path, base_offset: int, disk: Disk, config: LogConfig, now_ms: int) -> None:
+        self.path: Final = directory / f"{base_offset:020d}{LOG_SUFFIX}"
+        self.base_offset: Final = base_offset
+        self.created_at_ms: Final = now_ms
+        self.size_bytes = 0
+        self.first_timestamp_ms = -1
+        """Of the first batch: what segment.ms counts from."""
+        self._disk: Final = disk
+        self._index_interval_bytes: Final = config.index_interval_bytes
+        self._file: DataFile | None = None
+        self.indexes = self._new_indexes()
+
+    # ---- becoming what it is ------------------------------------------------------------------------------------
+
+    def activate(self) -> None:
+        """Open for appends, with what lies in the file so far."""
+        self._file = DataFile(self.path, write=True)
+
+    def load_sealed(self) -> None:
+        """A segment that takes no more batches and lies below the recovery point, or was closed in order."""
+        self.size_bytes = self.path.stat().st_size
+        try:
+            self.indexes.load(self.size_bytes)
+        except IndexDamagedError as error:
+            _logger.warning("%s: rebuilding it from its segment", error)
+            self.rebuild_indexes()
+
+    def load_active(self) -> int:
+        """The last segment of a log that was closed in order; the offset after its last batch.
+
+        Returns -1 where its batches don't end with its file, so that it was not.
+        """
+        self.size_bytes = self.path.stat().st_size
+        try:
+            self.indexes.load(self.size_bytes)
+            if not self._confirms(self.indexes.last_entry()):
+                raise IndexDamagedError(f"the index of {self.path.name} points between batches")
+        except IndexDamagedError as error:
+            _logger.warning("%s: rebuilding it from its segment", error)
+            return self.rebuild_indexes()
+        return self._note_tail()
+
+    def _note_tail(self) -> int:
+        """The batches from the last indexed one on, which are few; the offset after the last, or -1."""
+        start = self.indexes.last_entry().position
+        next_offset, end = self.base_offset, start
+        for position, header in self.headers_from(start):
+            if position == start and start:
+                self.indexes.resume(header.size_bytes)
+            else:
+                _note(self.indexes, position, header)
+            next_offset, end = header.next_offset, position + header.size_bytes
+        for _, first in self.headers_from(0):
+            self.first_timestamp_ms = first.max_timestamp
+            break
+        return next_offset if end == self.size_bytes else -1
+
+    def rebuild_indexes(self) -> int:
+        """Both indexes anew from the headers of the batches (rule 59); the offset after the last, or -1 as above."""
+        indexes = self._new_indexes()
+        next_offset, end = self.base_offset, 0
+        for position, header in self.headers_from(0):
+            _note(indexes, position, header)
+            next_offset, end = header.next_offset, position + header.size_bytes
+            if position == 0:
+                self.first_timestamp_ms = header.max_timestamp
+        indexes.seal()
+        self.indexes = indexes
+        return next_offset if end == self.size_bytes else -1
+
+    def refill(self, batches: Iterator[tuple[int, BatchHeader]]) -> int:
+        """Take `batches`, those of the file that are sound, as all there is; the offset after the last.
+
+        What follows them is cut off, and both indexes are built anew.
+        """
+        file = DataFile(self.path, write=True)
+        self.size_bytes = 0
+        self.indexes = self._new_indexes()
+        next_offset = self.base_offset
+        for position, header in batches:
+            _note(self.indexes, position, header)
+            if position == 0:
+                self.first_timestamp_ms = header.max_timestamp
+            next_offset, self.size_bytes = header.next_offset, position + header.size_bytes
+        if self.size_bytes < file.size_bytes():
+            file.truncate(self.size_bytes)
+            self._disk.sync(file)
+        self.indexes.seal()
+        return next_offset
+
+    # ---- writing ------------------------------------------------------------------------------------------------
+
+    def append(self, buffers: Sequence[bytes | memoryview], size_bytes: int, batches: Iterable[PlacedBatch]) -> None:
+        """Write batches whose offsets are placed already. Raises KAFKA_STORAGE_ERROR and is then as before."""
+        assert self._file is not None, "appends go to the active segment"
+        position = self.size_bytes
+        self._disk.append(self._file, buffers, position, size_bytes)
+        for batch in batches:
+            if position == 0:
+                self.first_timestamp_ms = batch.max_timestamp_ms
+            self.indexes.note(position, *batch)
+            position += batch.size_bytes
+        self.size_bytes = position
+
+    def must_roll(self, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether what is to be appended belongs into a new segment. An empty one takes anything."""
+        if self.size_bytes == 0:
+            return False
+        if self.first_timestamp_ms >= 0:
+            waited_ms = max_timestamp_ms - self.first_timestamp_ms
+        else:
+            waited_ms = now_ms - self.created_at_ms
+        return (
+            self.size_bytes + size_bytes > config.segment_bytes
+            or waited_ms > config.segment_ms
+            or last_offset - self.base_offset > MAX_INT32
+            or self.indexes.is_full(config.segment_index_bytes)
+        )
+
+    def seal(self) -> None:
+        """No more appends. A full disk can keep the indexes from their files; they stay in memory then."""
+        try:
+            self.indexes.seal()
+        except OSError as error:
+            _logger.warning("the indexes of %s could not be written yet: %s", self.path, error.strerror)
+        self._file = None
+
+    def sync(self, *, sealed: bool) -> None:
+        """Batches on the platter, for a thread; of a sealed segment the indexes too. Raises KAFKA_STORAGE_ERROR."""
+        self._disk.sync(self.file())
+        if sealed:
+            try:
+                self.indexes.sync()
+            except OSError as error:
+                raise self._disk.fail(f"fsync of the indexes of {self.path.name}", error) from error
+
+    def discard(self) -> None:
+        """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""
+        for path in (self.path, *self.indexes.paths):
+            if path.exists():
+                self._disk.discard(path)
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    def file(self) -> DataFile:
+        """Raises FileNotFoundError where the segment has just been deleted."""
+        return self._file or self._disk.files.get(self.path)
+
+    def position_of(self, offset: int) -> int | None:
+        """Where the first batch starts that ends at or after `offset`; None where all end before it."""
+        start = self.indexes.position_for(offset)
+        if not self._confirms(start):
+            _logger.warning("the index of %s points between batches", self.path)
+            if self._file is None:
+                self.rebuild_indexes()
+            start = start._replace(position=0)
+        return next((at for at, header in self.headers_from(start.position) if header.last_offset >= offset), None)
+
+    def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
+        return headers(self.file(), position, self.size_bytes)
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp in the segment and the last offset of its batch; (-1, -1) where none has any."""
+        return self.indexes.largest
+
+    def retention_timestamp_ms(self) -> int:
+        """What retention.ms counts from: the largest timestamp, or else when the file was last written (rule 63)."""
+        if self.largest.timestamp_ms >= 0:
+            return self.largest.timestamp_ms
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    def _confirms(self, entry: tuple[int, int]) -> bool:
+        """Whether the batch that an index entry tells of lies there."""
+        last_offset, position = entry
+        if position == 0:
+            return True
+        try:
+            return read_header(self.file().read(position, HEADER_SIZE)).last_offset == last_offset
+        except OttlaError:
+            return False
+
+    def _new_indexes(self) -> SegmentIndexes:
+        return SegmentIndexes(self.path, self.base_offset, self._index_interval_bytes)
+
+
+def _note(indexes: SegmentIndexes, position: int, header: BatchHeader) -> None:
+    """A batch that lies in the file already."""
+    indexes.note(position, header.size_bytes, header.last_offset, header.max_timestamp)

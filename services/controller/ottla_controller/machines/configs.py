@@ -1,0 +1,179 @@
+"""Configs of topics, of the cluster and of single brokers: describe and alter (KIP-339).
+
+A topic's configs lie in its own value, the others under `configs/broker/<id>`, where the empty id is the cluster-wide
+default. What is stored is canonical text (`config_key`), so whoever reads it need not judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from ottla_controller.machines.decision import Decision, ReliedOn, Write
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Change, ClusterImage, Configs, Topic
+from ottla_core.config_key import ConfigKey, ConfigType, Scope
+from ottla_core.config_values import (
+    EffectiveConfigs,
+    broker_key,
+    check_conflicts,
+    check_topic_configs,
+    resolve,
+    resolve_broker,
+    topic_key,
+)
+from ottla_core.errors import ErrorCode, OttlaError
+
+CLUSTER = ""
+"""The name of the broker resource that is the cluster-wide default."""
+
+
+class ResourceKind(Enum):
+    TOPIC = "topic"
+    BROKER = "broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What configs belong to: a topic by name, a broker by id, or the cluster (`CLUSTER`)."""
+
+    kind: ResourceKind
+    name: str
+
+
+class OpKind(Enum):
+    """KIP-339; the last two change a list's items."""
+
+    SET = "set"
+    DELETE = "delete"
+    APPEND = "append"
+    SUBTRACT = "subtract"
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    name: str
+    kind: OpKind
+    value: str = ""
+
+
+def cluster_configs(image: ClusterImage) -> Mapping[str, str]:
+    """What is set as the cluster-wide default."""
+    return _stored(image, CLUSTER).values
+
+
+def cluster_values(image: ClusterImage) -> EffectiveConfigs:
+    """What holds for the cluster as a whole."""
+    return resolve_broker(cluster_configs(image), {}, {})
+
+
+def cluster_configs_seen(image: ClusterImage) -> ReliedOn:
+    return ReliedOn(keys.configs("broker", CLUSTER), mod_revision=_stored(image, CLUSTER).mod_revision)
+
+
+def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfigs:
+    """What holds for `resource`. Raises UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED, INVALID_REQUEST."""
+    if resource.kind is ResourceKind.TOPIC:
+        return resolve(_topic(image, resource.name).configs, cluster_configs(image), {})
+    if resource.name == CLUSTER:
+        values = cluster_values(image)
+        return EffectiveConfigs(e for e in values.entries.values() if e.key.scope is not Scope.BROKER)
+    broker_id = _broker_id(image, resource.name)
+    return resolve_broker(cluster_configs(image), _stored(image, resource.name).values, _process(image, broker_id))
+
+
+def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
+    """All of `ops` or none of them. Raises as `describe_configs` does, and INVALID_CONFIG."""
+    names = [op.name for op in ops]
+    if len(set(names)) < len(names):
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a config twice", hint="name each once")
+    if resource.kind is ResourceKind.TOPIC:
+        return _alter_topic(image, _topic(image, resource.name), ops)
+    if resource.name != CLUSTER:
+        _broker_id(image, resource.name)
+    return _alter_broker(image, resource.name, ops)
+
+
+def _alter_topic(image: ClusterImage, topic: Topic, ops: Sequence[Op]) -> Decision[None]:
+    altered = check_topic_configs(_altered(topic.configs, ops, topic_key), cluster_configs(image))
+    if altered == topic.configs:
+        return Decision(None)
+    seen = (ReliedOn(keys.topic(topic.name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
+    return Decision(None, (Write(Change(keys.topic(topic.name), replace(topic, configs=altered)), seen),))
+
+
+def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision[None]:
+    stored = _stored(image, name)
+    altered = _altered(stored.values, ops, lambda config: broker_key(config, one_broker=name != CLUSTER))
+    if name == CLUSTER:
+        check_conflicts(resolve({}, altered, {}))
+    else:
+        check_conflicts(resolve({}, cluster_configs(image), altered))
+    if altered == stored.values:
+        return Decision(None)
+    key = keys.configs("broker", name)
+    seen = (ReliedOn(key, mod_revision=stored.mod_revision), cluster_configs_seen(image))
+    return Decision(None, (Write(Change(key, Configs(altered) if altered else None), seen),))
+
+
+def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[str], ConfigKey]) -> dict[str, str]:
+    """`current` after `ops`, in canonical text."""
+    configs = dict(current)
+    for op in ops:
+        key = key_of(op.name)
+        match op.kind:
+            case OpKind.SET:
+                configs[op.name] = key.parse(op.value)
+            case OpKind.DELETE:
+                configs.pop(op.name, None)
+            case OpKind.APPEND | OpKind.SUBTRACT:
+                configs[op.name] = _with_items(key, configs.get(op.name), op)
+    return configs
+
+
+def _with_items(key: ConfigKey, current: str | None, op: Op) -> str:
+    """A list with items more or less; where the list is not set, its default is what they are added to."""
+    if key.type is not ConfigType.LIST:
+        key.refuse(op.value, f"{op.kind.value} is for lists, and this is of type {key.type.value}: set it instead")
+    given = key.parse(op.value).split(",")
+    items = list(filter(None, (current if current is not None else key.default or "").split(",")))
+    if op.kind is OpKind.APPEND:
+        return key.parse(",".join([*items, *given]).strip(","))
+    return ",".join(item for item in items if item not in given)
+
+
+def _stored(image: ClusterImage, name: str) -> Configs:
+    return image.configs.get(("broker", name), Configs({}))
+
+
+def _topic(image: ClusterImage, name: str) -> Topic:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="list the topics there are"
+        )
+    return topic
+
+
+def _broker_id(image: ClusterImage, name: str) -> int:
+    """A broker that is registered, got its id from the controller, or has configs already."""
+    if not name.isascii() or not name.isdigit() or str(int(name)) != name:
+        raise OttlaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id", hint="give a number, or '' for all")
+    broker_id = int(name)
+    known = broker_id in image.brokers or ("broker", name) in image.configs
+    if not known and broker_id not in image.broker_ids.by_directory.values():
+        raise OttlaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {name} is not known", hint="start it, or name another one"
+        )
+    return broker_id
+
+
+def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
+    """What a broker's process was started with, as far as its registration tells."""
+    broker = image.brokers.get(broker_id)
+    return {
+        "broker.id": str(broker_id),
+        "broker.rack": broker.rack or None if broker else None,
+        "advertised.listeners": f"PLAINTEXT://{broker.kafka_address}" if broker and broker.kafka_address else None,
+    }

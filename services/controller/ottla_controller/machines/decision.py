@@ -1,0 +1,74 @@
+"""Decide, then apply: a request becomes a `Decision` and changes nothing; the journal makes it durable.
+
+A decision's writes are in the order in which they must become visible, for a large one takes several transactions. A
+topic's partition keys come before its topic key, which is the commit point; a deletion takes the topic key first. So
+whatever a crash leaves half-done is partition keys of no topic, and the next controller removes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from ottla_core.cluster.image import Change
+from ottla_core.cluster.keys import Key
+
+Reply = TypeVar("Reply")
+
+MAX_WRITES: Final = 100
+"""Of one transaction; etcd allows 128 operations, and `seq` is one more (rule C3)."""
+
+MAX_RELIED_ON: Final = 100
+"""Of one transaction; the fence is one more compare, and `seq` another."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReliedOn:
+    """An object as the decision saw it: written only if it still is so (rules C1 and C2). Revision 0: does not exist.
+
+    `mod_revision` compares the object's value; `create_revision` its existence, such as a broker's registration.
+    """
+
+    key: Key
+    mod_revision: int | None = None
+    create_revision: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One change, and what it relied on."""
+
+    change: Change
+    relied_on: tuple[ReliedOn, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Reply]):
+    """What to write, in this order, and what to answer once it is durable."""
+
+    reply: Reply
+    writes: tuple[Write, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The part of a decision that goes into one transaction."""
+
+    changes: tuple[Change, ...]
+    relied_on: tuple[ReliedOn, ...]
+
+
+def batches(writes: Iterable[Write]) -> Iterator[Batch]:
+    """Cut `writes`, in their order, into transactions within etcd's limits."""
+    changes: list[Change] = []
+    relied_on: dict[ReliedOn, None] = {}
+    for write in writes:
+        together = relied_on | dict.fromkeys(write.relied_on)
+        if changes and (len(changes) == MAX_WRITES or len(together) > MAX_RELIED_ON):
+            yield Batch(tuple(changes), tuple(relied_on))
+            changes, together = [], dict.fromkeys(write.relied_on)
+        changes.append(write.change)
+        relied_on = together
+    if changes:
+        yield Batch(tuple(changes), tuple(relied_on))

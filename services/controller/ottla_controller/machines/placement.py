@@ -1,0 +1,122 @@
+"""Which brokers hold a partition's replicas (feature 113; racks as in KIP-36).
+
+Replicas are placed one partition after another. The leader is the broker that leads fewest of the topic's partitions,
+so leaders differ by at most one; each further replica goes to a rack that the partition does not use yet, there to the
+broker with fewest of the topic's replicas, there to the one that follows this leader least often, so that a leader's
+load spreads over many when it dies. What is equal goes round robin from `start`, which moves from topic to topic:
+counting the replicas of the whole cluster instead would send everything new to the newest broker.
+
+Racks count only where every live broker has one (KIP-36's safe mode).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+Replicas = tuple[int, ...]
+"""Broker ids, the preferred leader first."""
+
+
+def check_replication_has_landed(replication_factor: int) -> None:
+    """Refuse more than one replica, for nothing copies records between brokers yet."""
+    if replication_factor > 1:
+        raise OttlaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {replication_factor} is not served by this release: replication lands later",
+            hint="use 1",
+        )
+
+
+def place_replicas(
+    racks: Mapping[int, str], count: int, replication_factor: int, *, start: int, existing: Sequence[Replicas] = ()
+) -> list[Replicas]:
+    """The replicas of `count` further partitions of a topic that has the `existing` ones.
+
+    `racks` has the live brokers ("" is no rack). Raises INVALID_REPLICATION_FACTOR where there are not enough of them.
+    """
+    if not 1 <= replication_factor <= len(racks):
+        raise OttlaError(
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            f"replication factor {replication_factor} needs as many live brokers, and there are {len(racks)}",
+            hint="use 1 or more, and start brokers" if len(racks) else "start a broker",
+        )
+    spread = _Spread(racks, start, existing)
+    return [spread.place(len(existing) + n, replication_factor) for n in range(count)]
+
+
+def start_of(racks: Mapping[int, str], existing: Sequence[Replicas]) -> int:
+    """The start that the `existing` partitions were placed from, so that later ones go on where they end."""
+    brokers = sorted(racks)
+    return brokers.index(existing[0][0]) if existing[0][0] in racks else 0
+
+
+class _Spread:
+    """How a topic's replicas lie so far."""
+
+    def __init__(self, racks: Mapping[int, str], start: int, existing: Sequence[Replicas]) -> None:
+        racks_known = all(racks.values())
+        self._rack: dict[int, object] = {b: racks[b] if racks_known else b for b in sorted(racks)}
+        self._start = start
+        self._leaders: Counter[int] = Counter()
+        self._replicas: Counter[int] = Counter()
+        self._pairs: Counter[tuple[int, int]] = Counter()
+        for replicas in existing:
+            self._add(replicas)
+
+    def place(self, number: int, replication_factor: int) -> Replicas:
+        first = self._start + number
+        turn = {b: (n - first) % len(self._rack) for n, b in enumerate(self._rack)}
+        leader = min(self._rack, key=lambda b: (self._leaders[b], self._replicas[b], turn[b]))
+        chosen = [leader]
+        while len(chosen) < replication_factor:
+            used = Counter(self._rack[b] for b in chosen)
+            left = [b for b in self._rack if b not in chosen]
+            chosen.append(
+                min(left, key=lambda b: (used[self._rack[b]], self._replicas[b], self._pairs[leader, b], turn[b]))
+            )
+        self._add(chosen)
+        return tuple(chosen)
+
+    def _add(self, replicas: Sequence[int]) -> None:
+        self._leaders[replicas[0]] += 1
+        self._replicas.update(replicas)
+        self._pairs.update((replicas[0], follower) for follower in replicas[1:])
+
+
+def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: Mapping[int, bool]) -> list[Replicas]:
+    """Explicit replicas, one of each partition from 0 on, in the order of the partitions.
+
+    `registered` tells of every registered broker whether it is live. Raises INVALID_REPLICA_ASSIGNMENT.
+    """
+    by_partition = dict(assignments)
+    if len(by_partition) < len(assignments) or sorted(by_partition) != list(range(len(assignments))):
+        raise _refused("partitions must be numbered from 0 on, each once", "give one list of replicas per partition")
+    ordered = [by_partition[n] for n in range(len(assignments))]
+    for partition, replicas in enumerate(ordered):
+        _check_replicas(partition, replicas, registered)
+        if len(replicas) != len(ordered[0]):
+            raise _refused(
+                f"partition {partition} has {len(replicas)} replicas and partition 0 has {len(ordered[0])}",
+                "give all partitions equally many",
+            )
+    return ordered
+
+
+def _check_replicas(partition: int, replicas: Replicas, registered: Mapping[int, bool]) -> None:
+    if not replicas or len(set(replicas)) < len(replicas):
+        raise _refused(f"partition {partition} has replicas {list(replicas)}", "give at least one, each broker once")
+    unknown = [b for b in replicas if b not in registered]
+    if unknown:
+        raise _refused(
+            f"partition {partition} names broker {unknown[0]}, which is not registered",
+            f"registered are {sorted(registered)}",
+        )
+    if not any(registered[b] for b in replicas):
+        raise _refused(f"no broker of partition {partition} is live", "name a live broker for each partition")
+
+
+def _refused(what: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, what, hint=hint)

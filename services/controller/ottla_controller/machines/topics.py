@@ -1,0 +1,235 @@
+"""Creating, growing and deleting topics.
+
+Every function decides one topic from one image, or raises the OttlaError that the client gets for this topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ottla_controller.machines.configs import cluster_configs, cluster_configs_seen, cluster_values
+from ottla_controller.machines.decision import Decision, ReliedOn, Write
+from ottla_controller.machines.placement import (
+    Replicas,
+    check_assignments,
+    check_replication_has_landed,
+    place_replicas,
+    start_of,
+)
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
+from ottla_core.config_values import check_topic_configs
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicId, check_topic_name
+
+MAX_PARTITIONS: Final = 10_000
+"""Of one topic, as Kafka bounds one request: each is a key in the metadata store and files on a broker."""
+
+DEFAULT: Final = -1
+"""A count that the cluster's configs decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """`assignments` (partition, replicas) stand instead of the two counts, which are then -1 or 0."""
+
+    name: str
+    partitions: int = DEFAULT
+    replication_factor: int = DEFAULT
+    configs: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[tuple[int, Replicas]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCreated:
+    name: str
+    topic_id: TopicId
+    partitions: int
+    replication_factor: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    name: str
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsCreated:
+    """`warning` is what a user of keys must know (feature 165)."""
+
+    name: str
+    warning: str
+
+
+def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
+    """Partition keys first, the topic key last: it is the commit point."""
+    _check_client_may_change(new.name)
+    if new.name in image.topics:
+        raise OttlaError(
+            ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {new.name} exists already", hint="choose another name"
+        )
+    _check_no_collision(image, new.name)
+    configs = check_topic_configs(new.configs, cluster_configs(image))
+    placed = _place(image, new)
+    topic = Topic(name=new.name, id=topic_id, partition_count=len(placed), configs=configs)
+    commit = Write(
+        Change(keys.topic(new.name), topic),
+        (ReliedOn(keys.topic(new.name), mod_revision=0), cluster_configs_seen(image)),
+    )
+    return Decision(
+        TopicCreated(new.name, topic_id, len(placed), len(placed[0])),
+        (*_partition_writes(image, topic_id, 0, placed), commit),
+    )
+
+
+def decide_create_partitions(image: ClusterImage, name: str, total_count: int) -> Decision[PartitionsCreated]:
+    """New partition keys first, then the topic key with the new count."""
+    _check_client_may_change(name)
+    topic = _known(image, name)
+    if total_count <= topic.partition_count:
+        raise OttlaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"the topic {name} has {topic.partition_count} partitions already, and {total_count} were asked for",
+            hint="partitions can only be added: give a larger total",
+        )
+    _check_count(total_count)
+    existing = [partition.replicas for _, partition in image.partitions_of(topic)]
+    racks = _live_racks(image)
+    count = total_count - topic.partition_count
+    placed = place_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
+    warning = (
+        f"records with a key may now go to another partition than before: {name} has {total_count} partitions "
+        f"instead of {topic.partition_count}, so order by key holds only from here on"
+    )
+    commit = Write(
+        Change(keys.topic(name), replace(topic, partition_count=total_count)),
+        (ReliedOn(keys.topic(name), mod_revision=topic.mod_revision),),
+    )
+    return Decision(
+        PartitionsCreated(name, warning),
+        (*_partition_writes(image, topic.id, topic.partition_count, placed), commit),
+    )
+
+
+def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted]:
+    """The topic key first: from there on the topic is gone, whatever happens to its partition keys."""
+    _check_client_may_change(name)
+    topic = _known(image, name)
+    if not cluster_values(image).boolean("delete.topic.enable"):
+        raise OttlaError(
+            ErrorCode.TOPIC_DELETION_DISABLED,
+            f"{name} is kept: topics may not be deleted",
+            hint="set delete.topic.enable",
+        )
+    seen = (ReliedOn(keys.topic(name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
+    partitions = [p for p in image.partitions if p.topic_id == topic.id]
+    return Decision(TopicDeleted(name, topic.id), (Write(Change(keys.topic(name), None), seen), *_removed(partitions)))
+
+
+def decide_remove_orphans(image: ClusterImage) -> Decision[int]:
+    """Partition keys that no topic has, which a controller left that died half-way; the reply is their number."""
+    orphans = [p for p in image.partitions if not _has(image.topic_by_id(p.topic_id), p)]
+    return Decision(len(orphans), _removed(orphans))
+
+
+def check_no_duplicates(names: Iterable[str]) -> None:
+    """Raise INVALID_REQUEST for a request that names a topic twice: which of the two should hold?"""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise OttlaError(ErrorCode.INVALID_REQUEST, f"the request names {name[:60]!r} twice", hint="name it once")
+        seen.add(name)
+
+
+def _has(topic: Topic | None, partition: PartitionId) -> bool:
+    return topic is not None and partition.partition < topic.partition_count
+
+
+def _removed(partitions: Iterable[PartitionId]) -> tuple[Write, ...]:
+    return tuple(Write(Change(keys.partition(p), None)) for p in sorted(partitions))
+
+
+def _known(image: ClusterImage, name: str) -> Topic:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="list the topics there are"
+        )
+    return topic
+
+
+def _check_client_may_change(name: str) -> None:
+    check_topic_name(name)
+    if name in INTERNAL_TOPICS:
+        raise OttlaError(
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+            f"{name} is an internal topic, which only its coordinator may change",
+            hint="choose another name",
+        )
+
+
+def _check_no_collision(image: ClusterImage, name: str) -> None:
+    """`a.b` and `a_b` would share the names of their metrics (Kafka's rule)."""
+    if "." not in name and "_" not in name:
+        return
+    flat = name.replace(".", "_")
+    for other in image.topics:
+        if other.replace(".", "_") == flat:
+            raise OttlaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION,
+                f"the topic {name} collides with {other}: '.' and '_' count as the same",
+                hint="choose another name",
+            )
+
+
+def _place(image: ClusterImage, new: NewTopic) -> list[Replicas]:
+    """The replicas of every partition, as asked for or as the cluster's configs and placement have it."""
+    defaults = cluster_values(image)
+    if new.assignments:
+        partitions, factor = len(new.assignments), max(len(replicas) for _, replicas in new.assignments)
+    else:
+        partitions = defaults.integer("num.partitions") if new.partitions == DEFAULT else new.partitions
+        default_factor = defaults.integer("default.replication.factor")
+        factor = default_factor if new.replication_factor == DEFAULT else new.replication_factor
+    _check_count(partitions)
+    check_replication_has_landed(factor)
+    if new.assignments:
+        _check_no_counts(new)
+        return check_assignments(new.assignments, {n: not b.fenced for n, b in image.brokers.items()})
+    # Where the last topic's placement would have gone on, so that many small topics spread as one large one does.
+    return place_replicas(_live_racks(image), partitions, factor, start=len(image.partitions))
+
+
+def _check_no_counts(new: NewTopic) -> None:
+    if new.partitions not in (DEFAULT, 0) or new.replication_factor not in (DEFAULT, 0):
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, "counts and assignments exclude each other", hint="give -1 for both counts"
+        )
+
+
+def _check_count(partitions: int) -> None:
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise OttlaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partitions} partitions are not possible",
+            hint=f"give 1 to {MAX_PARTITIONS:,}, or -1 for the cluster's num.partitions",
+        )
+
+
+def _live_racks(image: ClusterImage) -> dict[int, str]:
+    return {n: b.rack for n, b in image.live_brokers().items()}
+
+
+def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placed: Sequence[Replicas]) -> list[Write]:
+    """New partitions, led by the first live replica, with all live ones in sync: they are equal, being empty."""
+    live = image.live_brokers()
+    writes = []
+    for number, replicas in enumerate(placed, first):
+        isr = tuple(b for b in replicas if b in live)
+        partition = Partition(replicas=replicas, leader=isr[0], isr=isr)
+        relied_on = tuple(ReliedOn(keys.broker(b), create_revision=live[b].epoch) for b in isr)
+        writes.append(Write(Change(keys.partition(PartitionId(topic_id, number)), partition), relied_on))
+    return writes

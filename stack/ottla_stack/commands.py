@@ -1,0 +1,159 @@
+"""`ottla up`, `ottla down`, `ottla status`: the stack as processes of this machine.
+
+`up` stays in the foreground with a live view on a terminal and log lines elsewhere; `-d` leaves it running. `down`
+signals the supervisor only: whoever started the processes stops them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from ottla_core.errors import OttlaError
+from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
+from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock
+from ottla_stack.supervisor import READY_LIMIT_S, Supervisor
+from ottla_stack.view import stack_table
+
+Directory = Annotated[Path, typer.Option("--dir", help="Where data, logs and state lie.", envvar="OTTLA_DIR")]
+DEFAULT_DIRECTORY: Final = Path(".ottla")
+_DOWN_LIMIT_S: Final = 60.0
+
+_out = Console()
+_err = Console(stderr=True)
+
+
+def up(
+    directory: Directory = DEFAULT_DIRECTORY,
+    port_base: Annotated[int, typer.Option(help="Moves every port of the stack.")] = DEFAULT_PORT_BASE,
+    brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
+    controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
+) -> None:
+    """Start a real cluster on this machine: etcd, a controller and brokers, each its own process."""
+    plan = StackPlan(directory.absolute(), port_base, controllers=controllers, brokers=brokers)
+    if detach:
+        raise typer.Exit(_detach(plan))
+    held = lock(plan.directory)
+    try:
+        raise typer.Exit(asyncio.run(_supervise(plan)))
+    finally:
+        held.close()
+
+
+def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """Stop the stack that runs in the directory; its data stays."""
+    directory = directory.absolute()
+    state = StackState.read(directory)
+    if state is None or not is_locked(directory):
+        _err.print(f"nothing runs in {directory}")
+        return
+    state.supervisor.send(signal.SIGTERM)
+    give_up_at = time.monotonic() + _DOWN_LIMIT_S
+    while is_locked(directory):
+        if time.monotonic() > give_up_at:
+            _err.print(f"the supervisor (process {state.supervisor.pid}) still runs after {_DOWN_LIMIT_S:g} s")
+            raise typer.Exit(1)
+        time.sleep(0.05)
+    _err.print("stopped; the data stays in", str(directory))
+
+
+def status(
+    directory: Directory = DEFAULT_DIRECTORY,
+    output: Annotated[str, typer.Option("--output", "-o", help="table or json")] = "table",
+) -> None:
+    """What runs in the directory."""
+    directory = directory.absolute()
+    state = StackState.read(directory) if is_locked(directory) else None
+    if output == "json":
+        items = (
+            [] if state is None else [{"name": p.name, "pid": p.identity.pid, "port": p.port} for p in state.processes]
+        )
+        print(json.dumps({"kind": "Stack", "running": state is not None, "items": items}))
+    elif state is not None:
+        _out.print(stack_table(state))
+    else:
+        _err.print(f"nothing runs in {directory}; start it with: ottla up")
+    if state is None:
+        raise typer.Exit(4)
+
+
+async def _supervise(plan: StackPlan) -> int:
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None, "this process runs"
+    supervisor = Supervisor(plan, me)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    if not _out.is_terminal:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        await supervisor.start()
+        stopped = asyncio.create_task(stopping.wait())
+        becoming_ready = asyncio.create_task(supervisor.until_ready())
+        await asyncio.wait({stopped, becoming_ready}, return_when=asyncio.FIRST_COMPLETED)
+        if not becoming_ready.done():
+            becoming_ready.cancel()
+        elif (failure := becoming_ready.exception()) is not None:
+            raise failure
+        else:
+            await _show_until(stopped, supervisor)
+        stopped.cancel()
+    except OttlaError as error:
+        _err.print(f"ottla up: {error}")
+        return 1
+    finally:
+        await supervisor.stop()
+    return 0
+
+
+async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> None:
+    plan = supervisor.plan
+    words = f"ready: {plan.brokers} brokers, bootstrap {plan.bootstrap}; stop with Ctrl-C or `ottla down`"
+    if not _out.is_terminal:
+        print(words, flush=True)
+        await stopped
+        return
+    _out.print(words)
+    with Live(stack_table(supervisor.state()), console=_out, refresh_per_second=2) as live:
+        while not stopped.done():
+            await asyncio.wait({stopped}, timeout=1.0)
+            live.update(stack_table(supervisor.state()))
+
+
+def _detach(plan: StackPlan) -> int:
+    """Start `ottla up` as a session of its own and wait until it is ready, or has ended with words in its log."""
+    lock(plan.directory).close()
+    log = plan.directory / "logs" / "supervisor.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    command = [
+        *(sys.executable, "-m", "ottla", "up", "--dir", str(plan.directory), "--port-base", str(plan.port_base)),
+        *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
+    ]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    give_up_at = time.monotonic() + READY_LIMIT_S + 5
+    while process.poll() is None and time.monotonic() < give_up_at:
+        state = StackState.read(plan.directory)
+        if state is not None and state.ready and state.supervisor.pid == process.pid:
+            _out.print(stack_table(state))
+            _out.print(f"ready; bootstrap {plan.bootstrap}; stop with: ottla down --dir {plan.directory}")
+            return 0
+        time.sleep(0.05)
+    _err.print(log.read_text().strip() or f"the supervisor ended with {process.poll()}")
+    process.terminate()
+    return 1

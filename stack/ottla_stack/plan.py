@@ -1,0 +1,66 @@
+"""Which processes make a stack, with which ports and arguments: the table of docs/architecture.md as data."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+DEFAULT_PORT_BASE: Final = 9600
+_ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _ADMIN = 0, 1, 40, 50, 100
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePlan:
+    """One process: its name, its command line, its gRPC and its admin port."""
+
+    name: str
+    command: tuple[str, ...]
+    port: int
+    admin_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackPlan:
+    directory: Path
+    port_base: int = DEFAULT_PORT_BASE
+    cluster_id: str = "ottla"
+    controllers: int = 1
+    brokers: int = 3
+
+    @property
+    def etcd_port(self) -> int:
+        return self.port_base + _ETCD
+
+    @property
+    def etcd_peer_port(self) -> int:
+        return self.port_base + _ETCD_PEER
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
+
+    def ports(self) -> list[int]:
+        return [self.etcd_port, self.etcd_peer_port, *(p for s in self.services() for p in (s.port, s.admin_port))]
+
+    def services(self) -> list[ServicePlan]:
+        """Controllers, then brokers: the order in which they are started."""
+        return [
+            *(self._service("controller", n, _CONTROLLER + n) for n in range(self.controllers)),
+            *(self._service("broker", n, _BROKER + n) for n in range(self.brokers)),
+        ]
+
+    def _service(self, kind: str, number: int, port_offset: int) -> ServicePlan:
+        port = self.port_base + port_offset
+        settings = {
+            "node-id": number,
+            "cluster-id": self.cluster_id,
+            "port": port,
+            "admin-port": port + _ADMIN,
+            "etcd": f"127.0.0.1:{self.etcd_port}",
+        }
+        if kind == "broker":
+            settings["data-dir"] = self.directory / f"broker-{number}"
+        command = [sys.executable, "-m", f"ottla_{kind}", *(f"--{key}={value}" for key, value in settings.items())]
+        return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN)

@@ -1,0 +1,29 @@
+"""A place for a whole stack among this machine's ports."""
+
+from __future__ import annotations
+
+import random
+import socket
+from typing import Final
+
+_SPAN: Final = 200  # all ports of a stack lie within it
+_LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one meanwhile
+
+
+def free_port_base() -> int:
+    """A port base whose whole span is free now. Chosen at random, so that two who ask at once differ."""
+    for _ in range(100):
+        base = random.randrange(_LOWEST, _HIGHEST, _SPAN)  # noqa: S311 - spreads, hides nothing
+        if all(_free(port) for port in range(base, base + _SPAN)):
+            return base
+    raise OSError(f"no {_SPAN} free ports in a row between {_LOWEST} and {_HIGHEST}")
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,116 @@
+"""What `ottla up` leaves in its directory for `ottla down` and `ottla status`: a lock, and who runs.
+
+A pid alone says little, for the kernel gives it out again: a process is named by its pid and the instant of its start.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """`started` is in the kernel's clock ticks since boot."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()
+        return None if fields[0] in "ZX" else cls(pid, int(fields[19]))
+
+    @property
+    def alive(self) -> bool:
+        return ProcessIdentity.of(self.pid) == self
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal this very process; nothing where it is gone."""
+        if self.alive:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                return
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    name: str
+    identity: ProcessIdentity
+    port: int
+    admin_port: int
+    restarts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StackState:
+    """What runs, as the supervisor last wrote it down."""
+
+    supervisor: ProcessIdentity
+    port_base: int
+    bootstrap: str
+    ready: bool = False
+    processes: list[RunningProcess] = field(default_factory=list)
+
+    def write(self, directory: Path) -> None:
+        path = state_path(directory)
+        draft = path.with_suffix(".tmp")
+        draft.write_text(json.dumps(asdict(self), indent=1))
+        draft.replace(path)
+
+    @classmethod
+    def read(cls, directory: Path) -> StackState | None:
+        """None where nothing was ever started in `directory`, or what lies there can't be read."""
+        try:
+            raw = json.loads(state_path(directory).read_text())
+            processes = [
+                RunningProcess(**{**p, "identity": ProcessIdentity(**p["identity"])}) for p in raw["processes"]
+            ]
+            return cls(**{**raw, "supervisor": ProcessIdentity(**raw["supervisor"]), "processes": processes})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def state_path(directory: Path) -> Path:
+    return directory / "state.json"
+
+
+def lock(directory: Path) -> IO[str]:
+    """Hold the directory for this process's life. Raises where another `ottla up` holds it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = (directory / "ottla.lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        state = StackState.read(directory)
+        who = f" (process {state.supervisor.pid})" if state else ""
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"another `ottla up` runs in {directory}{who}",
+            hint="stop it with `ottla down`, or choose another --dir and --port-base",
+        ) from None
+    return file
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether an `ottla up` runs in `directory`."""
+    if not (directory / "ottla.lock").exists():
+        return False
+    try:
+        lock(directory).close()
+    except OttlaError:
+        return True
+    return False

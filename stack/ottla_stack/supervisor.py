@@ -1,0 +1,131 @@
+"""The supervisor of `ottla up`: etcd, controllers and brokers as processes of their own, kept running.
+
+It starts all at once (who needs another waits for it), writes who runs into `state.json` at every change, restarts
+what dies, and on SIGTERM or SIGINT stops brokers, controllers and etcd in this order. Processes that an earlier
+supervisor left behind, because it was killed itself, are ended first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_stack.child import Child
+from ottla_stack.embedded_etcd import EtcdPlan, plan_etcd
+from ottla_stack.plan import ServicePlan, StackPlan
+from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
+
+_log = logging.getLogger(__name__)
+
+READY_LIMIT_S: Final = 60.0
+SERVICE_STOP_LIMIT_S: Final = 15.0
+_ORPHAN_LIMIT_S: Final = 10.0
+
+
+class Supervisor:
+    def __init__(self, plan: StackPlan, me: ProcessIdentity) -> None:
+        self.plan: Final = plan
+        self._me = me
+        self._ready = False
+        logs = plan.directory / "logs"
+        self._etcd: EtcdPlan = plan_etcd(plan.directory / "etcd", plan.etcd_port, plan.etcd_peer_port)
+        self._services: Final[dict[str, ServicePlan]] = {s.name: s for s in plan.services()}
+        self._children: Final = [
+            Child("etcd", self._etcd.command, logs / "etcd.log", self._write_state),
+            *(Child(s.name, s.command, logs / f"{s.name}.log", self._write_state) for s in plan.services()),
+        ]
+
+    async def start(self) -> None:
+        """Start everything. Raises where a port is taken or the data is another etcd's; returns before all is ready."""
+        end_orphans(self.plan.directory)
+        check_ports(self.plan)
+        self._etcd.prepare()
+        for child in self._children:
+            child.start()
+
+    async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
+        """Return once every service says that it serves. Raises OttlaError naming the one that does not, and why."""
+        give_up_at = time.monotonic() + limit_s
+        for service in self._services.values():
+            while (why := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
+                if time.monotonic() > give_up_at:
+                    log = self.plan.directory / "logs" / f"{service.name}.log"
+                    raise OttlaError(
+                        ErrorCode.BROKER_NOT_AVAILABLE,
+                        f"{service.name} is not ready after {limit_s:g} s: {why}",
+                        hint=f"its log is {log}",
+                    )
+                await asyncio.sleep(0.05)
+        self._ready = True
+        self._write_state()
+
+    async def stop(self) -> None:
+        """Stop all, brokers first; nothing of this stack runs afterwards."""
+        for kind in ("broker", "controller", "etcd"):
+            stopping = [c.stop(limit_s=SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
+            await asyncio.gather(*stopping)
+
+    def state(self) -> StackState:
+        running = [
+            RunningProcess(c.name, c.identity, *self._ports(c.name), restarts=c.restarts)
+            for c in self._children
+            if c.identity is not None
+        ]
+        return StackState(self._me, self.plan.port_base, self.plan.bootstrap, self._ready, running)
+
+    def _write_state(self) -> None:
+        self.state().write(self.plan.directory)
+
+    def _ports(self, name: str) -> tuple[int, int]:
+        service = self._services.get(name)
+        return (self.plan.etcd_port, 0) if service is None else (service.port, service.admin_port)
+
+
+def not_ready(admin_port: int) -> str | None:
+    """None where the service on that admin port says it is ready, else why not."""
+    connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
+    try:
+        connection.request("GET", "/readyz")
+        answer = connection.getresponse()
+        words = answer.read().decode().strip()
+    except (OSError, HTTPException) as error:
+        return f"no answer on port {admin_port} ({error})"
+    else:
+        return None if answer.status == 200 else words
+    finally:
+        connection.close()
+
+
+def check_ports(plan: StackPlan) -> None:
+    """Raise, naming the port, where something else listens on one that this stack needs."""
+    names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port)}
+    for port in plan.ports():
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                raise OttlaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"port {port} ({names.get(port, 'etcd')}) is in use",
+                    hint="stop what listens there, or move all ports with --port-base",
+                ) from None
+
+
+def end_orphans(directory: Path) -> None:
+    """End what the last supervisor of this directory left running: those very processes, by pid and start."""
+    state = StackState.read(directory)
+    orphans = [p.identity for p in state.processes if p.identity.alive] if state else []
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for orphan in orphans:
+            orphan.send(number)
+        give_up_at = time.monotonic() + _ORPHAN_LIMIT_S
+        while any(o.alive for o in orphans) and time.monotonic() < give_up_at:
+            time.sleep(0.05)
