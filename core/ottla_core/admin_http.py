@@ -60,7 +60,7 @@ class AdminHttp:
         self._server = _Server(self._address, _handler(answer))
         self._beat_at = time.monotonic()
         self._beating = asyncio.create_task(self._beat(), name="admin-http-heartbeat")
-        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.5}, name="admin-http", daemon=True).start()
+        Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="admin-http", daemon=True).start()
 
     async def stop(self) -> None:
         if self._beating is not None:

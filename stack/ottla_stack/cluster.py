@@ -15,12 +15,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
+import uvloop
+
 import ottla_broker.app
 import ottla_controller.app
-import uvloop
-from ottla_controller.config import ControllerConfig
-
 from ottla_broker.config import BrokerConfig
+from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.lifecycle import App

@@ -54,7 +54,6 @@ class MetadataFollower:
         self._complete = False  # whether the changes after the image's revision are all that is missing in it
         self._contact_at = -math.inf
         self._backoff = Backoff(first_s=0.1, most_s=2.0)
-        self._refusal: OttlaError | None = None
         self._listeners: list[Listener] = []
         self._waiters: dict[asyncio.Future[ClusterImage], Condition] = {}
         self._task: asyncio.Task[None] | None = None
@@ -94,8 +93,6 @@ class MetadataFollower:
         reached = condition if callable(condition) else _at_revision(condition)
         if reached(self._image):
             return self._image
-        if self._refusal is not None:
-            raise self._refusal
         waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = reached
         try:
@@ -126,7 +123,6 @@ class MetadataFollower:
             except OttlaError as refusal:
                 _log.error("can't read the metadata, keeping the last image: %s", refusal)
                 self._complete = False
-                self._refusal = refusal
                 self._fail_waiters(refusal)
             except Exception:
                 _log.exception("following the metadata failed; taking a new snapshot")
@@ -169,7 +165,6 @@ class MetadataFollower:
     def _contact(self) -> None:
         self._contact_at = self._clock.monotonic()
         self._backoff.reset()
-        self._refusal = None
 
     def _replace(self, image: ClusterImage) -> None:
         old, self._image = self._image, image

@@ -62,7 +62,7 @@ class LeaseSession:
         try:
             await self._register(self._lease)
         except BaseException:
-            await self._revoke(self._lease, timeout=timeout)
+            await self.stop(timeout)
             raise
         self._registered = True
         self._task = asyncio.create_task(self._run(), name="lease-session")
@@ -75,7 +75,8 @@ class LeaseSession:
                 await self._task
             self._task = None
         if self._lease is not None:
-            await self._revoke(self._lease, timeout=timeout)
+            with contextlib.suppress(StoreUnavailableError):
+                await self._store.revoke_lease(self._lease, timeout=timeout)
         self._lose()
 
     async def _run(self) -> None:
@@ -86,10 +87,6 @@ class LeaseSession:
             try:
                 await self._renew()
                 away = False
-            except LeaseLostError as lost:
-                _log.warning("lost the session: %s; registering again", lost)
-                self._lose()
-                self._on_lost()
             except StoreUnavailableError as error:
                 if not away:
                     _log.warning("can't renew the session, trying on: %s", error)
@@ -99,18 +96,19 @@ class LeaseSession:
                 _log.exception("could not register")
 
     async def _renew(self) -> None:
-        """One step towards a registered lease: ask for one, register under it, keep it alive."""
-        if self._lease is None:
-            self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._keep_alive_s)
-        else:
-            await self._store.keep_alive(self._lease, timeout=self._keep_alive_s)
-        if not self._registered:
-            await self._register(self._lease)
-            self._registered = True
+        """One step towards a registered lease: ask for one or keep it alive, register under it, or find it lost."""
+        try:
+            if self._lease is None:
+                self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._keep_alive_s)
+            else:
+                await self._store.keep_alive(self._lease, timeout=self._keep_alive_s)
+            if not self._registered:
+                await self._register(self._lease)
+                self._registered = True
+        except LeaseLostError as lost:
+            _log.warning("lost the session: %s; registering again", lost)
+            self._lose()
+            self._on_lost()
 
     def _lose(self) -> None:
         self._lease, self._registered = None, False
-
-    async def _revoke(self, lease: int, *, timeout: float) -> None:
-        with contextlib.suppress(StoreUnavailableError):
-            await self._store.revoke_lease(lease, timeout=timeout)

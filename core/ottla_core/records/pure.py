@@ -109,8 +109,7 @@ class PureSource:
             raise ValueError(f"a record says it is {length} bytes long and is {at - start}")
         header = self._header
         timestamp = header.max_timestamp if header.has_log_append_time else header.base_timestamp + timestamp_delta
-        known = None if timestamp == _NO_TIMESTAMP else _as_int64(timestamp)
-        return (header.base_offset + offset_delta, known, key, value, headers), at
+        return (header.base_offset + offset_delta, _as_int64(timestamp), key, value, headers), at
 
 
 def _add_bytes(parts: list[bytes], data: bytes | None) -> None:

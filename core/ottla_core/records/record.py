@@ -9,8 +9,8 @@ Header: TypeAlias = tuple[str, bytes | None]
 Headers: TypeAlias = list[Header]
 """Header names with their values, in the order given; names may repeat (KIP-82)."""
 
-RawRecord: TypeAlias = tuple[int, int | None, bytes | None, bytes | None, Headers]
-"""(offset, timestamp in ms, key, value, headers). The timestamp is None where the producer gave none (Kafka's -1)."""
+RawRecord: TypeAlias = tuple[int, int, bytes | None, bytes | None, Headers]
+"""(offset, timestamp in ms, key, value, headers). The timestamp is -1 where the producer gave none."""
 
 MAX_TIMESTAMP_MS: Final = (1 << 63) - 1
 

@@ -19,7 +19,7 @@ Not thread-safe: the producer holds one lock over it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
@@ -28,7 +28,7 @@ from ottla_core.errors import is_retriable
 from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.compression import Codec
-from ottla_core.records.record import Headers
+from ottla_core.records.record import Header
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Batch:
         self.opened_at = now
         self.deadline_at = now + limits.delivery_timeout_s
         self.charged_bytes = charged
-        self.count = 0
+        self.count = 1
         self.attempts = 0
         self.encoded: bytes | None = None
         self.base_offset = -1
@@ -94,6 +94,11 @@ class Batch:
         if self.encoded is None:
             self.encoded = self.builder.seal(codec)
         return self.encoded
+
+    def release(self) -> None:
+        """Let go of the bytes: the batch may live on for long in its records' Deliveries."""
+        self.encoded = None
+        del self.builder
 
 
 class PartitionQueue:
@@ -200,25 +205,30 @@ class Accumulator:
         timestamp_ms: int,
         key: bytes | None,
         value: bytes | None,
-        headers: Headers,
-        now: float,
+        headers: Sequence[Header],
     ) -> Batch | None:
-        """The batch that took the record as its number `count - 1`, or None while the buffer is full.
-
-        A batch of count 1 is new: whoever drains may have something to do. Raises RecordTooLargeError.
-        """
+        """The open batch, which took the record as its number `count - 1`; None where there is none or it is full."""
         batch = queue.open
         if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
-            size_bytes = _record_bytes(key, value, headers)
-            batch = self._open(queue, size_bytes, now)
-            if batch is None:
-                return None
-            batch.builder.append(timestamp_ms, key, value, headers)
+            return None
         batch.count += 1
         return batch
 
-    def _open(self, queue: PartitionQueue, size_bytes: int, now: float) -> Batch | None:
+    def append_to_new(
+        self,
+        queue: PartitionQueue,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+        now: float,
+    ) -> Batch | None:
+        """A new batch, which took the record as its first, or None while the buffer is full.
+
+        Whoever drains may have something to do then. Raises RecordTooLargeError, and what the builder raises.
+        """
         limits = self.limits
+        size_bytes = _record_bytes(key, value, headers)
         if size_bytes > limits.request_bytes:
             raise error_from_code(
                 ErrorCode.MESSAGE_TOO_LARGE,
@@ -229,10 +239,10 @@ class Accumulator:
         if self.used_bytes + charged > limits.buffer_bytes and self.used_bytes:
             self.exhausted = True
             return None
+        builder = self._new_builder(limits.batch_bytes)
+        builder.append(timestamp_ms, key, value, headers)
         self._close(queue)
-        batch = queue.open = Batch(
-            queue.partition, self._new_builder(limits.batch_bytes), self._new_ticket(), now, limits, charged
-        )
+        batch = queue.open = Batch(queue.partition, builder, self._new_ticket(), now, limits, charged)
         self.used_bytes += charged
         self.incomplete[batch] = None
         self._waiting[queue] = None
@@ -363,7 +373,10 @@ class Accumulator:
 
     def abort(self, why: OttlaError) -> list[Batch]:
         """Fail everything that is not settled yet; answers that still come for it find nothing."""
-        failed = [self._fail(batch, why) for batch in list(self.incomplete)]
+        failed = list(self.incomplete)
+        for batch in failed:  # not released: one may just be being encoded
+            batch.error = why
+            self._settle(batch)
         for queue in self._queues.values():
             queue.open = None
             queue.closed.clear()
@@ -408,27 +421,29 @@ class Accumulator:
             batch.log_append_time_ms = answer.log_append_time_ms
             batch.error = None
             offset += batch.count if offset >= 0 else 0
-            reported.settled.append(self._settle(batch))
+            self._settle(batch)
+            batch.release()
+            reported.settled.append(batch)
         queue.one_by_one = False
 
     def _fail(self, batch: Batch, error: OttlaError) -> Batch:
         batch.error = error
-        return self._settle(batch)
+        self._settle(batch)
+        batch.release()
+        return batch
 
-    def _settle(self, batch: Batch) -> Batch:
+    def _settle(self, batch: Batch) -> None:
         batch.settled = True
-        batch.encoded = None  # a result may be kept for long; the bytes are not needed any more
         self.used_bytes -= batch.charged_bytes
         self.exhausted = False
         self.incomplete.pop(batch, None)
-        return batch
 
 
 def _refusal(batch: Batch, answer: Answer) -> OttlaError:
     return error_from_code(answer.code, f"{batch.partition}: {answer.message}" if answer.message else "")
 
 
-def _record_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+def _record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:
     """An upper bound of what a record takes in a batch of its own: header, varints, key, value, headers."""
     size_bytes = 61 + 36 + len(key or b"") + len(value or b"")
     return size_bytes + sum(len(name) * 4 + len(text or b"") + 10 for name, text in headers)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Final
 
 from ottla_core.errors import ErrorCode
@@ -80,8 +79,8 @@ class ClusterView:
     cluster_id: str = ""
     controller: str = ""
     controller_id: int = -1
-    brokers: Mapping[int, BrokerView] = MappingProxyType({})
-    topics: Mapping[str, TopicView] = MappingProxyType({})
+    brokers: Mapping[int, BrokerView] = field(default_factory=dict)
+    topics: Mapping[str, TopicView] = field(default_factory=dict)
     routes: Mapping[TopicPartition, Route] = field(default_factory=dict)
     names: Mapping[TopicId, str] = field(default_factory=dict)
 

@@ -7,10 +7,13 @@ Produce must append before its first await: frames start in arrival order, and t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla_broker.replicas import FetchWant, Replica, Replicas
+from ottla_broker.fetching import FetchWant, fetch
+from ottla_broker.replica import Replica
+from ottla_broker.replicas import Replicas
+from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
@@ -25,9 +28,10 @@ _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 
 
 class BrokerService:
-    def __init__(self, replicas: Replicas, metadata: MetadataFollower) -> None:
+    def __init__(self, replicas: Replicas, metadata: MetadataFollower, log_dir: Callable[[], LogDir]) -> None:
         self._replicas = replicas
         self._metadata = metadata
+        self._log_dir = log_dir
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
         if request.acks not in (0, 1, -1):
@@ -61,8 +65,13 @@ class BrokerService:
             FetchWant(_id_of(p), _epoch_of(p), p.fetch_offset, p.max_bytes or request.max_bytes)
             for p in request.partitions
         ]
-        fetched = await self._replicas.fetch(
-            wants, max_wait_s=request.max_wait_ms / 1000, min_bytes=request.min_bytes, max_bytes=request.max_bytes
+        fetched = await fetch(
+            wants,
+            self._replicas.leader,
+            self._replicas.waiters,
+            max_wait_s=request.max_wait_ms / 1000,
+            min_bytes=request.min_bytes,
+            max_bytes=request.max_bytes,
         )
         reply = pb.FetchReply()
         for part in fetched:
@@ -108,8 +117,8 @@ class BrokerService:
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, context: RequestContext
     ) -> pb.DescribeLogDirsReply:
-        described = self._replicas.describe_log_dir()
-        log_dir = pb.LogDir(path=described.path, total_bytes=described.total_bytes, usable_bytes=described.usable_bytes)
+        figures = self._log_dir().figures()
+        log_dir = pb.LogDir(path=figures.path, total_bytes=figures.total_bytes, usable_bytes=figures.usable_bytes)
         for replica in self._replicas.all():
             log_dir.partitions.add(
                 topic_id=replica.id.topic_id,

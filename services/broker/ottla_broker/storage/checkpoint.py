@@ -37,7 +37,8 @@ def read_offsets(path: Path) -> dict[PartitionId, int]:
             for topic, partition, offset in _read(path) or ()
         }
     except ValueError as error:
-        return dict(_warn(path, error) or {})
+        _warn(path, error)
+        return {}
 
 
 def write_epochs(disk: Disk, path: Path, entries: Iterable[EpochStart]) -> None:
@@ -51,7 +52,8 @@ def read_epochs(path: Path) -> list[EpochStart] | None:
         lines = _read(path)
         return None if lines is None else [EpochStart(int(epoch), int(start)) for epoch, start in lines]
     except ValueError as error:
-        return _warn(path, error)
+        _warn(path, error)
+        return None
 
 
 def _write(disk: Disk, path: Path, lines: Iterable[str]) -> None:

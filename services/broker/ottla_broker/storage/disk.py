@@ -8,11 +8,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from errno import EOPNOTSUPP
+from errno import EIO, EOPNOTSUPP
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -45,30 +44,20 @@ class DataFile:
         """Up to `size_bytes` bytes; fewer only at the end of the file."""
         return os.pread(self._fd, size_bytes, position)
 
-    def read_buffer(self, position: int, size_bytes: int, *, hot: bool = False) -> io.BytesIO | None:
-        """The same as a buffer that can be cut; None where `hot` is asked for and not all lies in the page cache.
+    def read_into(self, view: memoryview, position: int, *, hot: bool = False) -> int | None:
+        """Fill `view`; how much of it, less only at the end of the file.
 
-        A BytesIO is the one way to bytes that were read in place and may still be shortened: `truncate` and
-        `getvalue` copy nothing, where a slice of 1 MB costs twenty times the read.
+        None where `hot` is asked for and not all of it lies in the page cache: nothing waited for the disk then.
         """
-        buffer = io.BytesIO()
-        if size_bytes > 0:
-            buffer.seek(size_bytes - 1)
-            buffer.write(b"\0")
-        with buffer.getbuffer() as view:
-            try:
-                count = os.preadv(self._fd, [view], position, os.RWF_NOWAIT if hot else 0)
-            except BlockingIOError:
-                return None
-            except OSError as error:
-                if not hot or error.errno != EOPNOTSUPP:
-                    raise
-                count = os.preadv(self._fd, [view], position)  # a file system in memory: always hot
-        if count < size_bytes:
-            if hot:
-                return None
-            buffer.truncate(count)
-        return buffer
+        try:
+            count = os.preadv(self._fd, [view], position, os.RWF_NOWAIT if hot else 0)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if not hot or error.errno != EOPNOTSUPP:
+                raise
+            count = os.preadv(self._fd, [view], position)  # a file system in memory: always hot
+        return None if hot and count < len(view) else count
 
     def write(self, buffers: Sequence[bytes | memoryview], position: int) -> int:
         """How many bytes were taken."""
@@ -104,8 +93,10 @@ class OpenFiles:
             return file
 
     def forget(self, path: Path) -> None:
+        """Let go of a file, or of all in a directory, that was renamed away: the last reader frees its space."""
         with self._lock:
-            self._files.pop(path, None)
+            for known in [known for known in self._files if path in (known, known.parent)]:
+                del self._files[known]
 
 
 class Disk:
@@ -135,8 +126,18 @@ class Disk:
             hint="check the disk, then restart the broker",
         )
 
+    def error(self, doing: str, error: OSError) -> OttlaError:
+        """What to raise for an error that is not a failed fsync; only the device's own (EIO) takes it offline."""
+        if error.errno == EIO:
+            return self.fail(doing, error)
+        return OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"{doing} failed: {error.strerror or error}",
+            hint="free space on the disk, or allow the process more open files; then it works again",
+        )
+
     def append(self, file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
-        """Write `size_bytes` at `position`, the file's end, or leave the file as it was and raise KAFKA_STORAGE_ERROR."""
+        """Write `size_bytes` at `position`, the file's end; or raise KAFKA_STORAGE_ERROR and leave it as it was."""
         try:
             written = file.write(buffers, position)
         except OSError as error:
@@ -180,17 +181,13 @@ class Disk:
             temporary.replace(path)
             sync_directory(path.parent)
         except OSError as error:
-            raise OttlaError(
-                ErrorCode.KAFKA_STORAGE_ERROR,
-                f"{path} could not be written: {error.strerror}; the one before it is still there",
-                hint="free space on the disk",
-            ) from error
+            raise self.error(f"writing {path}", error) from error
 
     def discard(self, path: Path) -> None:
         """Rename a file away now; `unlink_discarded` gives its space back."""
-        self.files.forget(path)
         doomed = path.with_name(path.name + DELETED_SUFFIX)
         path.rename(doomed)
+        self.files.forget(path)
         self._discarded.append(doomed)
 
     def unlink_discarded(self) -> int:

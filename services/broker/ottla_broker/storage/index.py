@@ -12,11 +12,13 @@ thread may look up while the loop appends: whatever a lookup works on is taken i
 
 from __future__ import annotations
 
-import os
 import struct
 from bisect import bisect_right
+from errno import ENOSPC
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from ottla_broker.storage.disk import DataFile, Disk
 
 _CHUNK_BYTES: Final = 4096
 _OFFSET_ENTRY: Final = struct.Struct(">ii")
@@ -45,15 +47,17 @@ class _EntryFile:
 
     def load(self) -> None:
         """Take over the file as it is. Raises IndexDamagedError where its size is no multiple of an entry's."""
+        size = self._entry.size
         try:
-            data = _FileTail(self.path, self._entry.size)
+            file = DataFile(self.path)
         except FileNotFoundError:
             raise IndexDamagedError(f"{self.path.name} is missing") from None
-        if data.size_bytes % self._entry.size:
-            raise IndexDamagedError(f"{self.path.name} of {data.size_bytes} bytes ends within an entry")
-        self._tail = _Tail(data.size_bytes // self._entry.size, bytearray())
-        if data.size_bytes:
-            self.last = self._unpack(data.last, 0)
+        stored, rest = divmod(file.size_bytes(), size)
+        if rest:
+            raise IndexDamagedError(f"{self.path.name} ends within an entry")
+        self._tail = _Tail(stored, bytearray())
+        if stored:
+            self.last = self._unpack(file.read((stored - 1) * size, size), 0)
 
     @property
     def count(self) -> int:
@@ -70,36 +74,19 @@ class _EntryFile:
             except OSError:
                 return  # it stays in memory and goes with the next chunk; a full disk is told where the log is written
 
-    def write(self) -> None:
-        """Put what is in memory into the file."""
+    def write(self) -> DataFile:
+        """Put what is in memory into the file, which is returned."""
+        file = DataFile(self.path, write=True)
         stored, pending = self._tail
-        if not pending:
-            return
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            if os.pwrite(fd, pending, stored * self._entry.size) != len(pending):
-                raise OSError(f"{self.path} took less than was written")
-        finally:
-            os.close(fd)
-        self._tail = _Tail(stored + len(pending) // self._entry.size, bytearray())
+        if pending:
+            if file.write([bytes(pending)], stored * self._entry.size) != len(pending):
+                raise OSError(ENOSPC, f"{self.path.name} took only a part of what was written")
+            self._tail = _Tail(stored + len(pending) // self._entry.size, bytearray())
+        return file
 
     def finish(self) -> None:
         """Write, and cut off what an earlier index left behind in the file."""
-        self.write()
-        fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.ftruncate(fd, self._tail.stored * self._entry.size)
-        finally:
-            os.close(fd)
-
-    def sync(self) -> None:
-        """Write, then fsync."""
-        self.write()
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
+        self.write().truncate(self._tail.stored * self._entry.size)
 
     def floor(self, key: int) -> tuple[int, int] | None:
         """The last entry whose first field is at most `key`."""
@@ -111,32 +98,15 @@ class _EntryFile:
         if not stored:
             return None
         try:
-            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return None  # without a hint the segment is searched from its start
-        try:
-            number = bisect_right(range(stored), key, key=lambda n: self._unpack(os.pread(fd, size, n * size), 0)[0])
-            return self._unpack(os.pread(fd, size, (number - 1) * size), 0) if number else None
-        except struct.error:
-            return None  # somebody cut the file
-        finally:
-            os.close(fd)
+            file = DataFile(self.path)
+            number = bisect_right(range(stored), key, key=lambda n: self._unpack(file.read(n * size, size), 0)[0])
+            return self._unpack(file.read((number - 1) * size, size), 0) if number else None
+        except (FileNotFoundError, struct.error):
+            return None  # somebody removed or cut it; without a hint the segment is searched from its start
 
     def _unpack(self, data: bytes | bytearray, at: int) -> tuple[int, int]:
         first, second = self._entry.unpack_from(data, at)
         return first, second
-
-
-class _FileTail:
-    """The size of a file and its last bytes."""
-
-    def __init__(self, path: Path, count: int) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self.size_bytes: Final = os.fstat(fd).st_size
-            self.last: Final = os.pread(fd, count, max(0, self.size_bytes - count))
-        finally:
-            os.close(fd)
 
 
 class OffsetPosition(NamedTuple):
@@ -225,10 +195,10 @@ class SegmentIndexes:
         self._offsets.finish()
         self._times.finish()
 
-    def sync(self) -> None:
-        """fsync both; raises OSError."""
-        self._offsets.sync()
-        self._times.sync()
+    def sync(self, disk: Disk) -> None:
+        """Write and fsync both. Raises OSError, or KAFKA_STORAGE_ERROR where the fsync failed."""
+        disk.sync(self._offsets.write())
+        disk.sync(self._times.write())
 
     def _append_time(self) -> None:
         timestamp_ms, last_offset = self.largest

@@ -33,7 +33,7 @@ def headers(file: DataFile, start: int, end: int) -> Iterator[tuple[int, BatchHe
             if len(chunk) < HEADER_SIZE:
                 return
         header = read_header(chunk, at - chunk_at)
-        if not _is_legal(header) or at + header.size_bytes > end:
+        if not is_legal(header) or at + header.size_bytes > end:
             return
         yield at, header
         at += header.size_bytes
@@ -49,7 +49,7 @@ def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchH
         if at - chunk_at + HEADER_SIZE > len(chunk):
             chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
         header = read_header(chunk, at - chunk_at)
-        if not _is_legal(header) or at + header.size_bytes > size_bytes:
+        if not is_legal(header) or at + header.size_bytes > size_bytes:
             return
         if at - chunk_at + header.size_bytes > len(chunk):
             chunk, chunk_at = file.read(at, _CHECK_CHUNK_BYTES), at
@@ -64,7 +64,8 @@ def sound_batches(file: DataFile, size_bytes: int) -> Iterator[tuple[int, BatchH
         at += header.size_bytes
 
 
-def _is_legal(header: BatchHeader) -> bool:
+def is_legal(header: BatchHeader) -> bool:
+    """Whether these 61 bytes can be the start of a batch at all; its CRC tells the rest."""
     return (
         header.magic == MAGIC
         and header.batch_length >= HEADER_SIZE - LOG_OVERHEAD

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.index import IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
+from ottla_broker.storage.placing import PlacedBatch
 from ottla_broker.storage.scan import headers
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -18,14 +19,6 @@ LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
 
 _logger = logging.getLogger(__name__)
-
-
-class PlacedBatch(NamedTuple):
-    """What a segment has to know of a batch that is written to it."""
-
-    size_bytes: int
-    last_offset: int
-    max_timestamp_ms: int
 
 
 class Segment:
@@ -81,10 +74,11 @@ class Segment:
         self.size_bytes = self.path.stat().st_size
         try:
             self.indexes.load(self.size_bytes)
-            if not self._confirms(self.indexes.last_entry()):
-                raise IndexDamagedError(f"the index of {self.path.name} points between batches")
         except IndexDamagedError as error:
             _logger.warning("%s: rebuilding it from its segment", error)
+            return self.rebuild_indexes()
+        if not self._confirms(self.indexes.last_entry()):
+            _logger.warning("the index of %s points between batches: rebuilding it", self.path)
             return self.rebuild_indexes()
         return self._note_tail()
 
@@ -150,7 +144,9 @@ class Segment:
             position += batch.size_bytes
         self.size_bytes = position
 
-    def must_roll(self, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int, config: LogConfig) -> bool:
+    def must_roll(
+        self, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int, config: LogConfig
+    ) -> bool:
         """Whether what is to be appended belongs into a new segment. An empty one takes anything."""
         if self.size_bytes == 0:
             return False
@@ -174,13 +170,14 @@ class Segment:
         self._file = None
 
     def sync(self, *, sealed: bool) -> None:
-        """Batches on the platter, for a thread; of a sealed segment the indexes too. Raises KAFKA_STORAGE_ERROR."""
+        """Batches on the platter, for a thread; of a sealed segment the indexes too. Raises OSError or OttlaError."""
         self._disk.sync(self.file())
         if sealed:
-            try:
-                self.indexes.sync()
-            except OSError as error:
-                raise self._disk.fail(f"fsync of the indexes of {self.path.name}", error) from error
+            self.indexes.sync(self._disk)
+
+    def abandon(self) -> None:
+        """Let go of the open file."""
+        self._file = None
 
     def discard(self) -> None:
         """Rename the files away, the log first: indexes that a crash leaves alone are removed at the next start."""

@@ -47,8 +47,6 @@ def check_appendable(records: bytes, config: LogConfig, now_ms: int) -> list[Bat
 
 
 def _check_admissible(header: BatchHeader) -> None:
-    if header.record_count == 0:
-        raise OttlaError(ErrorCode.INVALID_RECORD, "a batch without records can't be appended")
     if header.attributes & _BROKERS_BITS:
         raise OttlaError(
             ErrorCode.INVALID_RECORD,

@@ -1,0 +1,88 @@
+"""A broker that only answers: the yardstick of the produce and fetch figures.
+
+The same adapter, frames and event loop as the real one, but nothing is checked, kept or read: what a client reaches
+here is what gRPC and the client themselves allow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import signal
+from typing import Any, Final
+
+import uvloop
+
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.server import RpcServer
+from ottla_core.telemetry import Metrics
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+TOPIC_ID: Final = b"answering-broker"
+
+
+class AnsweringBroker:
+    def __init__(self, partitions: int, response: bytes) -> None:
+        self._partitions = partitions
+        self._response = response
+        self._next = [0] * partitions
+        self.address = ""
+
+    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply:
+        reply = pb.ProduceReply()
+        for part in request.partitions:
+            reply.partitions.add(topic_id=part.topic_id, partition=part.partition, base_offset=0, log_append_time_ms=-1)
+        return reply
+
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
+        reply = pb.FetchReply()
+        for part in request.partitions:
+            reply.partitions.add(
+                topic_id=part.topic_id, partition=part.partition, high_watermark=1 << 60, records=self._response
+            )
+        return reply
+
+    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
+        reply = pb.MetadataReply(cluster_id="answering", revision=1)
+        reply.brokers.add(id=0, address=self.address, epoch=1)
+        for name in request.topics:
+            topic = reply.topics.add(name=name, topic_id=TOPIC_ID)
+            for n in range(self._partitions):
+                topic.partitions.add(partition=n, leader=0, replicas=[0], isr=[0])
+        return reply
+
+    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
+        reply = pb.ListOffsetsReply()
+        for part in request.partitions:
+            offset = 0 if part.timestamp_ms == -2 else 1 << 60
+            reply.partitions.add(topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1)
+        return reply
+
+    async def delete_records(self, request: Any, context: RequestContext) -> pb.DeleteRecordsReply:
+        return pb.DeleteRecordsReply()
+
+    async def describe_log_dirs(self, request: Any, context: RequestContext) -> pb.DescribeLogDirsReply:
+        return pb.DescribeLogDirsReply()
+
+
+async def serve(port: int, partitions: int, response_bytes: int) -> None:
+    service = AnsweringBroker(partitions, bytes(response_bytes))
+    server = RpcServer("127.0.0.1", port, Metrics())
+    server.add(Broker, service)
+    await server.start()
+    service.address = f"127.0.0.1:{server.port}"
+    print(service.address, flush=True)
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    await stopped.wait()
+    await server.stop(grace_s=0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--partitions", type=int, default=6)
+    parser.add_argument("--response-bytes", type=int, default=1 << 20)
+    given = parser.parse_args()
+    uvloop.run(serve(given.port, given.partitions, given.response_bytes))

@@ -1,0 +1,97 @@
+"""What a failure looks like from outside: one sentence on standard error and an exit code, never a traceback.
+
+| code | |
+|---|---|
+| 0 | done |
+| 1 | it failed |
+| 2 | the command was not understood, or asks for something that can't be |
+| 3 | a part of it failed |
+| 4 | the topic, partition, broker or config does not exist |
+| 124 | the time given was over, as for timeout(1) |
+| 130, 141 | Ctrl-C; whoever read the output went away: as for every program of a Unix shell |
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from enum import IntEnum
+
+import typer
+from typer.exceptions import TyperException
+
+from ottla.errors import ConfigError, ErrorCode, FatalError, OttlaError, UnknownTopicError
+from ottla.errors import TimeoutError as OutOfTimeError
+
+
+class ExitCode(IntEnum):
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    PARTIAL = 3
+    NOT_FOUND = 4
+    TIMEOUT = 124
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+
+
+class NotFoundError(FatalError):
+    """What was named does not exist."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, hint=hint)
+
+
+def say(text: str) -> None:
+    """A message to whoever runs the command; never data."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def fail(error: BaseException) -> ExitCode:
+    """Tell the user and give the exit code."""
+    if isinstance(error, BrokenPipeError):
+        let_go_of_stdout()
+        return ExitCode.CLOSED_PIPE
+    if isinstance(error, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    if isinstance(error, typer.Abort):
+        return ExitCode.FAILED
+    if os.environ.get("OTTLA_DEBUG"):
+        traceback.print_exception(error)
+    say(f"ottla: {sentence(error)}")
+    return exit_code(error)
+
+
+def exit_code(error: BaseException) -> ExitCode:
+    if isinstance(error, UnknownTopicError | NotFoundError):
+        return ExitCode.NOT_FOUND
+    if isinstance(error, OutOfTimeError):
+        return ExitCode.TIMEOUT
+    if isinstance(error, ConfigError) or (isinstance(error, TyperException) and error.exit_code == ExitCode.USAGE):
+        return ExitCode.USAGE
+    return ExitCode.FAILED
+
+
+def sentence(error: BaseException) -> str:
+    """What, why and what to do."""
+    if isinstance(error, OttlaError):
+        # What a user typed needs no number of Kafka's; what the cluster answered can be looked up by its name.
+        named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
+        return f"{error.message}{named}" + (f"; {error.hint}" if error.hint else "")
+    if isinstance(error, TyperException):
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "ottla"
+        message = error.format_message()
+        return f"{message} See `{path} --help`" if message.endswith("?") else f"{message.rstrip('.')}; see `{path} --help`"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'input or output'}: {error.strerror or error}"
+    return (
+        f"internal error, {type(error).__name__}: {error}; "
+        "please report it, with what OTTLA_DEBUG=1 in the environment adds"
+    )
+
+
+def let_go_of_stdout() -> None:
+    """Nobody reads what we write any more, so that the interpreter must not try to flush it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,96 @@
+"""How the command line is put together: names first, modules when they are called, shared options on either side.
+
+`ottla -o json topic ls` and `ottla topic ls -o json` are the same. Everything that has to know how Typer builds
+commands is in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from ottla.cli.options import Settings
+from ottla.errors import FatalError
+from ottla_core.errors import ErrorCode
+
+ENTRY_POINTS: Final = "ottla.commands"
+SERVER_MODULES: Final = ("grpc_health", "prometheus_client")
+"""What the services import and the SDK does not: with them, the extra is installed."""
+
+MODULES: Final[Mapping[str, tuple[str, str]]] = {
+    "topic": ("ottla.cli.topic", "List, show, create, remove and alter topics."),
+    "produce": ("ottla.cli.produce", "Write the lines of a file, or of standard input, to a topic."),
+    "consume": ("ottla.cli.consume", "Read the records of a topic."),
+    "config": ("ottla.cli.config", "Get, set and explain the configs of topics, brokers and the cluster."),
+    "cluster": ("ottla.cli.cluster", "Show the cluster and its brokers."),
+}
+"""Commands of the SDK: the module whose `app` it is, and a line for the list of commands."""
+
+SERVER: Final[Mapping[str, str]] = {
+    "up": "Start a cluster on this machine.",
+    "down": "Stop the cluster of this machine; its data stays.",
+    "status": "Show what runs on this machine.",
+}
+"""Commands that come with the server, from the entry points."""
+
+
+class LazyGroup(TyperGroup):
+    """Knows its commands by name and help, and imports the one that is called."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for name, help_ in [(name, line) for name, (_, line) in MODULES.items()] + list(SERVER.items()):
+            self.add_command(TyperCommand(name, help=help_), name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _stub, rest = super().resolve_command(ctx, args)
+        return name, name and load(name), rest
+
+
+class Command(TyperCommand):
+    """A command that takes the options of `ottla` itself as well; its function finds them by `Settings.of(ctx)`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        *own, help_option = super().get_params(ctx)
+        return [*own, *_shared(ctx), help_option]
+
+    def invoke(self, ctx: Any) -> Any:
+        outer = ctx.find_root().params
+        given = {option.name: (outer.get(option.name), ctx.params.pop(option.name)) for option in _shared(ctx)}
+        ctx.obj = Settings.merged(given)
+        return super().invoke(ctx)
+
+
+def _shared(ctx: Any) -> list[Any]:
+    """The options of `ottla` itself; none where a command is tried without it."""
+    root = ctx.find_root().command
+    return [option for option in root.params if option.name in Settings.NAMES] if root is not ctx.command else []
+
+
+def load(name: str) -> Any:
+    """The command of that name. Raises OttlaError where it comes with the server and that is not installed."""
+    if name in MODULES:
+        return get_command(import_module(MODULES[name][0]).app)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(name)(_server_function(name))
+    return get_command(app)
+
+
+def _server_function(name: str) -> Callable[..., None]:
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
+
+    found = list(entry_points(group=ENTRY_POINTS, name=name))
+    if not found or any(find_spec(module) is None for module in SERVER_MODULES):
+        raise FatalError(
+            ErrorCode.INVALID_REQUEST,
+            f"`ottla {name}` needs the server, which is not installed here",
+            hint="pip install 'ottla[server]'",
+        )
+    function: Callable[..., None] = found[0].load()
+    return function

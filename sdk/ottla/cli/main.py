@@ -1,0 +1,79 @@
+"""The command line's front door: the options that every command has, and the boundary that no traceback passes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn
+
+import typer
+from typer.main import get_command
+
+from ottla.cli.failures import ExitCode, fail
+from ottla.cli.lazy import LazyGroup
+from ottla.cli.options import Form
+
+app = typer.Typer(cls=LazyGroup, name="ottla", invoke_without_command=True, rich_markup_mode=None)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"ottla {version('ottla')}")
+        raise typer.Exit
+
+
+@app.callback()
+def ottla(
+    ctx: typer.Context,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            "-b",
+            metavar="HOST:PORT,...",
+            help="Any of the cluster's brokers; else OTTLA_BOOTSTRAP, else localhost:9650.",
+        ),
+    ] = None,
+    output: Annotated[
+        Form | None,
+        typer.Option("--output", "-o", help="How data is written: else a table on a terminal, jsonl elsewhere."),
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long the cluster may take: 10s, if nothing is said.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="NAME=VALUE", help="A client setting under Kafka's name, such as linger.ms=5."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Event streams from the command line.
+
+    Data goes to standard output, messages go to standard error. -o json is one object with "kind" and "items".
+
+    Exit codes: 0 done, 1 failed, 2 not understood, 3 failed in part, 4 not found, 124 out of time.
+    """
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help())
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code. Whatever goes wrong has been told on standard error."""
+    try:
+        code = get_command(app).main(list(arguments), prog_name="ottla", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as leaving:  # of completion, and where Typer meets a closed pipe
+        return leaving.code if isinstance(leaving.code, int) else ExitCode.FAILED
+    except BaseException as error:  # the boundary
+        return fail(error)
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+def main() -> NoReturn:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))

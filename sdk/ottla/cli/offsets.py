@@ -1,0 +1,108 @@
+"""Where reading begins and ends: what `--from` and `--to` of `ottla consume` may say, and which offset that is.
+
+| text | place in each partition |
+|---|---|
+| start, end | the first record that is still there; behind the last one |
+| 42 | offset 42 |
+| +5 | 5 records after the start |
+| -100 | 100 records before the end |
+| @2026-11-01T10:00 | the first record at or after that time, which is local unless it says Z or +02:00 |
+| @1793523600000 | the same in milliseconds since the epoch |
+| @-1h | the same, so long ago (ms, s, m, h, d, w) |
+
+`--to` names the first record that is not read any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+from ottla.errors import ConfigError, config_error
+from ottla.units import parse_duration
+
+LEGAL: Final = "give start, end, an offset such as 42, +5, -100, @2026-11-01T10:00 or @-1h"
+
+
+class Anchor(Enum):
+    """What a position is counted from."""
+
+    START = "start"
+    END = "end"
+    OFFSET = "offset"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a partition: `number` is an offset, a count of records from the anchor, or ms since the epoch."""
+
+    anchor: Anchor
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A partition as it is now: its first offset, the one that comes next, and what a time was looked up as.
+
+    `at_time` is None where the partition has no record at or after the time.
+    """
+
+    start: int
+    end: int
+    at_time: int | None = None
+
+
+_WORDS: Final = {
+    "start": Position(Anchor.START),
+    "beginning": Position(Anchor.START),
+    "earliest": Position(Anchor.START),
+    "end": Position(Anchor.END),
+    "latest": Position(Anchor.END),
+}
+
+
+def parse_position(text: str, option: str, *, now_ms: int) -> Position:
+    """The position that `option` (--from, --to) says. Raises ConfigError."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text.startswith("@"):
+        return Position(Anchor.TIME, _time_ms(text[1:], option, now_ms))
+    sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    if not (digits.isascii() and digits.isdigit()):
+        raise _illegal(option, text)
+    number = int(digits)
+    if sign == "+":
+        return Position(Anchor.START, number)
+    return Position(Anchor.END, -number) if sign else Position(Anchor.OFFSET, number)
+
+
+def resolve(position: Position, bounds: Bounds) -> int:
+    """The offset, never outside of what the partition holds: a place before the start is the start."""
+    match position.anchor:
+        case Anchor.START:
+            wanted = bounds.start + position.number
+        case Anchor.END:
+            wanted = bounds.end + position.number
+        case Anchor.OFFSET:
+            wanted = position.number
+        case Anchor.TIME:
+            wanted = bounds.end if bounds.at_time is None else bounds.at_time
+    return min(max(wanted, bounds.start), bounds.end)
+
+
+def _time_ms(text: str, option: str, now_ms: int) -> int:
+    if text.startswith("-"):
+        return now_ms - round(parse_duration(text[1:], option) * 1000)
+    if text.isascii() and text.isdigit() and len(text) >= 10:  # 20261101 is a day, not an instant
+        return int(text)
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise _illegal(option, f"@{text}") from None
+
+
+def _illegal(option: str, text: str) -> ConfigError:
+    return config_error(f"{option} {text!r} is no place in a partition", hint=LEGAL)

@@ -1,0 +1,89 @@
+"""How data is written: a table for eyes, JSON for programs, names for the shell.
+
+`-o json` is one object, {"kind": "topics/v1", "items": [...]}; what a kind's items hold only grows until its number
+changes. jsonl is the items alone, one a line. A listing comes as an iterable and is written as it comes, except as a
+table. Nothing of Rich is imported for anything but a table.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from json import JSONEncoder
+from typing import IO, Any, Final
+
+from ottla.cli.options import Form
+
+Item = Mapping[str, Any]
+
+_WIDE: Final = 100_000  # columns of a table that no terminal bounds
+_encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Items of one kind. `columns` are the keys that a table shows, `name` is the key that `-o name` writes."""
+
+    kind: str
+    items: Iterable[Item]
+    columns: Sequence[str] = ()
+    name: str = "name"
+
+
+def form_for(wanted: Form | None, stream: IO[str]) -> Form:
+    """What `-o` says, else a table on a terminal and jsonl where a program reads."""
+    return wanted or ("table" if stream.isatty() else "jsonl")
+
+
+def write(listing: Listing, wanted: Form | None) -> None:
+    """Write to standard output."""
+    match form_for(wanted, sys.stdout):
+        case "table":
+            write_table(listing)
+        case "json":
+            write_json(listing)
+        case "jsonl":
+            for item in listing.items:
+                print(_encode(item))
+        case "name":
+            for item in listing.items:
+                print(item[listing.name])
+
+
+def write_json(listing: Listing) -> None:
+    """One object, item by item: a topic's records need not fit into memory."""
+    print(f'{{"kind":{_encode(listing.kind)},"items":[', end="")
+    for number, item in enumerate(listing.items):
+        print("," if number else "", _encode(item), sep="\n" if number else "", end="")
+    print("]}")
+
+
+def write_table(listing: Listing, *, indent: int = 0) -> None:
+    """A table without lines; numbers are aligned to the right."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.table import Table
+
+    items = list(listing.items)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in listing.columns:
+        numbers = any(isinstance(item.get(column), int) for item in items)
+        table.add_column(column.upper().replace("_", " "), justify="right" if numbers else "left", overflow="fold")
+    for item in items:
+        table.add_row(*(_cell(item.get(column)) for column in listing.columns))
+    console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
+    console.print(Padding(table, (0, 0, 0, indent)))
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return ",".join(map(str, value))
+        case dict():
+            return " ".join(f"{name}={part}" for name, part in value.items())
+    return str(value)

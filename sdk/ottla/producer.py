@@ -1,0 +1,431 @@
+"""Producer: values in, batches out.
+
+`send` serializes, chooses a partition and appends to that partition's open batch; everything else happens on the
+sender's thread. It returns at once while the buffer has room, and waits for up to `max_block` while it has none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import logging
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Generic, Literal
+
+from ottla.cluster import Cluster
+from ottla.delivery import Announcer, Delivery
+from ottla.errors import BufferFullError, ConfigError, ErrorCode, OttlaError, SerializationError, config_error
+from ottla.generics import K, V
+from ottla.keeper import MetadataKeeper
+from ottla.machines.accumulator import Accumulator, Batch, Limits, PartitionQueue
+from ottla.machines.metadata import ClusterView, TopicView
+from ottla.machines.partitioner import KeyedPartitioner, StickyPartitioner
+from ottla.sender import Sender
+from ottla.serdes import SerdeLike, Serializer, serializer
+from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, merge_config, one_of, read_properties
+from ottla.transport import Transport, grpc_transport
+from ottla.units import Duration, Size, seconds, size_bytes
+from ottla_core.errors import OttlaError as CoreError
+from ottla_core.model import TopicPartition, check_topic_name
+from ottla_core.records.compression import Codec, codec_of
+from ottla_core.records.record import Header
+from ottla_core.records.twins import new_builder
+
+logger = logging.getLogger("ottla.producer")
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+"""Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+"""(topic, key, value, number of partitions) → a partition; key and value are serialized, None for null."""
+
+_ACKS: Final = {"all": -1, 1: 1, 0: 0}
+_CLOSE_AFTER_ERROR_S: Final = 5.0
+_CLOSE_AT_EXIT_S: Final = 5.0
+_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+
+_client_numbers = itertools.count(1)
+_open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
+
+
+class Producer(Generic[K, V]):
+    """Sends records to topics. Thread-safe, and meant to be shared: one producer batches what all threads send.
+
+        with ottla.Producer(topic="orders") as producer:
+            producer.send({"id": 1, "total": 9.5}, key="eu")
+
+    A record is delivered at least once and in the order of its partition: a send that was not answered is repeated
+    until `delivery_timeout`, which may write a record twice (rule 66; `enable.idempotence=true` is refused until it is
+    served). With acks=0 nobody answers, so a record may be lost and its offset is never known.
+
+    The end of the `with` block waits for what was sent, and raises DeliveryError where records failed that nobody had
+    asked about. A producer that is not closed loses what is in its buffer when the process is killed.
+
+    Args:
+        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        topic: where `send` sends unless it is told otherwise.
+        key, value: serializers: auto (dict, list → JSON; str → UTF-8; bytes as they are), bytes, str, int, json, a type
+            (bytes, str, int, dict, list) or a callable. None is always null.
+        acks: "all" every in-sync replica has it, 1 the leader has it, 0 nobody is asked.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
+        linger: seconds that a record waits for others to share its batch.
+        batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
+        buffer_memory: bytes of all batches that are not acknowledged; `send` waits while it is full.
+        max_request_size: bytes of a request, of many partitions' batches, and of the largest record. At most 16 MiB.
+        delivery_timeout: seconds from `send` to an outcome, at least linger + request_timeout.
+        request_timeout: seconds for a broker to answer one request.
+        max_block: seconds that `send` may wait for metadata or for room.
+        retries: how often a batch is sent again at most; delivery_timeout bounds it too.
+        retry_backoff: seconds before the first of them, doubling up to 1 s.
+        max_in_flight: requests that one broker may have unanswered. A partition has at most one.
+        partitioner: a callable instead of murmur2 (with a key) and sticky partitions (without).
+        metadata_max_age: seconds after which the cluster is looked at again without a reason.
+        client_id: names this client in logs and quotas.
+        config: the same settings under Kafka's names, such as {"linger.ms": 5}.
+
+    Raises:
+        ConfigError: an argument or a config that can't be.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | None = None,
+        *,
+        topic: str | None = None,
+        key: SerdeLike = "auto",
+        value: SerdeLike = "auto",
+        acks: Literal["all", 1, 0] = "all",
+        compression: Compression | None = None,
+        linger: Duration = 0.005,
+        batch_size: Size = "64KiB",
+        buffer_memory: Size = "32MiB",
+        max_request_size: Size = "1MiB",
+        delivery_timeout: Duration = 120.0,
+        request_timeout: Duration = 30.0,
+        max_block: Duration = 60.0,
+        retries: int = 2**31 - 1,
+        retry_backoff: Duration = 0.1,
+        max_in_flight: int = 5,
+        partitioner: Partitioner | None = None,
+        metadata_max_age: Duration = 300.0,
+        client_id: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        _transport: Transport | None = None,
+    ) -> None:
+        arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
+        settings = merge_config(PRODUCER_NAMES, arguments, _DEFAULTS, config or {})
+        limits = _limits(settings)
+        acks_code = _ACKS[_check_acks(settings["acks"])]
+        request_s = seconds(settings["request_timeout"], "request_timeout")
+        self._max_block = seconds(settings["max_block"], "max_block")
+        _check_timeouts(limits, request_s)
+        if topic is not None:
+            _check_topic(topic)
+        self._topic = topic
+        self._key: Serializer = serializer(settings["key"], "key")
+        self._value: Serializer = serializer(settings["value"], "value")
+        self._partitioner = partitioner
+        self._delivery_s = limits.delivery_timeout_s
+        self.client_id: Final[str] = settings["client_id"] or f"ottla-producer-{next(_client_numbers)}"
+
+        addresses = bootstrap_addresses(settings["bootstrap"])
+        self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
+        self._clock = self._cluster.clock
+        self._announcer = Announcer(self.client_id)
+        self._accumulator = Accumulator(limits, new_builder, self._announcer.ticket)
+        self._sender = Sender(
+            self._accumulator, self._cluster, self._announcer, acks=acks_code, request_timeout=request_s
+        )
+        self._lock = self._sender.lock
+        self._targets: dict[str, _Target] = {}
+        self._closed = False
+        self._keeper = MetadataKeeper(
+            self._cluster,
+            name=self.client_id,
+            max_age=seconds(settings["metadata_max_age"], "metadata_max_age"),
+            timeout=request_s,
+            on_change=self._on_metadata,
+        )
+        self._sender.start(self._keeper)
+        _open_producers.add(self)
+
+    @classmethod
+    def from_properties(cls, path: str | Path, **arguments: Any) -> Producer[K, V]:
+        """A producer with the settings of a Java properties file, and `arguments` as in the constructor."""
+        return cls(config=read_properties(path), **arguments)
+
+    def send(
+        self,
+        value: V | None,
+        *,
+        key: K | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        headers: HeadersLike | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Hand over one record; its Delivery tells later where it is, or what went wrong.
+
+        The partition is `partition`, else murmur2 of the key, else the one that is being filled. `timestamp` is in
+        milliseconds since the epoch, now by default. Waits up to `max_block` for the topic's metadata and for room.
+
+        Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
+        such partition, or closed) and ConnectError. Nothing has been sent then.
+        """
+        name = topic or self._topic
+        target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]
+        try:
+            key_bytes = None if key is None else self._key(key)
+            value_bytes = None if value is None else self._value(value)
+        except (ValueError, TypeError, AttributeError) as error:
+            raise _not_serialized(error, target.topic) from error
+        if timestamp is None:
+            timestamp = self._clock.wall_ms()
+        if partition is not None:
+            queue = target.queue_of(partition)
+        elif self._partitioner is not None:
+            queue = target.queue_of(self._partitioner(target.topic, key_bytes, value_bytes, len(target.queues)))
+        elif key_bytes is not None:
+            queue = target.queues[target.keyed.partition(key_bytes)]
+        else:
+            queue = None
+        pairs: Sequence[Header] = () if headers is None else _header_pairs(headers, target.topic)
+        with self._lock:
+            sticky = queue or target.queues[target.sticky.current]
+            batch = self._accumulator.append(sticky, timestamp, key_bytes, value_bytes, pairs)
+            if batch is None:
+                batch = self._append_to_new(target, queue, timestamp, key_bytes, value_bytes, pairs)
+            return Delivery(batch, batch.count - 1, timestamp)
+
+    def flush(self, timeout: Duration | None = None) -> None:
+        """Send what is waiting now, without linger, and wait until all of it has an outcome.
+
+        `timeout` in seconds, delivery_timeout by default. Raises ottla.TimeoutError where it passed, and DeliveryError
+        where records failed that nobody had asked about.
+        """
+        if not self._sender.flush(self._seconds(timeout)):
+            raise _still_unsent("flush", len(self._accumulator.incomplete))
+        self._announcer.raise_failures()
+
+    def close(self, timeout: Duration | None = None) -> None:
+        """Flush for up to `timeout` seconds (delivery_timeout by default), fail what is left, and let go of everything.
+
+        Callbacks have run when it returns. Raises DeliveryError where records failed that nobody had asked about. A
+        second call does nothing.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        _open_producers.discard(self)
+        self._sender.flush(self._seconds(timeout))
+        self._sender.close()
+        self._keeper.close()
+        self._cluster.close()
+        self._announcer.close(_CLOSE_AFTER_ERROR_S)
+        self._announcer.raise_failures()
+
+    def partitions_for(self, topic: str | None = None) -> int:
+        """How many partitions the topic has. Waits and raises like `send`."""
+        name = topic or self._topic
+        return len(self._find_target(name).queues)
+
+    def __enter__(self) -> Producer[K, V]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(OttlaError):  # the block's own error is the one to see; what failed has been logged
+            self.close(_CLOSE_AFTER_ERROR_S)
+
+    def _seconds(self, timeout: Duration | None) -> float:
+        return self._delivery_s if timeout is None else seconds(timeout, "timeout")
+
+    def _find_target(self, name: str | None) -> _Target:
+        """The topic's queues, after waiting for its metadata."""
+        if name is None:
+            raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
+        self._check_open()
+        if name not in self._targets:
+            _check_topic(name)
+            (view,) = self._keeper.until_known([name], self._max_block)
+            with self._lock:
+                self._update_target(view)
+        return self._targets[name]
+
+    def _append_to_new(
+        self,
+        target: _Target,
+        queue: PartitionQueue | None,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> Batch:
+        """Append where no open batch has room, waiting for room in the buffer. The lock is held."""
+        self._check_open()
+        if queue is None:
+            queue = target.queues[target.sticky.on_batch_full()]
+        deadline_at = self._clock.monotonic() + self._max_block
+        while True:
+            now = self._clock.monotonic()
+            batch = self._accumulator.append(queue, timestamp, key, value, headers)
+            batch = batch or self._accumulator.append_to_new(queue, timestamp, key, value, headers, now)
+            self._sender.work.notify()
+            if batch is not None:
+                return batch
+            if now >= deadline_at:
+                raise BufferFullError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"the buffer of {self._accumulator.limits.buffer_bytes} bytes stayed full for "
+                    f"max_block={self._max_block:g} s; the record was not sent",
+                    hint="send more slowly, raise buffer_memory, or see why the brokers don't keep up",
+                )
+            self._sender.room.wait(deadline_at - now)
+            self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
+
+    def _on_metadata(self, view: ClusterView) -> None:
+        with self._lock:
+            for name in self._targets:
+                topic = view.topics.get(name)
+                if topic is not None and not topic.error:
+                    self._update_target(topic)
+        self._sender.on_metadata(view)
+
+    def _update_target(self, view: TopicView) -> None:
+        """Make or adapt the topic's queues. The lock is held."""
+        target = self._targets.get(view.name)
+        queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
+        if target is None or len(target.queues) != len(queues):
+            target = self._targets[view.name] = _Target(view.name, queues, next(_client_numbers))
+        available = (n for n in range(len(queues)) if TopicPartition(view.name, n) in self._keeper.view.routes)
+        target.sticky.on_metadata(tuple(available), len(queues))
+
+
+class _Target:
+    """One topic as a destination: a queue a partition, and how a partition is chosen."""
+
+    __slots__ = ("keyed", "queues", "sticky", "topic")
+
+    def __init__(self, topic: str, queues: list[PartitionQueue], first: int) -> None:
+        self.topic = topic
+        self.queues = queues
+        self.keyed = KeyedPartitioner(len(queues))
+        self.sticky = StickyPartitioner(first)
+
+    def queue_of(self, partition: int) -> PartitionQueue:
+        if isinstance(partition, int) and 0 <= partition < len(self.queues):
+            return self.queues[partition]
+        raise ConfigError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{self.topic} has no partition {partition!r}",
+            hint=f"its partitions are 0 to {len(self.queues) - 1}",
+        )
+
+
+_DEFAULTS: Final = {
+    name: default
+    for name, default in (Producer.__init__.__kwdefaults__ or {}).items()
+    if name not in ("topic", "partitioner", "config", "_transport")
+} | {"bootstrap": None}
+
+
+def _limits(settings: Mapping[str, Any]) -> Limits:
+    label = settings["compression"] or "none"
+    request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
+    if not 0 < request_bytes <= _MAX_REQUEST_BYTES:
+        raise config_error(f"max_request_size={request_bytes} is not legal", hint="give 1 byte to 16 MiB")
+    return Limits(
+        batch_bytes=size_bytes(settings["batch_size"], "batch_size"),
+        buffer_bytes=size_bytes(settings["buffer_memory"], "buffer_memory"),
+        request_bytes=request_bytes,
+        linger_s=seconds(settings["linger"], "linger"),
+        delivery_timeout_s=seconds(settings["delivery_timeout"], "delivery_timeout"),
+        retries=settings["retries"],
+        backoff_s=seconds(settings["retry_backoff"], "retry_backoff"),
+        requests_per_broker=settings["max_in_flight"],
+        codec=codec_of(one_of(label, "compression", [codec.label for codec in Codec])),
+    )
+
+
+def _check_acks(acks: Any) -> Any:
+    if acks == -1 and not isinstance(acks, bool):
+        return "all"  # as Kafka also spells it
+    if isinstance(acks, bool) or acks not in _ACKS:
+        raise ConfigError(
+            ErrorCode.INVALID_REQUIRED_ACKS,
+            f"acks={acks!r} is not legal",
+            hint="use 'all' (every in-sync replica), 1 (the leader) or 0 (nobody answers)",
+        )
+    return acks
+
+
+def _check_timeouts(limits: Limits, request_s: float) -> None:
+    if limits.delivery_timeout_s < limits.linger_s + request_s:
+        raise config_error(
+            f"delivery_timeout={limits.delivery_timeout_s:g} s is less than linger + request_timeout "
+            f"({limits.linger_s + request_s:g} s)",
+            hint="raise delivery_timeout or lower request_timeout",
+        )
+
+
+def _check_topic(name: str) -> None:
+    try:
+        check_topic_name(name)
+    except CoreError as error:
+        raise ConfigError(error.code, error.message, hint=error.hint) from None
+
+
+def _header_pairs(headers: HeadersLike, topic: str) -> Sequence[Header]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        return [(_header_name(name), text.encode() if isinstance(text, str) else text) for name, text in pairs]
+    except (TypeError, ValueError) as error:
+        raise SerializationError(
+            f"headers={headers!r:.80} can't be sent: {error}", hint="give pairs of str and bytes", topic=topic
+        ) from None
+
+
+def _header_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is {type(name).__name__}, not str")
+    return name
+
+
+def _not_serialized(error: Exception, topic: str) -> SerializationError:
+    if isinstance(error, SerializationError):
+        return SerializationError(f"{error.message}, sending to {topic}", hint=error.hint, topic=topic)
+    return SerializationError(f"the serializer failed, sending to {topic}: {error}", hint="see the cause", topic=topic)
+
+
+def _still_unsent(what: str, batches: int) -> OttlaError:
+    from ottla.errors import error_from_code
+
+    return error_from_code(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"{what}: {batches} batches have no outcome yet",
+        hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
+    )
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Send what a script that never closed its producers has left in their buffers."""
+    for producer in list(_open_producers):
+        logger.warning("%s was not closed; closing it at exit", producer.client_id)
+        with contextlib.suppress(OttlaError):
+            producer.close(_CLOSE_AT_EXIT_S)

@@ -1,0 +1,391 @@
+"""Brokers without sockets, behind the same interface as gRPC's: they keep logs in memory and do what a test scripts.
+
+    cluster = ScriptedCluster({"t": 3})
+    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER), Break())
+    producer = Producer("b0:1", topic="t", _transport=cluster.connect)
+
+Steps are taken one by one by the calls and frames of their method, whichever broker gets them; without a step a call
+succeeds. `cluster.seen` holds every request in the order of arrival. As with gRPC, answers come on another thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from time import monotonic
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
+from ottla_core.records.batch import check_batch, iter_headers, placed_prefix
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Method
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with this code: every partition of a request, or the whole of one that has none."""
+
+    code: int
+    message: str = "scripted"
+    leader: tuple[int, int] | None = None  # (broker id, leader epoch) that the answer names
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Break the stream, or the call, before or (`applied`) after doing what was asked."""
+
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Never answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Answer as usual once `release()` was called on the cluster."""
+
+
+Step = Refuse | Break | Hang | Hold
+
+
+@dataclass(slots=True)
+class _Log:
+    """One partition: whole batches with their offsets."""
+
+    batches: list[tuple[int, int, int, bytes]] = field(default_factory=list)  # first, next, max timestamp, bytes
+    start: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1][1] if self.batches else self.start
+
+    def append(self, records: bytes) -> int:
+        base = self.end
+        for at, header in iter_headers(records):
+            check_batch(records, at, max_bytes=1 << 30)
+            first = self.end
+            batch = placed_prefix(header, first, 0) + records[at + 16 : at + header.size_bytes]
+            self.batches.append((first, first + header.record_count, header.max_timestamp, batch))
+        return base
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """From the batch that holds `offset` on, the first one whole (KIP-74)."""
+        taken: list[bytes] = []
+        size = 0
+        for _, after, _, batch in self.batches:
+            if after > offset:
+                if taken and size + len(batch) > max_bytes:
+                    break
+                taken.append(batch)
+                size += len(batch)
+        return b"".join(taken)
+
+    def offset_for(self, timestamp_ms: int) -> int:
+        if timestamp_ms == EARLIEST_TIMESTAMP:
+            return self.start
+        if timestamp_ms == LATEST_TIMESTAMP:
+            return self.end
+        return next((first for first, _, newest, _ in self.batches if newest >= timestamp_ms), -1)
+
+
+class ScriptedCluster:
+    """Brokers b0:1, b1:1, … with `topics` (name → partitions), led in turn. `connect` is their transport."""
+
+    def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
+        self.changed: Final = Condition()
+        self.seen: list[tuple[str, Message]] = []
+        self.logs: dict[TopicPartition, _Log] = {}
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}
+        self.addresses: Final = [f"b{n}:1" for n in range(brokers)]
+        self._ids: dict[str, TopicId] = {}
+        self._steps: dict[str, deque[Step]] = {}
+        self._released = 0
+        for name, count in (topics or {}).items():
+            self.add_topic(name, count)
+
+    def add_topic(self, name: str, count: int) -> None:
+        """Create a topic, or add partitions to it."""
+        with self.changed:
+            self._ids.setdefault(name, TopicId(len(self._ids).to_bytes(16, "big")))
+            for number in range(count):
+                partition = TopicPartition(name, number)
+                self.logs.setdefault(partition, _Log())
+                self.leaders.setdefault(partition, (number % len(self.addresses), 0))
+
+    def will(self, method: Method[Any, Any], *steps: Step) -> None:
+        """What the next calls or frames of `method` come to."""
+        with self.changed:
+            self._steps.setdefault(method.name, deque()).extend(steps)
+
+    def release(self) -> None:
+        """Answer what is on hold."""
+        with self.changed:
+            self._released += 1
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[], bool], timeout: float = 5.0) -> None:
+        """Wait until `condition`, looked at after each request. AssertionError after `timeout` seconds."""
+        with self.changed:
+            assert self.changed.wait_for(condition, timeout), f"not within {timeout} s"
+
+    def requests(self, kind: type[Message]) -> list[Any]:
+        """The requests of one type so far, in order of arrival."""
+        with self.changed:
+            return [body for _, body in self.seen if isinstance(body, kind)]
+
+    def values(self, topic: str, partition: int) -> list[bytes | None]:
+        """The values in a partition's log, in order."""
+        from ottla_core.records.reader import read_records
+
+        with self.changed:
+            batches = list(self.logs[TopicPartition(topic, partition)].batches)
+        return [value for _, _, _, batch in batches for _, _, _, value, _ in read_records(batch)]
+
+    def connect(self, address: str) -> _Connection:
+        """The transport."""
+        return _Connection(self, address)
+
+    # ---- what brokers do ---------------------------------------------------------------------------------------
+
+    def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None:
+        with self.changed:
+            self.seen.append((address, body))
+            self.changed.notify_all()
+            steps = self._steps.get(method.name)
+            return steps.popleft() if steps else None
+
+    def answer(self, address: str, body: Message) -> Any:
+        with self.changed:
+            match body:
+                case pb.ProduceRequest():
+                    reply = pb.ProduceReply(partitions=[self._append(address, p) for p in body.partitions])
+                    self.changed.notify_all()
+                    return reply
+                case pb.FetchRequest():
+                    return pb.FetchReply(partitions=[self._read(address, p) for p in body.partitions])
+                case pb.ListOffsetsRequest():
+                    return pb.ListOffsetsReply(partitions=[self._offset(p) for p in body.partitions])
+                case pb.MetadataRequest():
+                    return self._metadata(body)
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
+
+    def refusal(self, body: Any, step: Refuse) -> Any:
+        error = Error(code=step.code, message=step.message)
+        leader = None
+        if step.leader is not None:
+            broker, epoch = step.leader
+            leader = pb.Leader(broker_id=broker, leader_epoch=epoch, address=self.addresses[broker])
+        kinds: dict[type, tuple[type, type]] = {
+            pb.ProduceRequest: (pb.ProduceReply, pb.PartitionAppended),
+            pb.FetchRequest: (pb.FetchReply, pb.PartitionFetched),
+        }
+        if type(body) not in kinds:
+            raise OttlaError(step.code, step.message)
+        reply, part = kinds[type(body)]
+        return reply(
+            partitions=[
+                part(topic_id=p.topic_id, partition=p.partition, error=error, current_leader=leader)
+                for p in body.partitions
+            ]
+        )
+
+    def _named(self, part: Any) -> TopicPartition | None:
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        name = names.get(part.topic_id)
+        partition = None if name is None else TopicPartition(name, part.partition)
+        return partition if partition in self.logs else None
+
+    def _wrong(self, address: str, part: Any) -> Error | None:
+        partition = self._named(part)
+        if partition is None:
+            return Error(code=ErrorCode.UNKNOWN_TOPIC_ID, message="no such topic id")
+        leader, epoch = self.leaders[partition]
+        if self.addresses[leader] != address:
+            return Error(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, message="not the leader")
+        if part.HasField("current_leader_epoch") and part.current_leader_epoch < epoch:
+            return Error(code=ErrorCode.FENCED_LEADER_EPOCH, message="an old epoch")
+        return None
+
+    def _append(self, address: str, part: pb.PartitionRecords) -> pb.PartitionAppended:
+        wrong = self._wrong(address, part)
+        offset = -1 if wrong else self.logs[self._named(part)].append(part.records)  # type: ignore[index]
+        return pb.PartitionAppended(
+            topic_id=part.topic_id, partition=part.partition, error=wrong, base_offset=offset, log_append_time_ms=-1
+        )
+
+    def _read(self, address: str, part: pb.FetchPartition) -> pb.PartitionFetched:
+        reply = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
+        wrong = self._wrong(address, part)
+        if wrong is None:
+            log = self.logs[self._named(part)]  # type: ignore[index]
+            reply.high_watermark, reply.log_start_offset = log.end, log.start
+            if log.start <= part.fetch_offset <= log.end:
+                reply.records = log.read(part.fetch_offset, part.max_bytes)
+            else:
+                wrong = Error(code=ErrorCode.OFFSET_OUT_OF_RANGE, message=f"{log.start} to {log.end} are there")
+        if wrong is not None:
+            reply.error.CopyFrom(wrong)
+        return reply
+
+    def _offset(self, part: pb.ListOffsetsPartition) -> pb.PartitionOffset:
+        offset = self.logs[self._named(part)].offset_for(part.timestamp_ms)  # type: ignore[index]
+        return pb.PartitionOffset(topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1)
+
+    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataReply:
+        reply = pb.MetadataReply(cluster_id="scripted")
+        for number, address in enumerate(self.addresses):
+            reply.brokers.add(id=number, address=address)
+        for name in self._ids if request.all_topics else request.topics:
+            topic = reply.topics.add(name=name)
+            if name not in self._ids:
+                topic.error.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            topic.topic_id = self._ids[name]
+            for partition, (leader, epoch) in sorted(self.leaders.items()):
+                if partition.topic == name:
+                    topic.partitions.add(partition=partition.partition, leader=leader, leader_epoch=epoch)
+        return reply
+
+
+class _Connection:
+    def __init__(self, cluster: ScriptedCluster, address: str) -> None:
+        self._cluster = cluster
+        self._address = address
+        self._streams: list[_Stream] = []
+
+    def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
+        cluster = self._cluster
+        step = cluster.take_step(self._address, method, request)
+        if self._address not in cluster.addresses or isinstance(step, Break | Hang):
+            code = ErrorCode.REQUEST_TIMED_OUT if isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION
+            raise OttlaError(code, f"{method.name} at {self._address}: scripted")
+        if isinstance(step, Refuse):
+            return cluster.refusal(request, step)
+        return cluster.answer(self._address, request)
+
+    def open_stream(
+        self,
+        method: Method[Any, Any],
+        on_reply: Callable[[int, Any], None],
+        on_broken: Callable[[OttlaError, list[int]], None],
+    ) -> _Stream:
+        stream = _Stream(self._cluster, self._address, method, on_reply, on_broken)
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        for stream in self._streams:
+            stream.close()
+
+
+@dataclass(slots=True)
+class _Parked:
+    """A frame that is not answered yet: on hold, or a fetch until there is something or its time is up."""
+
+    frame: int
+    body: Any
+    answered: bool
+    release: int
+    due_at: float
+
+
+class _Stream:
+    """One stream, served by a thread of its own."""
+
+    def __init__(
+        self,
+        cluster: ScriptedCluster,
+        address: str,
+        method: Method[Any, Any],
+        on_reply: Callable[[int, Any], None],
+        on_broken: Callable[[OttlaError, list[int]], None],
+    ) -> None:
+        self._cluster = cluster
+        self._address = address
+        self._method = method
+        self._on_reply = on_reply
+        self._on_broken = on_broken
+        self._ids = itertools.count(1)
+        self._inbox: deque[tuple[int, Any, bool]] = deque()
+        self._parked: list[_Parked] = []
+        self._open: dict[int, None] = {}
+        self._broken = address not in cluster.addresses
+        Thread(target=self._run, name=f"scripted-{address}", daemon=True).start()
+
+    def send(self, body: Any, *, timeout_ms: int, answered: bool = True) -> int:
+        with self._cluster.changed:
+            if self._broken:
+                raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream is broken")
+            frame = next(self._ids)
+            if answered:
+                self._open[frame] = None
+            self._inbox.append((frame, body, answered))
+            self._cluster.changed.notify_all()
+            return frame
+
+    def close(self) -> None:
+        with self._cluster.changed:
+            self._broken = True
+            self._cluster.changed.notify_all()
+
+    def _run(self) -> None:
+        changed = self._cluster.changed
+        while True:
+            with changed:
+                if not self._broken and not self._inbox and not self._due():
+                    ripe = (p.due_at for p in self._parked if p.release <= self._cluster._released)
+                    earliest = min(ripe, default=monotonic() + 60)
+                    changed.wait(max(0.0, earliest - monotonic()))
+                if self._broken:
+                    left = list(self._open)
+                    break
+                arrived = self._inbox.popleft() if self._inbox else None
+                due = self._due()
+            if arrived is not None:
+                self._arrive(*arrived)
+            for parked in due:
+                self._parked.remove(parked)
+                self._reply(parked.frame, self._cluster.answer(self._address, parked.body), parked.answered)
+        self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), left)
+
+    def _due(self) -> list[_Parked]:
+        return [
+            parked
+            for parked in self._parked
+            if parked.release <= self._cluster._released
+            and (parked.due_at <= monotonic() or self._has_something(parked.body))
+        ]
+
+    def _has_something(self, body: Any) -> bool:
+        if not isinstance(body, pb.FetchRequest):
+            return True
+        answer = self._cluster.answer(self._address, body)
+        return any(p.records or p.error.code for p in answer.partitions)
+
+    def _arrive(self, frame: int, body: Any, answered: bool) -> None:
+        step = self._cluster.take_step(self._address, self._method, body)
+        if isinstance(step, Refuse):
+            self._reply(frame, self._cluster.refusal(body, step), answered)
+        elif isinstance(step, Break):
+            if step.applied:
+                self._cluster.answer(self._address, body)
+            self.close()
+        elif step is None or isinstance(step, Hold):
+            wait_s = body.max_wait_ms / 1000 if isinstance(body, pb.FetchRequest) else 0.0
+            release = self._cluster._released + isinstance(step, Hold)
+            self._parked.append(_Parked(frame, body, answered, release, monotonic() + wait_s))
+
+    def _reply(self, frame: int, body: Any, answered: bool) -> None:
+        if answered:
+            with self._cluster.changed:
+                self._open.pop(frame, None)
+            self._on_reply(frame, body)

@@ -1,0 +1,175 @@
+"""The producer's IO: a thread that drains the accumulator into requests, and the answers that come back.
+
+One lock guards the accumulator. `send` appends under it, this thread drains under it, answers are entered under it;
+building batches, compressing, sending and telling outcomes happen outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Condition, Lock, Thread
+from typing import Final
+
+from ottla.cluster import Cluster
+from ottla.delivery import Announcer
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.keeper import MetadataKeeper
+from ottla.links import Links
+from ottla.machines.accumulator import Accumulator, Answer, Batch, Part, Reported, Request
+from ottla.machines.metadata import ClusterView
+from ottla_core.model import PartitionId, TopicId
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+logger = logging.getLogger("ottla.producer")
+
+_LONGEST_WAIT_S: Final = 5.0
+
+
+class Sender:
+    """Started at once; `close` ends it. `room` is signalled when batches are settled, `work` when there may be some."""
+
+    def __init__(
+        self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, *, acks: int, request_timeout: float
+    ) -> None:
+        self.lock: Final = Lock()
+        self.work: Final = Condition(self.lock)
+        self.room: Final = Condition(self.lock)
+        self._accumulator: Final = accumulator
+        self._announcer: Final = announcer
+        self._clock: Final = cluster.clock
+        self._acks: Final = acks
+        self._request_timeout: Final = request_timeout
+        self._links: Final = Links(Broker.PRODUCE, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._keeper: MetadataKeeper | None = None
+        self._closed = False
+        self._thread: Final = Thread(target=self._run, name="ottla-sender", daemon=True)
+
+    def start(self, keeper: MetadataKeeper) -> None:
+        self._keeper = keeper
+        self._thread.start()
+
+    def on_metadata(self, view: ClusterView) -> None:
+        """Partitions may have another leader, or have one at last."""
+        with self.lock:
+            self.work.notify()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything that is in the accumulator now is settled; False where `timeout` seconds passed."""
+        deadline_at = self._clock.monotonic() + timeout
+        with self.lock:
+            unsettled = list(reversed(self._accumulator.incomplete))
+            self._accumulator.flushing += 1
+            self.work.notify()
+            try:
+                while unsettled:
+                    if unsettled[-1].settled:
+                        unsettled.pop()
+                        continue
+                    left = deadline_at - self._clock.monotonic()
+                    if left <= 0:
+                        return False
+                    self.room.wait(left)
+            finally:
+                self._accumulator.flushing -= 1
+        return True
+
+    def close(self) -> None:
+        """Fail what is left, end the thread and the streams."""
+        why = error_from_code(ErrorCode.NETWORK_EXCEPTION, "the producer was closed before the broker had answered")
+        with self.lock:
+            self._closed = True
+            failed = self._accumulator.abort(why)
+            self.work.notify()
+            self.room.notify_all()
+        self._announcer.announce(failed)
+        self._thread.join()
+        self._links.close()
+
+    # ---- out ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        assert self._keeper is not None
+        while not self._closed:
+            due_at = self._links.break_overdue()
+            with self.lock:
+                now = self._clock.monotonic()
+                drained = self._accumulator.drain(now, self._keeper.view.routes)
+                if drained.unroutable:
+                    self._keeper.refresh()  # it goes on until every partition has a leader, and tells then
+                if not drained.requests and not drained.expired and not self._closed:
+                    self.work.wait(max(0.0, min(due_at, drained.wake_at, now + _LONGEST_WAIT_S) - now))
+                    continue
+            if drained.expired:
+                self._tell(drained.expired)
+            for request in drained.requests:
+                self._send(request)
+
+    def _send(self, request: Request) -> None:
+        body = pb.ProduceRequest(acks=self._acks, partitions=[self._records_of(part) for part in request.parts])
+        timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
+        answered = self._acks != 0
+        sent = self._links.send(request.address, body, request, timeout=timeout, answered=answered)
+        if sent and not answered:
+            with self.lock:
+                reported = self._accumulator.on_sent_unanswered(request)
+            self._tell(reported.settled)
+
+    def _records_of(self, part: Part) -> pb.PartitionRecords:
+        codec = self._accumulator.limits.codec
+        encoded = [batch.encode(codec) for batch in part.batches]
+        return pb.PartitionRecords(
+            topic_id=part.route.partition_id.topic_id,
+            partition=part.route.partition_id.partition,
+            current_leader_epoch=part.route.leader_epoch,
+            records=encoded[0] if len(encoded) == 1 else b"".join(encoded),
+        )
+
+    # ---- back --------------------------------------------------------------------------------------------------
+
+    def _on_reply(self, request: Request, reply: pb.ProduceReply) -> None:
+        if reply.error.code:
+            self._on_failed([request], OttlaError(reply.error.code, reply.error.message))
+            return
+        answers = {
+            PartitionId(TopicId(p.topic_id), p.partition): Answer(
+                p.base_offset, p.log_append_time_ms, p.error.code, p.error.message
+            )
+            for p in reply.partitions
+        }
+        with self.lock:
+            reported = self._accumulator.on_reply(request, answers, self._clock.monotonic())
+        self._learn(request, reply)
+        self._after(reported)
+
+    def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
+        for request in requests:
+            with self.lock:
+                reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
+            self._after(reported)
+
+    def _learn(self, request: Request, reply: pb.ProduceReply) -> None:
+        """Where an answer names the partition's new leader, send there without waiting."""
+        assert self._keeper is not None
+        for answer in reply.partitions:
+            leader = answer.current_leader
+            if not answer.error.code or not leader.address:
+                continue
+            partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+            if self._keeper.learn(partition_id, leader.address, leader.leader_epoch):
+                with self.lock:
+                    for part in request.parts:
+                        if part.route.partition_id == partition_id:
+                            self._accumulator.on_new_leader(part.queue.partition)
+
+    def _after(self, reported: Reported) -> None:
+        assert self._keeper is not None
+        if reported.refresh:
+            self._keeper.refresh()
+        self._tell(reported.settled)
+
+    def _tell(self, settled: list[Batch]) -> None:
+        with self.lock:
+            self.work.notify()
+            self.room.notify_all()
+        self._announcer.announce(settled)

@@ -1,0 +1,73 @@
+"""What a broker does beside serving: checkpoints, retention, flushes by time, freeing the space of what is deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from ottla_broker.config import BrokerConfig
+from ottla_broker.replicas import Replicas
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.clock import Clock
+from ottla_core.errors import OttlaError
+
+_log = logging.getLogger(__name__)
+
+_TICK_S = 1.0
+
+
+class Maintenance:
+    """A component: one task, one tick a second; whatever waits for the disk runs in a thread."""
+
+    def __init__(self, config: BrokerConfig, replicas: Replicas, log_dir: Callable[[], LogDir], clock: Clock) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._log_dir = log_dir
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="maintenance")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        checkpointed_at = retained_at = self._clock.monotonic()
+        while True:
+            await asyncio.sleep(_TICK_S)
+            now = self._clock.monotonic()
+            try:
+                self._flush_by_time()
+                if now - retained_at >= self._config.retention_check_interval_s:
+                    retained_at = now
+                    self._apply_retention()
+                if now - checkpointed_at >= self._config.checkpoint_interval_s:
+                    checkpointed_at = now
+                    await asyncio.to_thread(self._log_dir().checkpoint, self._replicas.high_watermarks())
+                await asyncio.to_thread(self._log_dir().remove_deleted)
+            except OttlaError as error:
+                _log.error("maintenance: %s", error)
+
+    def _flush_by_time(self) -> None:
+        now_ms = self._clock.wall_ms()
+        for replica in self._replicas.all():
+            if replica.log.is_flush_due(now_ms):
+                replica.start_flush()
+
+    def _apply_retention(self) -> None:
+        now_ms = self._clock.wall_ms()
+        for replica in self._replicas.all():
+            causes = replica.log.delete_old_segments(replica.high_watermark, now_ms)
+            if causes:
+                _log.info(
+                    "%s: %d segments deleted by retention, its log starts at %d",
+                    replica,
+                    len(causes),
+                    replica.log.log_start_offset,
+                )

@@ -1,0 +1,111 @@
+"""Whose data directory this is: `meta.properties` as Kafka writes it, and the lock that one process holds.
+
+A directory belongs to one node of one cluster for ever. Under another's name it would answer with the wrong logs, so
+it is refused; so is a second process on it.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.storage.disk import Disk
+from ottla_core.errors import ErrorCode, OttlaError
+
+META: Final = "meta.properties"
+_LOCK: Final = ".lock"
+_VERSION: Final = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`directory_id` is 22 characters of base64, as Kafka spells its UUIDs."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: str
+
+
+def new_directory_id() -> str:
+    return kafka_uuid(uuid.uuid4().bytes)
+
+
+def kafka_uuid(raw: bytes) -> str:
+    """16 bytes in Kafka's spelling: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def load_identity(path: Path) -> Identity | None:
+    """What the data directory says of itself, None for a new one. Raises INVALID_CONFIG where it can't be read."""
+    meta = path / META
+    try:
+        lines = meta.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return None
+    fields = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
+    try:
+        if fields["version"] != _VERSION:
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{meta} has the version {fields['version']}, this release reads version {_VERSION}",
+                hint="start the release that wrote it, or another data directory",
+            )
+        return Identity(fields["cluster.id"], int(fields["node.id"]), fields["directory.id"])
+    except (KeyError, ValueError) as error:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{meta} is damaged: {error!r}",
+            hint="restore version, cluster.id, node.id and directory.id in it, or start another data directory",
+        ) from None
+
+
+def claim(disk: Disk, identity: Identity) -> None:
+    """Make a new directory `identity`'s, or check that it is. Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG."""
+    found = load_identity(disk.path)
+    if found is None:
+        disk.replace_file(
+            disk.path / META,
+            f"version={_VERSION}\ncluster.id={identity.cluster_id}\nnode.id={identity.node_id}\n"
+            f"directory.id={identity.directory_id}\n",
+        )
+    elif found.cluster_id != identity.cluster_id:
+        raise OttlaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"the data directory {disk.path} belongs to the cluster {found.cluster_id!r}, not {identity.cluster_id!r}",
+            hint="give the right data directory or cluster; a directory never changes its cluster",
+        )
+    elif found != identity:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"the data directory {disk.path} belongs to node {found.node_id} (directory {found.directory_id}), "
+            f"not to node {identity.node_id} (directory {identity.directory_id})",
+            hint=f"start it as node {found.node_id}, or give another data directory",
+        )
+
+
+class DirectoryLock:
+    """Held from construction to `release`, or to the end of the process, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises INVALID_CONFIG where another process holds it."""
+        self._fd = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._fd, 20).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the data directory {path} is in use by another broker, process {holder}",
+                hint="stop that one, or give this one another data directory",
+            ) from None
+        os.ftruncate(self._fd, 0)
+        os.write(self._fd, str(os.getpid()).encode())
+
+    def release(self) -> None:
+        os.close(self._fd)

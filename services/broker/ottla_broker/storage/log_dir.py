@@ -1,0 +1,212 @@
+"""All logs of one data directory: opened together, checkpointed together, closed together.
+
+    meta.properties  .lock  .kafka_cleanshutdown
+    recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
+    <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint  <offset>.log .index .timeindex
+    <topic id>-<partition>.<id>-delete/  a partition that is being deleted
+    <topic id>-<partition>.<id>-stray/   one that the cluster did not know at a start (rule 24); for people to look at
+
+Directories are named by topic id: a topic that was deleted and created again never meets its old logs (rule 23).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import uuid
+from collections import deque
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from threading import Lock
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from ottla_broker.storage import checkpoint
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.identity import DirectoryLock, Identity, claim, kafka_uuid
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_core.model import PartitionId, TopicId
+
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+PARTITION_METADATA: Final = "partition.metadata"
+DELETE_SUFFIX: Final = "-delete"
+STRAY_SUFFIX: Final = "-stray"
+
+_PARTITION_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d+)")
+_logger = logging.getLogger(__name__)
+
+
+class LogDirFigures(NamedTuple):
+    """DescribeLogDirs: the file system under the directory, in bytes (KIP-827)."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+
+
+class LogDir:
+    """Use `LogDir.open`. Creating, deleting and closing belong to one thread; the rest says what may run beside it."""
+
+    def __init__(self, disk: Disk, lock: DirectoryLock, identity: Identity, logs: dict[PartitionId, Log]) -> None:
+        self.disk: Final = disk
+        self.identity: Final = identity
+        self._lock: Final = lock
+        self._logs: Final = logs
+        self._checkpoint_lock: Final = Lock()
+        self._high_watermarks = checkpoint.read_offsets(disk.path / checkpoint.HIGH_WATERMARKS)
+        self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
+
+    @classmethod
+    def open(cls, path: Path, identity: Identity, config: LogConfig, *, now_ms: int) -> LogDir:
+        """Lock the directory, check whose it is, open every log in it; a new one is made. May take long: for a thread.
+
+        `config` is the cluster's default, to be replaced log by log once the topics are known. Raises INVALID_CONFIG or
+        INCONSISTENT_CLUSTER_ID for a directory that is not this node's, KAFKA_STORAGE_ERROR for one that can't be read.
+        """
+        disk = Disk(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = DirectoryLock(path)
+        except OSError as error:
+            raise disk.error(f"opening the data directory {path}", error) from error
+        try:
+            claim(disk, identity)
+            log_dir = cls(disk, lock, identity, _open_logs(disk, config, now_ms))
+            # A log that was cut ends below its old recovery point, which must not vouch for new appends (rule 60).
+            log_dir.checkpoint({})
+        except OSError as error:
+            lock.release()
+            raise disk.error(f"opening the data directory {path}", error) from error
+        except BaseException:
+            lock.release()
+            raise
+        return log_dir
+
+    @property
+    def logs(self) -> Mapping[PartitionId, Log]:
+        return MappingProxyType(self._logs)
+
+    def high_watermark(self, partition: PartitionId) -> int:
+        """The last one that was checkpointed, a lower bound of what it was (rule 16); within the log."""
+        log = self._logs[partition]
+        return max(log.log_start_offset, min(self._high_watermarks.get(partition, 0), log.log_end_offset))
+
+    def create(self, partition: PartitionId, topic: str, config: LogConfig, *, now_ms: int) -> Log:
+        """The partition's log, made where there is none."""
+        if partition in self._logs:
+            return self._logs[partition]
+        self.disk.check_online()
+        directory = self.disk.path / str(partition)
+        try:
+            directory.mkdir(exist_ok=True)
+        except OSError as error:
+            raise self.disk.error(f"making {directory}", error) from error
+        # Kafka reads the first two lines and no further; the others are for people.
+        self.disk.replace_file(
+            directory / PARTITION_METADATA,
+            f"version: 0\ntopic_id: {kafka_uuid(partition.topic_id)}\n"
+            f"topic: {topic}\npartition: {partition.partition}\n",
+        )
+        self.disk.sync_directory(self.disk.path)
+        log = self._logs[partition] = Log.open(directory, self.disk, config, now_ms=now_ms)
+        return log
+
+    def delete(self, partition: PartitionId) -> None:
+        """Forget a partition and rename its directory; `remove_deleted` frees the space."""
+        log = self._logs.pop(partition)
+        log.abandon()
+        self._doomed.append(self._rename(log.directory, DELETE_SUFFIX))
+
+    def set_strays_aside(self, known: Collection[PartitionId]) -> list[Path]:
+        """Rename the directories of partitions that the cluster doesn't know, once all metadata is there (rule 24)."""
+        strays = [partition for partition in self._logs if partition not in known]
+        renamed = []
+        for partition in strays:
+            log = self._logs.pop(partition)
+            log.abandon()
+            renamed.append(self._rename(log.directory, STRAY_SUFFIX))
+            _logger.warning("no topic has the partition %s: it is kept as %s", partition, renamed[-1])
+        return renamed
+
+    def remove_deleted(self) -> int:
+        """Free the space of deleted partitions and segments, for a thread; how many there were."""
+        count = self.disk.unlink_discarded()
+        while self._doomed:
+            shutil.rmtree(self._doomed.popleft(), ignore_errors=True)
+            count += 1
+        return count
+
+    def checkpoint(self, high_watermarks: Mapping[PartitionId, int]) -> None:
+        """Write down recovery points, log starts and high watermarks; a few fsyncs, for a thread.
+
+        A partition that is missing in `high_watermarks` keeps the one from before.
+        """
+        with self._checkpoint_lock:
+            logs = dict(self._logs)
+            self._high_watermarks = {**self._high_watermarks, **high_watermarks}
+            known = {partition: offset for partition, offset in self._high_watermarks.items() if partition in logs}
+            for name, offsets in (
+                (checkpoint.RECOVERY_POINTS, {partition: log.recovery_point for partition, log in logs.items()}),
+                (checkpoint.LOG_START_OFFSETS, {partition: log.log_start_offset for partition, log in logs.items()}),
+                (checkpoint.HIGH_WATERMARKS, known),
+            ):
+                checkpoint.write_offsets(self.disk, self.disk.path / name, offsets)
+
+    def figures(self) -> LogDirFigures:
+        usage = os.statvfs(self.disk.path)
+        block_bytes = usage.f_frsize
+        return LogDirFigures(str(self.disk.path), usage.f_blocks * block_bytes, usage.f_bavail * block_bytes)
+
+    def close(self, high_watermarks: Mapping[PartitionId, int], *, now_ms: int) -> None:
+        """Flush and close every log, then leave the marker that the next start need not check them.
+
+        The lock is released in any case. Raises KAFKA_STORAGE_ERROR where something could not be written; the next
+        start recovers then.
+        """
+        try:
+            for log in self._logs.values():
+                log.close(now_ms)
+            self.checkpoint(high_watermarks)
+            self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, '{"version":0,"brokerEpoch":-1}\n')
+        finally:
+            self._lock.release()
+
+    def _rename(self, directory: Path, suffix: str) -> Path:
+        renamed = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}{suffix}")
+        try:
+            directory.rename(renamed)
+        except OSError as error:
+            raise self.disk.error(f"renaming {directory}", error) from error
+        self.disk.files.forget(directory)
+        self.disk.sync_directory(self.disk.path)
+        return renamed
+
+
+def _open_logs(disk: Disk, config: LogConfig, now_ms: int) -> dict[PartitionId, Log]:
+    marker = disk.path / CLEAN_SHUTDOWN
+    clean = marker.exists()
+    if clean:
+        # Gone, on the platter, before the first write: from now on a crash is a crash (rule 58).
+        marker.unlink()
+        disk.sync_directory(disk.path)
+    recovery_points = checkpoint.read_offsets(disk.path / checkpoint.RECOVERY_POINTS)
+    log_start_offsets = checkpoint.read_offsets(disk.path / checkpoint.LOG_START_OFFSETS)
+    logs = {}
+    for directory in sorted(disk.path.iterdir()):
+        name = _PARTITION_NAME.fullmatch(directory.name)
+        if name is None or not directory.is_dir():
+            continue
+        partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
+        logs[partition] = Log.open(
+            directory,
+            disk,
+            config,
+            now_ms=now_ms,
+            clean=clean,
+            recovery_point=recovery_points.get(partition, 0),
+            log_start_offset=log_start_offsets.get(partition, 0),
+        )
+    return logs

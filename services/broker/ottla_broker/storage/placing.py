@@ -1,0 +1,41 @@
+"""Giving checked batches their offsets: which bytes change on the way into the log, and no others. Pure."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla_core.records.batch import BatchHeader, placed_prefix, read_header, with_log_append_time
+
+_PREFIX_SIZE: Final = 16  # what `placed_prefix` replaces
+
+
+class PlacedBatch(NamedTuple):
+    """What a segment has to know of a batch that is written to it."""
+
+    size_bytes: int
+    last_offset: int
+    max_timestamp_ms: int
+
+
+def stamped(records: bytes, headers: list[BatchHeader], now_ms: int) -> tuple[bytes, list[BatchHeader]]:
+    """The batches with the broker's time (rule 65), and their new headers."""
+    at, stamped = 0, []
+    for header in headers:
+        stamped.append(with_log_append_time(records[at : at + header.size_bytes], now_ms))
+        at += header.size_bytes
+    return b"".join(stamped), [read_header(batch) for batch in stamped]
+
+
+def placed(
+    records: bytes, headers: list[BatchHeader], base_offset: int, leader_epoch: int
+) -> tuple[list[bytes | memoryview], list[PlacedBatch]]:
+    """What to write, without a copy: 16 new bytes and the rest of each batch as it came; and the batches' places."""
+    view, at = memoryview(records), 0
+    buffers: list[bytes | memoryview] = []
+    batches = []
+    for header in headers:
+        end, next_offset = at + header.size_bytes, base_offset + header.last_offset_delta + 1
+        buffers += (placed_prefix(header, base_offset, leader_epoch), view[at + _PREFIX_SIZE : end])
+        batches.append(PlacedBatch(end - at, next_offset - 1, header.max_timestamp))
+        at, base_offset = end, next_offset
+    return buffers, batches

@@ -1,0 +1,150 @@
+"""Reads of a log: whole batches from an offset on, in one system call where a reader goes on where it stopped.
+
+Bytes leave as they lie on disk; of each batch only three fields of its header are looked at, to find where the last
+whole one ends. The first batch comes whole even where it is larger than asked for (KIP-74, rule 57), and may start
+below the offset: the reader skips.
+"""
+
+from __future__ import annotations
+
+import mmap
+import threading
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.scan import is_legal
+from ottla_broker.storage.segment import Segment
+from ottla_core.errors import OttlaError
+from ottla_core.records.batch import HEADER_SIZE, BatchHeader, Buffer, corrupt, read_header, whole_batches
+from ottla_core.records.reader import read_records
+
+READ_MAX_BYTES: Final = 4 << 20
+"""What one read gives at most, but for a first batch that is larger."""
+
+_REMEMBERED: Final = 64
+
+
+class _Scratch(threading.local):
+    """Where a thread reads before it knows how much of that are whole batches.
+
+    Copying those out of memory that is warm costs 15 µs a megabyte. To read into new memory and to shorten it costs up
+    to 900: the allocator gives the ends back to the kernel each time, and every page is faulted in again.
+    """
+
+    def __init__(self) -> None:
+        self.buffer = mmap.mmap(-1, READ_MAX_BYTES)  # takes memory as far as it is used
+
+
+_scratch = _Scratch()
+
+
+class FoundOffset(NamedTuple):
+    """An offset that was looked up by time, with its record's timestamp: -1 where none was asked for."""
+
+    offset: int
+    timestamp_ms: int
+
+
+class _Place(NamedTuple):
+    """The batch with this base offset lies, or will lie, at `position` of `segment`."""
+
+    offset: int
+    segment: Segment
+    position: int
+
+
+class BatchReader:
+    """Reads for any thread. Remembers where recent reads ended, which is where most reads begin."""
+
+    def __init__(self) -> None:
+        # Slots by offset, each replaced as one value: threads need no lock, and a collision only costs a lookup.
+        self._places: list[_Place | None] = [None] * _REMEMBERED
+
+    def read(
+        self,
+        segments: Sequence[Segment],
+        offset: int,
+        max_bytes: int,
+        limit_offset: int,
+        *,
+        min_one_batch: bool,
+        hot: bool,
+    ) -> bytes | None:
+        """Whole batches from the one that holds `offset` on, all below `limit_offset`, which lies behind it.
+
+        `hot`: None instead of waiting for the disk. Raises CORRUPT_MESSAGE where there is no batch at `offset`.
+        """
+        place = self._find(segments, offset, hot=hot)
+        if place is None:
+            return None if hot else b""
+        _, segment, position = place
+        file, left_bytes = segment.file(), segment.size_bytes - position
+        with memoryview(_scratch.buffer)[: min(max(max_bytes, HEADER_SIZE), left_bytes)] as view:
+            if file.read_into(view, position, hot=hot) is None:
+                return None
+            whole_bytes, next_offset = whole_batches(view, limit_offset)
+            if whole_bytes:
+                self._places[next_offset % _REMEMBERED] = _Place(next_offset, segment, position + whole_bytes)
+                return bytes(view[:whole_bytes])
+            first = _first_header(view, file, position, left_bytes)
+        if first.next_offset > limit_offset or not min_one_batch:
+            return b""
+        # Rare, and may be of any size: not in the scratch buffer, nor in the loop.
+        return None if hot else file.read(position, first.size_bytes)
+
+    def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Place | None:
+        """Where to read `offset` from; None where no batch has it, or where only the disk could tell."""
+        place = self._places[offset % _REMEMBERED]
+        # A place at a segment's end is of use only until the segment is sealed and the next one has the offset.
+        if place is not None and place.offset == offset and place.position < place.segment.size_bytes:
+            return place
+        number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
+        if segments[number].base_offset == offset:
+            return _Place(offset, segments[number], 0)
+        if hot and number < len(segments) - 1:
+            return None
+        for segment in segments[number:]:
+            position = segment.position_of(offset)
+            if position is not None:
+                return _Place(offset, segment, position)
+        return None
+
+
+def find_time(segments: Sequence[Segment], start_offset: int, timestamp_ms: int) -> FoundOffset | None:
+    """The first record from `start_offset` on whose timestamp is at or after `timestamp_ms`. Reads the disk."""
+    for segment in segments:
+        if segment.largest.timestamp_ms < timestamp_ms:
+            continue
+        position = segment.position_of(max(segment.indexes.offset_for(timestamp_ms), start_offset))
+        if position is None:
+            continue
+        for at, header in segment.headers_from(position):
+            if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
+                found = _first_record(segment.file().read(at, header.size_bytes), header, start_offset, timestamp_ms)
+                if found is not None:
+                    return found
+    return None
+
+
+def _first_record(batch: bytes, header: BatchHeader, start_offset: int, timestamp_ms: int) -> FoundOffset | None:
+    try:
+        for offset, timestamp, *_ in read_records(batch):
+            if offset >= start_offset and timestamp is not None and timestamp >= timestamp_ms:
+                return FoundOffset(offset, timestamp)
+    except OttlaError:
+        # A producer lied about what is inside (rule 64): the batch counts as a whole, so that nothing is passed over.
+        return FoundOffset(max(start_offset, header.base_offset), header.max_timestamp)
+    return None
+
+
+def _first_header(view: Buffer, file: DataFile, position: int, left_bytes: int) -> BatchHeader:
+    header = read_header(view)
+    if not is_legal(header) or header.size_bytes > left_bytes:
+        raise corrupt(f"there is no whole batch at {position} of {file.path}")
+    return header
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset

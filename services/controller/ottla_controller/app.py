@@ -1,0 +1,66 @@
+"""The controller's parts, put together.
+
+Stopping goes backwards: the key is given back first, so that a standby takes over while the last calls are answered.
+"""
+
+from __future__ import annotations
+
+from ottla_controller.config import ControllerConfig
+from ottla_controller.leadership import Leadership
+from ottla_controller.service import ControllerService
+from ottla_core.admin_http import AdminHttp
+from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.store import MetaStore
+from ottla_core.lifecycle import App, Component
+from ottla_core.rpc.server import RpcServer
+from ottla_core.telemetry import Metrics
+from ottla_proto.contracts import Controller
+
+
+def build(config: ControllerConfig, *, store: MetaStore | None = None) -> App:
+    """A controller. It has its own connection to etcd unless a `store` is given, which stays the caller's."""
+    metrics = Metrics()
+    own_store = store is None
+    store = store or EtcdStore(config.etcd)
+    follower = MetadataFollower(store, config.cluster_id)
+    server = RpcServer(config.host, config.port, metrics)
+
+    def address() -> str:
+        return f"{config.advertised_host or config.host}:{server.port}"
+
+    leadership = Leadership(store, follower, config.cluster_id, config.node_id, address, lease_ttl_s=config.lease_ttl_s)
+    server.add(Controller, ControllerService(leadership, follower))
+
+    def ready() -> str | None:
+        """A standby is ready too: it knows who is active, and takes over."""
+        if follower.image.revision == 0:
+            return "there is no metadata yet: etcd has not answered"
+        return None if leadership.active or follower.image.controller is not None else "no controller is elected"
+
+    metrics.gauge("ottla_controller_active", "1 on the elected controller.", lambda: float(leadership.active))
+    metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
+    metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
+    components: list[Component] = [
+        _Following(follower, store if own_store else None),
+        server,
+        leadership,
+        AdminHttp(config.host, config.admin_port, metrics, ready),
+    ]
+    return App(f"controller-{config.node_id}", components, ready, address)
+
+
+class _Following:
+    """The follower as a component, with the store that it is the last to use."""
+
+    def __init__(self, follower: MetadataFollower, own_store: MetaStore | None) -> None:
+        self._follower = follower
+        self._own_store = own_store
+
+    async def start(self) -> None:
+        self._follower.start()
+
+    async def stop(self) -> None:
+        await self._follower.stop()
+        if self._own_store is not None:
+            await self._own_store.close()

@@ -1,0 +1,241 @@
+"""How a decision becomes durable: the one way in which this process writes cluster state.
+
+A `Journal` belongs to one term. Each of its transactions compares the fence (rule C1), what the decision relied on
+(C2), and `seq`, which it bumps: so at most one transaction follows another, whatever was delayed on the way. That makes
+an unknown result simple (C4). The same transaction is sent again, and either it is refused because its first sending
+had succeeded, which reading back shows, or it is carried out now. Where that can't be settled in time the term ends,
+and the fence with it.
+
+Decisions are made one after another, each from an image that holds all before it; the caller is answered when the own
+image holds its change too, so who was answered can read what was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
+
+from ottla_controller.machines.decision import Batch, Decision, ReliedOn, batches
+from ottla_controller.machines.topics import decide_remove_orphans
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode, encode
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import Change, ClusterImage
+from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put, StoreUnavailableError
+from ottla_core.errors import ErrorCode, OttlaError
+
+STORE_TIMEOUT_S: Final = 2.0
+UNKNOWN_LIMIT_S: Final = 3.0  # how long an unknown result is looked after before the term ends
+IMAGE_TIMEOUT_S: Final = 2.0
+SILENCE_LIMIT_S: Final = 5.0  # of a store that is well the follower hears every two seconds
+MAX_RACES: Final = 5
+_RETRY_S: Final = 0.1
+
+Reply = TypeVar("Reply")
+
+_log = logging.getLogger(__name__)
+
+
+class _LostRaceError(Exception):
+    """Something that the decision relied on has changed; nothing was written."""
+
+
+class Journal:
+    """Writes for the term whose controller key was created at revision `epoch`. `end_term` is told why it is over."""
+
+    def __init__(
+        self,
+        store: MetaStore,
+        follower: MetadataFollower,
+        cluster_id: str,
+        epoch: int,
+        *,
+        end_term: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.epoch: Final = epoch
+        self._store = store
+        self._follower = follower
+        self._cluster_id: Final = cluster_id
+        self._end_term = end_term
+        self._clock = clock
+        self._seq = 0
+        self._seq_revision = 0
+        self._untidy = True  # whether somebody, this term included, may have left a decision half-written
+        self._over: str | None = None
+        self._writing = asyncio.Lock()
+        self._running: set[asyncio.Task[object]] = set()
+
+    async def open(self) -> None:
+        """Begin the term (rule C5): everything before it is in the image, and nothing half-done is left of it.
+
+        Raises StoreUnavailableError, TimeoutError and OttlaError: then the term can't be served.
+        """
+        async with self._writing:
+            entry = await self._read(keys.SEQ)
+            if entry is not None:
+                self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
+            await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
+            await self._tidy()
+
+    async def close(self, timeout: float) -> None:
+        """Refuse from now on, and wait for what is being written."""
+        self._end("this controller has stepped down")
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout)
+
+    async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
+        """Decide from the current image, write, and return the reply once the own image holds it.
+
+        Raises what `decide` raises; NOT_CONTROLLER where the term is over; REQUEST_TIMED_OUT where the store is away,
+        at once, or where it is not known what became of the write. A caller that is cancelled leaves the write running.
+        """
+        task = asyncio.create_task(self._commit(decide))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await asyncio.shield(task)
+
+    async def _commit(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
+        async with self._writing:
+            try:
+                return await self._decide_and_write(decide)
+            except StoreUnavailableError as error:
+                raise _away(f"{error}; nothing was changed") from None
+
+    async def _decide_and_write(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
+        for _ in range(MAX_RACES):
+            self._check_open()
+            if self._untidy:
+                await self._tidy()
+            image = await self._current_image()
+            decision = decide(image)
+            try:
+                await self._write(decision)
+            except _LostRaceError:
+                await self._wait(partial(_is_newer, image))
+                continue
+            if decision.writes:
+                await self._wait_for_own_writes()
+            return decision.reply
+        raise OttlaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"the brokers it depends on changed during each of {MAX_RACES} attempts; nothing was changed",
+            hint="try again",
+        )
+
+    async def _tidy(self) -> None:
+        """Remove what a decision that was written half-way has left: partition keys that no topic has."""
+        decision = decide_remove_orphans(await self._current_image())
+        if decision.reply:
+            _log.info("removing %d partitions that no topic has", decision.reply)
+        await self._write(decision)
+        self._untidy = False
+
+    async def _write(self, decision: Decision[Reply]) -> None:
+        written = 0
+        try:
+            for batch in batches(decision.writes):
+                await self._transact(batch)
+                written += 1
+        except BaseException:
+            self._untidy = self._untidy or written > 0
+            raise
+
+    async def _transact(self, batch: Batch) -> None:
+        """One transaction, settled: it was carried out, or this raises and it never will be (rule C4)."""
+        compares = [
+            Compare(self._text(keys.CONTROLLER), create_revision=self.epoch),
+            Compare(self._text(keys.SEQ), mod_revision=self._seq_revision),
+            *(self._compare(seen) for seen in batch.relied_on),
+        ]
+        ops = [self._op(change) for change in (*batch.changes, Change(keys.SEQ, self._seq + 1))]
+        unknown = False
+        give_up_at = self._clock() + UNKNOWN_LIMIT_S
+        while True:
+            try:
+                result = await self._store.txn(compares, ops, timeout=STORE_TIMEOUT_S)
+                revision = result.revision if result.succeeded else await self._written_before(unknown=unknown)
+            except StoreUnavailableError as error:
+                unknown = unknown or error.indefinite
+                if not unknown:
+                    raise
+                if self._clock() >= give_up_at:
+                    self._end("it is not known what became of a write")
+                    raise _away(f"{error}; it may have been done") from None
+                await asyncio.sleep(_RETRY_S)
+                continue
+            self._seq, self._seq_revision = self._seq + 1, revision
+            return
+
+    async def _written_before(self, *, unknown: bool) -> int:
+        """Why a transaction was refused: the revision at which its own first sending was carried out, or it raises.
+
+        `seq` is read before the fence: where the fence still holds after it, nobody else has bumped `seq`.
+        """
+        seq = await self._read(keys.SEQ)
+        controller = await self._read(keys.CONTROLLER)
+        if controller is None or controller.create_revision != self.epoch:
+            self._end("another controller was elected")
+            self._check_open()
+        seq_revision = seq.mod_revision if seq is not None else 0
+        if seq_revision == self._seq_revision:
+            raise _LostRaceError
+        if not unknown:
+            self._end("somebody who is no controller has changed the cluster's state")
+            self._check_open()
+        return seq_revision
+
+    async def _current_image(self) -> ClusterImage:
+        """An image that holds every write of this journal and of the terms before it."""
+        if self._follower.staleness_s > SILENCE_LIMIT_S:
+            raise _away(f"the metadata store was last heard of {self._follower.staleness_s:.0f} s ago")
+        return await self._wait(lambda image: image.seq >= self._seq)
+
+    async def _wait(self, condition: Callable[[ClusterImage], bool]) -> ClusterImage:
+        try:
+            return await self._follower.wait_for(condition, timeout=IMAGE_TIMEOUT_S)
+        except TimeoutError as error:
+            raise _away(str(error)) from None
+
+    async def _wait_for_own_writes(self) -> None:
+        """The write is durable whatever the follower does, so a slow one changes no reply."""
+        try:
+            await self._follower.wait_for(self._seq_revision, timeout=IMAGE_TIMEOUT_S)
+        except (TimeoutError, StoreUnavailableError, OttlaError) as error:
+            _log.warning("answering before the own image holds the change: %s", error)
+
+    def _check_open(self) -> None:
+        if self._over is not None:
+            raise OttlaError(ErrorCode.NOT_CONTROLLER, self._over, hint="ask the active controller")
+
+    def _end(self, why: str) -> None:
+        if self._over is None:
+            self._over = why
+            self._end_term()
+
+    async def _read(self, key: keys.Key) -> KeyValue | None:
+        text = self._text(key)
+        snapshot = await self._store.snapshot(text, timeout=STORE_TIMEOUT_S)
+        return next((entry for entry in snapshot.entries if entry.key == text), None)
+
+    def _op(self, change: Change) -> Put | Delete:
+        text = self._text(change.key)
+        return Delete(text) if change.value is None else Put(text, encode(change.key, change.value))
+
+    def _compare(self, seen: ReliedOn) -> Compare:
+        return Compare(self._text(seen.key), create_revision=seen.create_revision, mod_revision=seen.mod_revision)
+
+    def _text(self, key: keys.Key) -> str:
+        return keys.key_text(self._cluster_id, key)
+
+
+def _is_newer(than: ClusterImage, image: ClusterImage) -> bool:
+    return image.revision > than.revision
+
+
+def _away(why: str) -> OttlaError:
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, why, hint="try again when the metadata store is back")

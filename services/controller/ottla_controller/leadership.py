@@ -1,0 +1,156 @@
+"""Which controller is the active one: an election under a lease (feature 116).
+
+The elected one has put the `controller` key under its lease; the revision at which the key was created is its epoch,
+and the fence that every write compares (rule C1, feature 121). So two that think they are elected do no harm: only one
+of them can write. A standby waits for the key to go. A term ends with the lease, with a write whose result can't be
+settled, or at the stop, which gives the key back at once; then this process stands again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla_controller.journal import Journal
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import encode
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage, Controller
+from ottla_core.cluster.session import LeaseSession
+from ottla_core.cluster.store import Compare, LeaseLostError, MetaStore, Put, StoreUnavailableError
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.retry import Backoff
+
+_STORE_TIMEOUT_S: Final = 2.0
+_STANDBY_LOOK_S: Final = 60.0
+_CLOSE_TIMEOUT_S: Final = 3.0
+
+_log = logging.getLogger(__name__)
+
+
+class Leadership:
+    """A component: stands for election from `start` to `stop`. `address` is told to clients: gRPC host:port."""
+
+    def __init__(
+        self,
+        store: MetaStore,
+        follower: MetadataFollower,
+        cluster_id: str,
+        node_id: int,
+        address: Callable[[], str],
+        *,
+        lease_ttl_s: int,
+    ) -> None:
+        self._store = store
+        self._follower = follower
+        self._cluster_id: Final = cluster_id
+        self._key: Final = keys.key_text(cluster_id, keys.CONTROLLER)
+        self._node_id: Final = node_id
+        self._address = address
+        self._lease_ttl_s: Final = lease_ttl_s
+        self._journal: Journal | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether this process serves a term."""
+        return self._journal is not None
+
+    def journal(self) -> Journal:
+        """The journal of the current term. Raises NOT_CONTROLLER, naming the active controller where one is known."""
+        if self._journal is None:
+            raise _not_controller(self._follower.image, self._node_id)
+        return self._journal
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="leadership")
+
+    async def stop(self) -> None:
+        """Finish what is being written and give the key back, so that a standby takes over at once."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        backoff = Backoff(first_s=0.1)
+        while True:
+            try:
+                await self._stand()
+                backoff.reset()
+            except (StoreUnavailableError, LeaseLostError, TimeoutError, OttlaError) as error:
+                if not backoff.attempts:
+                    _log.warning("can't serve as the controller, trying on: %s", error)
+            except Exception:
+                _log.exception("the election failed, trying on")
+            await asyncio.sleep(backoff.next())
+
+    async def _stand(self) -> None:
+        """One candidacy: wait until nobody is elected, get a lease, put the key under it, serve until the term is over.
+
+        An election whose result stays unknown raises: the lease is revoked then, and a late key with it (rule C4).
+        """
+        await self._until_vacant()
+        over = asyncio.Event()
+        session = LeaseSession(self._store, self._lease_ttl_s, _nothing_else, on_lost=over.set)
+        await session.start(timeout=_STORE_TIMEOUT_S)
+        try:
+            assert session.lease is not None, "it has just been granted"
+            result = await self._store.txn(
+                [Compare(self._key, create_revision=0)],
+                [Put(self._key, self._value(), lease=session.lease)],
+                timeout=_STORE_TIMEOUT_S,
+            )
+            if result.succeeded:
+                await self._serve(result.revision, over)
+        finally:
+            await session.stop(timeout=_STORE_TIMEOUT_S)
+
+    async def _until_vacant(self) -> None:
+        vacant = False
+        while not vacant:
+            with contextlib.suppress(TimeoutError):
+                await self._follower.wait_for(_is_vacant, timeout=_STANDBY_LOOK_S)
+                vacant = True
+
+    def _value(self) -> bytes:
+        return encode(keys.CONTROLLER, Controller(id=self._node_id, address=self._address(), epoch=0))
+
+    async def _serve(self, epoch: int, over: asyncio.Event) -> None:
+        journal = Journal(self._store, self._follower, self._cluster_id, epoch, end_term=over.set)
+        try:
+            await journal.open()
+            self._journal = journal
+            _log.info("controller %d is active, epoch %d", self._node_id, epoch)
+            await over.wait()
+        finally:
+            self._journal = None
+            await journal.close(_CLOSE_TIMEOUT_S)
+            _log.info("controller %d is no longer active, epoch %d", self._node_id, epoch)
+
+
+async def _nothing_else(lease: int) -> None:
+    """What is registered under a candidate's lease is put by the election itself."""
+
+
+def _is_vacant(image: ClusterImage) -> bool:
+    return image.revision > 0 and image.controller is None
+
+
+def _not_controller(image: ClusterImage, node_id: int) -> OttlaError:
+    active = image.controller
+    if active is None:
+        return OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected at the moment", hint="try again")
+    if active.id == node_id:
+        return OttlaError(
+            ErrorCode.NOT_CONTROLLER, f"controller {node_id} begins or ends its term at the moment", hint="try again"
+        )
+    return OttlaError(
+        ErrorCode.NOT_CONTROLLER,
+        f"controller {node_id} is a standby, the active one is controller {active.id}",
+        hint=f"ask {active.address}",
+    )

@@ -1,0 +1,120 @@
+"""Controllers in this process, over any store, and the brokers that they place replicas on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ottla_controller.leadership import Leadership
+from ottla_controller.service import ControllerService
+from waiting import until
+
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import encode
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import Broker
+from ottla_core.cluster.store import Compare, Delete, MetaStore, Put, StoreUnavailableError, TxnResult
+from ottla_core.rpc.context import RequestContext
+from ottla_proto import controller_pb2 as pb
+
+T = 5.0
+CONTEXT = RequestContext()
+
+
+class HookedStore:
+    """A store whose transactions a test gets between: `before_txn` may change the world, or raise instead."""
+
+    def __init__(self, store: MetaStore) -> None:
+        self._store = store
+        self.before_txn: Callable[[Sequence[Put | Delete]], Awaitable[None]] | None = None
+
+    async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
+        if self.before_txn is not None:
+            await self.before_txn(ops)
+        return await self._store.txn(compares, ops, timeout=timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+@dataclass
+class Node:
+    """One controller: what its process holds, without the process."""
+
+    store: HookedStore
+    follower: MetadataFollower
+    leadership: Leadership
+    service: ControllerService
+
+    async def stop(self) -> None:
+        await self.leadership.stop()
+        await self.follower.stop()
+
+    async def create(self, *topics: pb.NewTopic, validate_only: bool = False) -> list[pb.TopicCreated]:
+        request = pb.CreateTopicsRequest(topics=topics, validate_only=validate_only)
+        return list((await self.service.create_topics(request, CONTEXT)).topics)
+
+    async def delete(self, *names: str) -> list[pb.TopicDeleted]:
+        return list((await self.service.delete_topics(pb.DeleteTopicsRequest(names=names), CONTEXT)).topics)
+
+
+@dataclass
+class World:
+    """A cluster's store as a test sees it; `new_store` is a connection of its own for each process."""
+
+    cluster_id: str
+    store: MetaStore
+    new_store: Callable[[], MetaStore]
+    nodes: list[Node] = field(default_factory=list)
+
+    async def start(self, node_id: int = 0) -> Node:
+        """A controller that stands for election."""
+        store = HookedStore(self.new_store())
+        follower = MetadataFollower(store, self.cluster_id)
+        follower.start()
+        leadership = Leadership(
+            store, follower, self.cluster_id, node_id, lambda: f"controller-{node_id}:9640", lease_ttl_s=3
+        )
+        node = Node(store, follower, leadership, ControllerService(leadership, follower))
+        self.nodes.append(node)
+        await leadership.start()
+        return node
+
+    async def start_active(self, node_id: int = 0) -> Node:
+        node = await self.start(node_id)
+        await until(lambda: node.leadership.active)
+        return node
+
+    async def register(self, *broker_ids: int) -> None:
+        """Live brokers, under no lease."""
+        for n in broker_ids:
+            broker = Broker(n, 0, f"directory-{n}", f"host-{n}:9650", fenced=False)
+            await self.put(keys.broker(n), broker)
+
+    async def put(self, key: keys.Key, value: Any) -> int:
+        put = Put(keys.key_text(self.cluster_id, key), encode(key, value))
+        return (await self.store.txn([], [put], timeout=T)).revision
+
+    async def remove(self, *gone: keys.Key) -> None:
+        await self.store.txn([], [Delete(keys.key_text(self.cluster_id, key)) for key in gone], timeout=T)
+
+    async def keys(self, kinds: Iterable[str] = ("topic", "partition")) -> set[keys.Key]:
+        """The keys of these kinds that are in the store now."""
+        snapshot = await self.store.snapshot(keys.prefix(self.cluster_id), timeout=T)
+        parsed = (keys.parse_key(self.cluster_id, e.key) for e in snapshot.entries)
+        return {key for key in parsed if key is not None and key[0] in kinds}
+
+    async def depose(self) -> None:
+        """End the active controller's lease behind its back, as etcd does after a long silence."""
+        text = keys.key_text(self.cluster_id, keys.CONTROLLER)
+        (entry,) = (await self.store.snapshot(text, timeout=T)).entries
+        await self.store.revoke_lease(entry.lease, timeout=T)
+
+    async def stop(self) -> None:
+        for node in self.nodes:
+            await node.stop()
+
+
+def unavailable(*, indefinite: bool) -> StoreUnavailableError:
+    return StoreUnavailableError("etcd did not answer", indefinite=indefinite)

@@ -1,0 +1,166 @@
+"""A session keeps its lease, replaces a lost one, and mistakes an absent store for neither (rules C6, C7, C12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from waiting import until
+
+from ottla_core.clock import ManualClock
+from ottla_core.cluster.memory import MemoryStore
+from ottla_core.cluster.session import RETRY_S, LeaseSession
+from ottla_core.cluster.store import LeaseLostError, Put
+from ottla_core.errors import ErrorCode, OttlaError
+
+T = 1.0
+KEY = "/ottla/c/brokers/1"
+
+
+class Turns:
+    """A `sleep` that ends when the test says so, and tells what was asked of it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.asked: list[float] = []
+        self._clock = clock
+        self._ends = asyncio.Semaphore(0)
+
+    async def sleep(self, seconds: float) -> None:
+        self.asked.append(seconds)
+        await self._ends.acquire()
+        self._clock.advance(seconds)
+
+    async def pass_one(self) -> None:
+        """End this sleep, and wait until the sleeper has done its work and sleeps again."""
+        turns = len(self.asked)
+        self._ends.release()
+        await until(lambda: len(self.asked) > turns)
+
+
+class Owner:
+    """A process that registers one key, and whatever goes wrong with it."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore(clock=self.clock)
+        self.turns = Turns(self.clock)
+        self.refusals: list[OttlaError] = []
+        self.leases: list[int] = []
+        self.log: list[str] = []
+        self.session = LeaseSession(
+            self.store, 6, self.register, on_lost=lambda: self.log.append("lost"), sleep=self.turns.sleep
+        )
+
+    async def register(self, lease: int) -> None:
+        self.leases.append(lease)
+        if self.refusals:
+            self.log.append("refused")
+            raise self.refusals.pop()
+        await self.store.txn([], [Put(KEY, b"", lease)], timeout=T)
+        self.log.append("registered")
+
+    async def keys(self) -> list[str]:
+        return [e.key for e in (await self.store.snapshot("/", timeout=T)).entries]
+
+
+@pytest.fixture
+async def owner() -> AsyncIterator[Owner]:
+    owner = Owner()
+    yield owner
+    owner.store.reconnect()
+    await owner.session.stop(timeout=T)
+    await owner.store.close()
+
+
+async def start(owner: Owner) -> None:
+    await owner.session.start(timeout=T)
+    await until(lambda: owner.turns.asked)
+
+
+@pytest.mark.feature(117)
+@pytest.mark.feature(119)
+async def test_a_session_is_kept_alive_at_a_third_of_its_time_to_live(owner: Owner) -> None:
+    await start(owner)
+    for _ in range(10):
+        await owner.turns.pass_one()
+    assert owner.turns.asked == [2.0] * 11
+    assert await owner.keys() == [KEY]
+    assert owner.log == ["registered"]
+
+
+@pytest.mark.feature(117)
+async def test_whoever_lost_its_lease_registers_again_and_goes_on(owner: Owner) -> None:
+    await start(owner)
+    first = owner.session.lease
+    owner.clock.advance(7)  # the process stood still: its next keep-alive is too late
+    assert await owner.keys() == []
+    await owner.turns.pass_one()
+    assert (owner.session.lease, owner.log) == (None, ["registered", "lost"])
+    await owner.turns.pass_one()
+    assert owner.turns.asked == [2.0, RETRY_S, 2.0]
+    assert owner.log == ["registered", "lost", "registered"]
+    assert owner.session.lease not in (None, first)
+    assert await owner.keys() == [KEY]
+
+
+async def test_a_store_that_is_away_takes_nobody_s_session(owner: Owner) -> None:
+    """The lease is asked for until the store says that it is lost; here it lives, so nobody registers again (C12)."""
+    await start(owner)
+    lease = owner.session.lease
+    owner.store.disconnect()
+    for _ in range(4):
+        await owner.turns.pass_one()
+    assert owner.session.lease == lease
+    assert owner.turns.asked == [2.0, *[RETRY_S] * 4], "more often than every 2 s, to catch the lease alive"
+    owner.store.reconnect()
+    await owner.turns.pass_one()
+    assert owner.turns.asked[-1] == 2.0
+    assert (owner.session.lease, owner.log) == (lease, ["registered"])
+
+
+async def test_a_first_registration_that_is_refused_is_the_owners_to_hear_of(owner: Owner) -> None:
+    owner.refusals = [OttlaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "node id 1 is in use")]
+    with pytest.raises(OttlaError, match="in use"):
+        await owner.session.start(timeout=T)
+    assert owner.session.lease is None
+    with pytest.raises(LeaseLostError):
+        await owner.store.keep_alive(owner.leases[0], timeout=T)
+    lease = await owner.store.grant_lease(6, timeout=T)
+    await owner.store.txn([], [Put(KEY, b"", lease)], timeout=T)
+    await owner.session.stop(timeout=T)
+    assert await owner.keys() == [KEY], "a session that did not begin ends nobody else's"
+
+
+async def test_a_later_registration_that_is_refused_is_tried_again(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await start(owner)
+    owner.refusals = [OttlaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "node id 1 is in use")]
+    owner.clock.advance(7)
+    for _ in range(2):
+        await owner.turns.pass_one()
+    assert owner.log == ["registered", "lost", "refused"]
+    assert owner.session.lease is None, "a lease without a registration under it is no session"
+    await owner.turns.pass_one()
+    assert owner.log[-1] == "registered"
+    assert owner.session.lease is not None
+    assert "node id 1 is in use" in caplog.text
+
+
+async def test_stopping_ends_the_registration_at_once(owner: Owner) -> None:
+    await start(owner)
+    await owner.session.stop(timeout=T)
+    assert await owner.keys() == []
+    assert owner.session.lease is None
+    await owner.session.stop(timeout=T)
+
+
+async def test_stopping_while_the_store_is_away_leaves_the_lease_to_run_out(owner: Owner) -> None:
+    await start(owner)
+    owner.store.disconnect()
+    await owner.session.stop(timeout=T)
+    owner.store.reconnect()
+    assert await owner.keys() == [KEY]
+    owner.clock.advance(7)
+    assert await owner.keys() == []

@@ -1,0 +1,136 @@
+"""Describing and altering configs."""
+
+from __future__ import annotations
+
+import pytest
+from images import after, image_of, with_topic
+
+from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs, describe_configs
+from ottla_controller.machines.decision import ReliedOn
+from ottla_core.cluster.image import Change, ClusterImage, Configs
+from ottla_core.config_values import Source
+from ottla_core.errors import ErrorCode, OttlaError
+
+TOPIC = Resource(ResourceKind.TOPIC, "orders")
+CLUSTER = Resource(ResourceKind.BROKER, "")
+BROKER_1 = Resource(ResourceKind.BROKER, "1")
+
+
+def put(name: str, value: str) -> Op:
+    return Op(name, OpKind.SET, value)
+
+
+def altered(image: ClusterImage, resource: Resource, *ops: Op) -> ClusterImage:
+    return after(image, decide_alter_configs(image, resource, ops))
+
+
+def shown(image: ClusterImage, resource: Resource, name: str) -> tuple[str | None, Source]:
+    entry = describe_configs(image, resource).entries[name]
+    return entry.text, entry.source
+
+
+@pytest.fixture
+def image() -> ClusterImage:
+    return with_topic(image_of(3, racks=["a", "b", "c"]), "orders", 2, configs={"segment.bytes": "1MiB"})
+
+
+@pytest.mark.feature(101)
+@pytest.mark.feature(161)
+def test_a_topics_configs_are_altered_one_by_one(image: ClusterImage) -> None:
+    image = altered(image, TOPIC, put("retention.ms", "1h"), Op("segment.bytes", OpKind.DELETE))
+    assert shown(image, TOPIC, "retention.ms") == ("3600000", Source.TOPIC)
+    assert shown(image, TOPIC, "segment.bytes") == ("1073741824", Source.DEFAULT)
+    assert image.topics["orders"].configs == {"retention.ms": "3600000"}
+    assert image.topics["orders"].partition_count == 2
+
+
+def test_what_the_cluster_says_holds_for_topics_that_say_nothing(image: ClusterImage) -> None:
+    image = altered(image, CLUSTER, put("log.segment.bytes", "2MiB"), put("log.retention.hours", "2"))
+    assert shown(image, TOPIC, "segment.bytes") == ("1048576", Source.TOPIC)
+    assert shown(image, TOPIC, "retention.ms") == ("7200000", Source.CLUSTER)
+    assert shown(image, CLUSTER, "log.segment.bytes") == ("2097152", Source.CLUSTER)
+    assert shown(image, BROKER_1, "log.segment.bytes") == ("2097152", Source.CLUSTER)
+
+
+def test_one_broker_may_differ_and_shows_what_its_process_was_started_with(image: ClusterImage) -> None:
+    image = altered(image, BROKER_1, put("log.cleaner.threads", "4"))
+    assert shown(image, BROKER_1, "log.cleaner.threads") == ("4", Source.BROKER)
+    assert shown(image, CLUSTER, "log.cleaner.threads") == ("1", Source.DEFAULT)
+    assert shown(image, BROKER_1, "broker.rack") == ("b", Source.PROCESS)
+    assert "broker.rack" not in describe_configs(image, CLUSTER).entries
+
+
+def test_lists_grow_and_shrink_by_items(image: ClusterImage) -> None:
+    image = altered(image, TOPIC, Op("cleanup.policy", OpKind.APPEND, "compact"))
+    assert shown(image, TOPIC, "cleanup.policy")[0] == "delete,compact"  # its default is what is added to
+    image = altered(image, TOPIC, Op("cleanup.policy", OpKind.APPEND, "compact"))
+    assert shown(image, TOPIC, "cleanup.policy")[0] == "delete,compact"
+    image = altered(image, TOPIC, Op("cleanup.policy", OpKind.SUBTRACT, "delete"))
+    assert shown(image, TOPIC, "cleanup.policy")[0] == "compact"
+    throttled = "leader.replication.throttled.replicas"
+    image = altered(image, TOPIC, Op(throttled, OpKind.APPEND, "0:1,1:2"))
+    assert shown(image, TOPIC, throttled)[0] == "0:1,1:2"
+
+
+def test_an_alteration_relies_on_what_it_changed(image: ClusterImage) -> None:
+    topic = decide_alter_configs(image, TOPIC, [put("retention.ms", "-1")])
+    assert ReliedOn(("topic", "orders"), mod_revision=201) in topic.writes[0].relied_on
+    assert ReliedOn(("configs", "broker", ""), mod_revision=0) in topic.writes[0].relied_on
+    image = altered(image, BROKER_1, put("log.cleaner.threads", "4"))
+    broker = decide_alter_configs(image, BROKER_1, [Op("log.cleaner.threads", OpKind.DELETE)])
+    assert broker.writes[0].change == Change(("configs", "broker", "1"), None)
+    assert ReliedOn(("configs", "broker", "1"), mod_revision=202) in broker.writes[0].relied_on
+
+
+def test_an_alteration_that_changes_nothing_writes_nothing(image: ClusterImage) -> None:
+    assert decide_alter_configs(image, TOPIC, [put("segment.bytes", "1048576")]).writes == ()
+    assert decide_alter_configs(image, CLUSTER, [Op("num.partitions", OpKind.DELETE)]).writes == ()
+
+
+@pytest.mark.parametrize(
+    ("resource", "op", "code", "words"),
+    [
+        (TOPIC, put("retention.mss", "1"), ErrorCode.INVALID_CONFIG, "did you mean retention.ms"),
+        (TOPIC, put("log.retention.hours", "1"), ErrorCode.INVALID_CONFIG, "on a topic it is called retention.ms"),
+        (TOPIC, put("segment.bytes", "1"), ErrorCode.INVALID_CONFIG, "not below 14"),
+        (TOPIC, put("min.compaction.lag.ms", str(2**63)), ErrorCode.INVALID_CONFIG, "of at most"),
+        (TOPIC, Op("retention.ms", OpKind.APPEND, "1"), ErrorCode.INVALID_CONFIG, "append is for lists"),
+        (TOPIC, Op("nonsense", OpKind.DELETE), ErrorCode.INVALID_CONFIG, "no topic config 'nonsense'"),
+        (CLUSTER, put("retention.ms", "1"), ErrorCode.INVALID_CONFIG, "set log.retention.ms"),
+        (CLUSTER, put("broker.rack", "x"), ErrorCode.INVALID_CONFIG, "read-only"),
+        (BROKER_1, put("broker.id", "7"), ErrorCode.INVALID_CONFIG, "read-only"),
+        (Resource(ResourceKind.BROKER, "9"), put("num.partitions", "2"), ErrorCode.BROKER_ID_NOT_REGISTERED, "9"),
+        (Resource(ResourceKind.BROKER, "1a"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "no broker id"),
+        (Resource(ResourceKind.BROKER, "01"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "no broker id"),
+        (Resource(ResourceKind.TOPIC, "x"), put("retention.ms", "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "'x'"),
+    ],
+)
+def test_an_alteration_that_can_not_be_is_refused_in_words(
+    image: ClusterImage, resource: Resource, op: Op, code: ErrorCode, words: str
+) -> None:
+    with pytest.raises(OttlaError) as refused:
+        decide_alter_configs(image, resource, [op])
+    assert refused.value.code == code
+    assert words in str(refused.value)
+
+
+def test_configs_that_exclude_each_other_are_named_wherever_they_are_set(image: ClusterImage) -> None:
+    both = "min.compaction.lag.ms=5000 and max.compaction.lag.ms=1000 exclude"
+    with pytest.raises(OttlaError, match=both):
+        decide_alter_configs(image, TOPIC, [put("min.compaction.lag.ms", "5s"), put("max.compaction.lag.ms", "1s")])
+    ops = [put("log.cleaner.min.compaction.lag.ms", "5s"), put("log.cleaner.max.compaction.lag.ms", "1s")]
+    with pytest.raises(OttlaError, match=both):
+        decide_alter_configs(image, CLUSTER, ops)
+    image = image.with_changes(
+        [Change(("configs", "broker", ""), Configs({"log.cleaner.max.compaction.lag.ms": "1000"}, 210))], 210
+    )
+    with pytest.raises(OttlaError, match=both):
+        decide_alter_configs(image, TOPIC, [put("min.compaction.lag.ms", "5s")])
+
+
+def test_one_op_that_is_refused_refuses_them_all_and_a_config_is_altered_once(image: ClusterImage) -> None:
+    with pytest.raises(OttlaError, match=r"retention\.bytes"):
+        decide_alter_configs(image, TOPIC, [put("retention.ms", "1"), put("retention.bytes", "x")])
+    with pytest.raises(OttlaError, match="twice") as refused:
+        decide_alter_configs(image, TOPIC, [put("retention.ms", "1"), put("retention.ms", "2")])
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
