@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla_controller.leadership import Leadership
-from ottla_controller.service import ControllerService
 from waiting import until
 
+from ottla_controller.journal import Journal
+from ottla_controller.leadership import Leadership
+from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker
+from ottla_core.cluster.image import Broker, Controller
 from ottla_core.cluster.store import Compare, Delete, MetaStore, Put, StoreUnavailableError, TxnResult
 from ottla_core.rpc.context import RequestContext
 from ottla_proto import controller_pb2 as pb
@@ -28,8 +30,10 @@ class HookedStore:
     def __init__(self, store: MetaStore) -> None:
         self._store = store
         self.before_txn: Callable[[Sequence[Put | Delete]], Awaitable[None]] | None = None
+        self.sent: list[tuple[Sequence[Compare], Sequence[Put | Delete]]] = []
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
+        self.sent.append((compares, ops))
         if self.before_txn is not None:
             await self.before_txn(ops)
         return await self._store.txn(compares, ops, timeout=timeout)
@@ -60,6 +64,16 @@ class Node:
 
 
 @dataclass
+class Term:
+    """A journal with its follower; `ended` tells how often it said that its term is over."""
+
+    journal: Journal
+    follower: MetadataFollower
+    ended: list[bool]
+    lease: int
+
+
+@dataclass
 class World:
     """A cluster's store as a test sees it; `new_store` is a connection of its own for each process."""
 
@@ -67,6 +81,7 @@ class World:
     store: MetaStore
     new_store: Callable[[], MetaStore]
     nodes: list[Node] = field(default_factory=list)
+    terms: list[Term] = field(default_factory=list)
 
     async def start(self, node_id: int = 0) -> Node:
         """A controller that stands for election."""
@@ -86,14 +101,28 @@ class World:
         await until(lambda: node.leadership.active)
         return node
 
+    async def begin_term(self, store: MetaStore | None = None, clock: Callable[[], float] = time.monotonic) -> Term:
+        """A term by hand, of a controller that does not notice when it is over."""
+        store = store or self.new_store()
+        follower = MetadataFollower(store, self.cluster_id)
+        follower.start()
+        lease = await self.store.grant_lease(60, timeout=T)
+        epoch = await self.put(keys.CONTROLLER, Controller(9, "controller-9:9640", 0), lease=lease)
+        ended: list[bool] = []
+        journal = Journal(store, follower, self.cluster_id, epoch, end_term=lambda: ended.append(True), clock=clock)
+        term = Term(journal, follower, ended, lease)
+        self.terms.append(term)
+        await journal.open()
+        return term
+
     async def register(self, *broker_ids: int) -> None:
         """Live brokers, under no lease."""
         for n in broker_ids:
             broker = Broker(n, 0, f"directory-{n}", f"host-{n}:9650", fenced=False)
             await self.put(keys.broker(n), broker)
 
-    async def put(self, key: keys.Key, value: Any) -> int:
-        put = Put(keys.key_text(self.cluster_id, key), encode(key, value))
+    async def put(self, key: keys.Key, value: Any, *, lease: int = 0) -> int:
+        put = Put(keys.key_text(self.cluster_id, key), encode(key, value), lease)
         return (await self.store.txn([], [put], timeout=T)).revision
 
     async def remove(self, *gone: keys.Key) -> None:
@@ -105,15 +134,12 @@ class World:
         parsed = (keys.parse_key(self.cluster_id, e.key) for e in snapshot.entries)
         return {key for key in parsed if key is not None and key[0] in kinds}
 
-    async def depose(self) -> None:
-        """End the active controller's lease behind its back, as etcd does after a long silence."""
-        text = keys.key_text(self.cluster_id, keys.CONTROLLER)
-        (entry,) = (await self.store.snapshot(text, timeout=T)).entries
-        await self.store.revoke_lease(entry.lease, timeout=T)
-
     async def stop(self) -> None:
         for node in self.nodes:
             await node.stop()
+        for term in self.terms:
+            await term.journal.close(T)
+            await term.follower.stop()
 
 
 def unavailable(*, indefinite: bool) -> StoreUnavailableError:

@@ -8,15 +8,16 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from uuid import uuid4
 
 import pytest
-from controllers import CONTEXT, Node, World, unavailable
+from controllers import CONTEXT, HookedStore, Node, World, unavailable
 from images import topic_id
 from waiting import until
 
 from ottla_controller import journal as journal_module
 from ottla_controller.machines.decision import Decision, Write
 from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode
 from ottla_core.cluster.etcd import EtcdStore
-from ottla_core.cluster.image import Change, ClusterImage, Configs, Partition
+from ottla_core.cluster.image import Change, Configs, Partition
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.store import Delete, MetaStore, Put
 from ottla_core.errors import ErrorCode, OttlaError
@@ -187,8 +188,8 @@ async def test_one_of_two_is_active_the_other_names_it_and_takes_over(world: Wor
     first = await world.start_active(0)
     second = await world.start(1)
     await until(lambda: second.follower.image.controller)
-    with pytest.raises(OttlaError, match="active one is controller 0; ask controller-0:9640") as refused:
-        raise_in_band(await error_of(second))
+    with pytest.raises(OttlaError, match="active one is controller 0.*ask controller-0:9640") as refused:
+        await second.create(topic("orders"))
     assert refused.value.code == ErrorCode.NOT_CONTROLLER
     epoch = first.leadership.journal().epoch
     await first.stop()
@@ -198,21 +199,271 @@ async def test_one_of_two_is_active_the_other_names_it_and_takes_over(world: Wor
 
 
 @pytest.mark.feature(121)
-@pytest.mark.rule(12)
-async def test_a_deposed_controller_can_not_write(world: World) -> None:
+async def test_a_deposed_controller_that_does_not_know_it_can_not_write(world: World) -> None:
     """1. The first is active. 2. etcd ends its lease. 3. The second is elected. 4. The first wakes up, and writes."""
+    old = await world.begin_term()
+    await old.journal.commit(lambda _: write_configs("2"))
+    new = await world.start(1)
+    await world.store.revoke_lease(old.lease, timeout=5)
+    await until(lambda: new.leadership.active)
+    await until(lambda: old.follower.image.revision >= new.leadership.journal().epoch)
+    before = await configs(world)
+    for _ in range(2):
+        with pytest.raises(OttlaError, match="another controller was elected") as refused:
+            await old.journal.commit(lambda _: write_configs("99"))
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+    assert await configs(world) == before
+    assert old.ended == [True]
+
+
+@pytest.mark.feature(116)
+async def test_a_controller_that_lost_its_lease_stands_again(world: World) -> None:
+    node = await world.start_active()
+    epoch = node.leadership.journal().epoch
+    text = keys.key_text(world.cluster_id, keys.CONTROLLER)
+    (entry,) = (await world.store.snapshot(text, timeout=5)).entries
+    await world.store.revoke_lease(entry.lease, timeout=5)
+    await until(lambda: node.leadership.active and node.leadership.journal().epoch > epoch)
+    assert node.follower.image.controller is not None
+
+
+@pytest.mark.feature(121)
+async def test_a_new_controller_removes_what_a_dead_one_left_half_done(world: World) -> None:
     await world.register(0)
     first = await world.start_active(0)
-    old_term = first.leadership.journal()
-    second = await world.start(1)
-    await first.leadership.stop_standing()
-    await world.depose()
-    await until(lambda: second.leadership.active)
-    seq = second.follower.image.seq
-    with pytest.raises(OttlaError, match="another controller was elected") as refused:
-        await old_term.commit(lambda _: write_configs("99"))
-    assert refused.value.code == ErrorCode.NOT_CONTROLLER
-    assert await world.keys(["configs"]) == set()
-    assert second.follower.image.seq == seq
-    with pytest.raises(OttlaError, match="another controller was elected"):
-        await old_term.commit(lambda _: write_configs("99"))
+    (created,) = await first.create(topic("orders", 2))
+    await first.stop()
+    partition = Partition((0,), 0, 0, (0,))
+    half_created = keys.partition(PartitionId(topic_id(7), 0))
+    half_grown = keys.partition(PartitionId(TopicId(created.topic_id), 2))
+    await world.put(half_created, partition)
+    await world.put(half_grown, partition)
+    second = await world.start_active(1)
+    whole = {keys.partition(PartitionId(TopicId(created.topic_id), n)) for n in range(2)}
+    assert await world.keys(["partition"]) == whole
+    assert second.follower.image.topics["orders"].partition_count == 2
+
+
+# ---- races ---------------------------------------------------------------------------------------------------------
+
+
+async def test_of_two_admins_who_create_one_topic_one_is_told_that_it_exists(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    results = await asyncio.gather(*(node.create(topic("orders", 3)) for _ in range(2)))
+    assert sorted(r.error.code for (r,) in results) == [0, ErrorCode.TOPIC_ALREADY_EXISTS]
+    assert len(await world.keys()) == 4
+
+
+@pytest.mark.rule(23)
+async def test_a_topic_that_is_deleted_and_created_again_has_another_id(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    (first,) = await node.create(topic("orders", 2))
+    await node.delete("orders")
+    (second,) = await node.create(topic("orders", 1))
+    assert len(first.topic_id) == len(second.topic_id) == 16
+    assert first.topic_id != second.topic_id
+    assert await world.keys(["partition"]) == {keys.partition(PartitionId(TopicId(second.topic_id), 0))}
+
+
+async def test_a_broker_that_dies_between_the_decision_and_the_write_gets_no_partition(world: World) -> None:
+    await world.register(0, 1)
+    node = await world.start_active()
+    dying = [keys.broker(0)]
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        if dying:
+            await world.remove(dying.pop())
+
+    node.store.before_txn = before_txn
+    (created,) = await node.create(topic("orders", 2))
+    image = node.follower.image
+    assert created.error.code == 0
+    assert {p.leader for p in image.partitions.values()} == {1}
+    assert image.topics["orders"].id == created.topic_id
+
+
+async def test_brokers_that_never_stay_the_same_are_an_error_in_the_end(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        await world.remove(keys.broker(0))
+        await world.register(0)
+
+    node.store.before_txn = before_txn
+    (refused,) = await node.create(topic("orders"))
+    assert refused.error.code == ErrorCode.REQUEST_TIMED_OUT
+    assert "changed during each of 5 attempts" in refused.error.message
+    assert await world.keys() == set()
+
+
+async def test_a_caller_that_goes_away_leaves_no_half_written_topic(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    began = asyncio.Event()
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        began.set()
+
+    node.store.before_txn = before_txn
+    creating = asyncio.create_task(node.create(topic("wide", 450)))
+    await began.wait()
+    creating.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await creating
+    (next_one,) = await node.create(topic("next"))
+    assert next_one.error.code == 0
+    assert node.follower.image.topics.keys() == {"wide", "next"}
+
+
+# ---- the store goes away -------------------------------------------------------------------------------------------
+
+
+async def test_without_the_store_writes_fail_at_once_and_go_on_by_themselves(
+    memory: tuple[World, MemoryStore],
+) -> None:
+    world, store = memory
+    await world.register(0)
+    node = await world.start_active()
+    store.disconnect()
+    began_at = time.monotonic()
+    (refused,) = await node.create(topic("orders"))
+    assert time.monotonic() - began_at < 0.5
+    assert refused.error.code == ErrorCode.REQUEST_TIMED_OUT
+    assert "nothing was changed" in refused.error.message
+    assert node.leadership.active  # nobody fences itself for that (rule C12)
+    store.reconnect()
+    results = [await node.create(topic("orders"))]
+    while results[-1][0].error.code:
+        results.append(await node.create(topic("orders")))
+        await asyncio.sleep(0)
+    assert node.leadership.active
+
+
+async def test_a_lost_reply_is_read_back(memory: tuple[World, MemoryStore]) -> None:
+    world, store = memory
+    await world.register(0)
+    node = await world.start_active()
+    seq = node.follower.image.seq
+    store.lose_next_reply()
+    (created,) = await node.create(topic("orders", 3))
+    assert created.error.code == 0
+    assert node.follower.image.topics["orders"].id == created.topic_id
+    assert node.follower.image.seq == seq + 1  # carried out once, although it was sent twice
+
+
+async def test_a_write_that_never_left_is_sent_again(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    failures = [unavailable(indefinite=True)]
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        if failures:
+            raise failures.pop()
+
+    node.store.before_txn = before_txn
+    (created,) = await node.create(topic("orders", 3))
+    assert created.error.code == 0
+    assert len(await world.keys()) == 4
+
+
+@pytest.mark.feature(121)
+async def test_a_write_whose_result_stays_unknown_ends_the_term_and_comes_too_late(world: World) -> None:
+    """1. A write is delayed on its way. 2. Its result is looked for until the term ends. 3. Another controller is
+    elected. 4. The write arrives."""
+    now = [0.0]
+    store = HookedStore(world.new_store())
+    term = await world.begin_term(store, clock=lambda: now[0])
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        now[0] += journal_module.UNKNOWN_LIMIT_S
+        raise unavailable(indefinite=True)
+
+    store.before_txn = before_txn
+    with pytest.raises(OttlaError, match="may have been done") as unknown:
+        await term.journal.commit(lambda _: write_configs("99"))
+    assert unknown.value.code == ErrorCode.REQUEST_TIMED_OUT
+    assert term.ended == [True]
+    with pytest.raises(OttlaError, match="not known what became of a write"):
+        await term.journal.commit(lambda _: write_configs("99"))
+    await world.store.revoke_lease(term.lease, timeout=5)
+    await world.start_active(1)
+    late = store.sent[-1]
+    assert not (await world.store.txn(*late, timeout=5)).succeeded
+    assert await configs(world) == {}
+
+
+async def test_what_is_left_half_written_is_removed_before_the_next_decision(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    left = [3]
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise unavailable(indefinite=False)
+
+    node.store.before_txn = before_txn
+    (refused,) = await node.create(topic("wide", 450))
+    assert refused.error.code == ErrorCode.REQUEST_TIMED_OUT
+    assert len(await world.keys()) == 200
+    (created,) = await node.create(topic("next"))
+    assert created.error.code == 0
+    assert await world.keys() == {
+        keys.topic("next"),
+        keys.partition(PartitionId(TopicId(created.topic_id), 0)),
+    }
+
+
+async def test_etcd_is_killed_and_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The term goes on where its lease outlived the outage, or else a new one begins; nobody has to do anything."""
+    etcd = EmbeddedEtcd(plan_etcd(tmp_path_factory.mktemp("killed-etcd")))
+    etcd.start()
+    stores: list[EtcdStore] = []
+
+    def connect() -> EtcdStore:
+        stores.append(EtcdStore([etcd.endpoint]))
+        return stores[-1]
+
+    world = World("test", connect(), connect)
+    try:
+        await world.register(0)
+        node = await world.start_active()
+        await asyncio.to_thread(etcd.stop)
+        began_at = time.monotonic()
+        code = await outcome(node)
+        assert code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_CONTROLLER)
+        assert time.monotonic() - began_at < 2 * journal_module.STORE_TIMEOUT_S + journal_module.UNKNOWN_LIMIT_S
+        await asyncio.to_thread(etcd.start)
+        codes = [code]
+
+        async def created() -> bool:
+            codes.append(await outcome(node))
+            return codes[-1] in (0, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+        while not await created():
+            assert OttlaError(codes[-1], "").retriable
+        assert node.follower.image.topics.keys() == {"orders"}
+    finally:
+        await world.stop()
+        for store in stores:
+            await store.close()
+        await asyncio.to_thread(etcd.stop)
+
+
+async def outcome(node: Node) -> int:
+    """The error code that creating `orders` is answered with."""
+    try:
+        (created,) = await node.create(topic("orders"))
+    except OttlaError as error:
+        return error.code
+    return created.error.code
+
+
+async def configs(world: World) -> dict[str, str]:
+    """The cluster-wide configs, as they lie in the store."""
+    text = keys.key_text(world.cluster_id, keys.configs("broker", ""))
+    entries = (await world.store.snapshot(text, timeout=5)).entries
+    return {} if not entries else dict(decode(keys.configs("broker", ""), entries[0]).values)

@@ -70,7 +70,8 @@ async def serve_frames(endpoint: Called, grpc_context: Any, context: RequestCont
     reading = asyncio.create_task(stream.read())
     drained = asyncio.create_task(draining.wait())
     try:
-        await asyncio.wait({reading, drained, stream.ended}, return_when=asyncio.FIRST_COMPLETED)
+        ends: set[asyncio.Future[Any]] = {reading, drained, stream.ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         if stream.ended.done():
             await grpc_context.abort(grpc.StatusCode.ABORTED, str(stream.ended.result()))
         if not reading.done():

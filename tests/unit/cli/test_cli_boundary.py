@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 import typer
+from typer.main import get_command
+
 from ottla.cli import failures, lazy
 from ottla.cli.failures import ExitCode, NotFoundError
 from ottla.cli.lazy import Command
 from ottla.cli.main import run
 from ottla.cli.options import Settings
 from ottla.errors import ErrorCode, config_error, error_from_code
-from typer.main import get_command
 
 Run = Callable[..., int]
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[..., None]], Run]]:
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], Run]:
     """Makes `ottla probe` of a function, and gives what runs it."""
 
     def install(function: Callable[..., None]) -> Run:
@@ -32,7 +33,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[...,
         monkeypatch.setattr(lazy, "MODULES", {**lazy.MODULES, "probe": ("probe_command", "Try something.")})
         return lambda *arguments: run(arguments)
 
-    yield install
+    return install
 
 
 def raising(error: BaseException) -> Callable[[typer.Context], None]:
@@ -80,7 +81,11 @@ def test_shared_options_count_on_either_side_and_the_inner_one_counts_more(
             1,
             "ottla: 1 of 2 replicas (NOT_ENOUGH_REPLICAS); wait\n",
         ),
-        (FileNotFoundError(2, "No such file or directory", "rows.txt"), 1, "ottla: rows.txt: No such file or directory\n"),
+        (
+            FileNotFoundError(2, "No such file or directory", "rows.txt"),
+            1,
+            "ottla: rows.txt: No such file or directory\n",
+        ),
         (typer.BadParameter("not so"), 2, "ottla: Invalid value: not so; see `ottla probe --help`\n"),
         (typer.Exit(3), 3, ""),
         (typer.Abort(), 1, ""),

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
+
 from ottla.cli import format as verbs
 from ottla.cli.format import compile_format
 from ottla.errors import ConfigError

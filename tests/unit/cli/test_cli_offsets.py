@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
+
 from ottla.cli.offsets import Anchor, Bounds, Position, parse_position, resolve
 from ottla.errors import ConfigError
 
@@ -44,7 +45,9 @@ def test_a_time_without_a_zone_is_local() -> None:
     assert position("@20261101") == position("@2026-11-01")
 
 
-@pytest.mark.parametrize("text", ["", "-", "+", "yesterday", "1.5", "--5", "@", "@soon", "@-1 year", "@-", "٤٢", "@9999-99-99"])
+@pytest.mark.parametrize(
+    "text", ["", "-", "+", "yesterday", "1.5", "--5", "@", "@soon", "@-1 year", "@-", "٤٢", "@9999-99-99"]
+)
 def test_anything_else_is_refused_with_what_is_legal(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         position(text)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+
 from ottla.cli.output import Item, Listing, form_for, write, write_table
 
 ITEMS: list[Item] = [

@@ -1,0 +1,123 @@
+"""A client of the bare contracts, for tests that must send what no SDK would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from queue import Queue
+from typing import Any, Self
+
+from waiting import wait_until
+
+from ottla_core.records.compression import Codec
+from ottla_core.records.twins import new_builder
+from ottla_core.rpc.client import FrameStream, Peer
+from ottla_core.rpc.status import TransportError
+from ottla_proto import broker_pb2 as pb
+from ottla_proto import controller_pb2 as cpb
+from ottla_proto.contracts import Broker, Controller
+
+LIMIT_S = 10.0
+
+
+def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = Codec.NONE, **sealed: Any) -> bytes:
+    """One record batch, a record a millisecond."""
+    builder = new_builder(max_bytes=1 << 30)
+    for n, value in enumerate(values):
+        assert builder.append(timestamp_ms + n, None, value)
+    return builder.seal(codec, **sealed)
+
+
+class Wire:
+    """One broker, and through it the controller. Frames are answered in `replies` or reported in `broken`."""
+
+    def __init__(self, address: str) -> None:
+        self.peer = Peer(address, client_id="wire")
+        self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
+        self._replies: dict[str, Queue[tuple[int, Any]]] = {"Produce": Queue(), "Fetch": Queue()}
+        self._streams: dict[str, FrameStream[Any, Any]] = {}
+        self._admin: Peer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in self._streams.values():
+            stream.close()
+        self.peer.close()
+        if self._admin is not None:
+            self._admin.close()
+
+    @property
+    def admin(self) -> Peer:
+        if self._admin is None:
+            reply = self.peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
+            self._admin = Peer(reply.controller.address, client_id="wire")
+        return self._admin
+
+    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
+        """The topic's id, once this broker's metadata shows a leader of every partition and it serves them."""
+        topic = cpb.NewTopic(
+            name=name,
+            partitions=partitions,
+            replication_factor=1,
+            configs={k.replace("_", "."): v for k, v in configs.items()},
+        )
+        request = cpb.CreateTopicsRequest(topics=[topic])
+        created = self.admin.call(Controller.CREATE_TOPICS, request, timeout=LIMIT_S).topics[0]
+        assert not created.error.code, created.error
+        wait_until(lambda: all(self.end_offset(created.topic_id, n) is not None for n in range(partitions)))
+        return created.topic_id
+
+    def metadata(self, *topics: str) -> pb.MetadataReply:
+        return self.peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S)
+
+    def end_offset(self, topic_id: bytes, partition: int = 0) -> int | None:
+        found = self.list_offset(topic_id, -1, partition)
+        return None if found.error.code else found.offset
+
+    def list_offset(self, topic_id: bytes, timestamp_ms: int, partition: int = 0) -> pb.PartitionOffset:
+        wanted = pb.ListOffsetsPartition(topic_id=topic_id, partition=partition, timestamp_ms=timestamp_ms)
+        request = pb.ListOffsetsRequest(partitions=[wanted])
+        return self.peer.call(Broker.LIST_OFFSETS, request, timeout=LIMIT_S).partitions[0]
+
+    def send_produce(
+        self, topic_id: bytes, records: bytes, *, partition: int = 0, acks: int = 1, epoch: int | None = None
+    ) -> int:
+        part = pb.PartitionRecords(topic_id=topic_id, partition=partition, records=records, current_leader_epoch=epoch)
+        body = pb.ProduceRequest(acks=acks, partitions=[part])
+        return self._stream(Broker.PRODUCE).send(body, timeout_ms=10_000, answered=acks != 0)
+
+    def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> pb.PartitionAppended:
+        self.send_produce(topic_id, records, **wanted)
+        return self.produce_reply().partitions[0]
+
+    def produce_reply(self) -> pb.ProduceReply:
+        reply: pb.ProduceReply = self._replies["Produce"].get(timeout=LIMIT_S)[1]
+        return reply
+
+    def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: int) -> int:
+        body = pb.FetchRequest(partitions=partitions, **{"max_bytes": 1 << 20, "min_bytes": 1, **wanted})
+        return self._stream(Broker.FETCH).send(body, timeout_ms=30_000)
+
+    def fetch(self, topic_id: bytes, offset: int, partition: int = 0, **wanted: Any) -> pb.PartitionFetched:
+        epoch = wanted.pop("epoch", None)
+        part = pb.FetchPartition(
+            topic_id=topic_id, partition=partition, fetch_offset=offset, current_leader_epoch=epoch
+        )
+        self.send_fetch([part], **wanted)
+        return self.fetch_reply().partitions[0]
+
+    def fetch_reply(self) -> pb.FetchReply:
+        reply: pb.FetchReply = self._replies["Fetch"].get(timeout=LIMIT_S)[1]
+        return reply
+
+    def has_fetch_reply(self) -> bool:
+        return not self._replies["Fetch"].empty()
+
+    def _stream(self, method: Any) -> FrameStream[Any, Any]:
+        if method.name not in self._streams:
+            replies = self._replies[method.name]
+            self._streams[method.name] = self.peer.open_stream(
+                method, lambda i, r: replies.put((i, r)), lambda e, left: self.broken.put((e, left))
+            )
+        return self._streams[method.name]
