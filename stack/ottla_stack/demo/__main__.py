@@ -14,8 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,13 +23,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import ottla
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.demo.audit import flights_on_disk
 from ottla_stack.demo.flights import FLIGHTS, Flight, digest, read_flights
 from ottla_stack.demo.reader import TOPIC
-from ottla_stack.ports import free_port_base
-from ottla_stack.state import StackState
-from ottla_stack.supervisor import not_ready
+from ottla_stack.running import RunningStack
 
 PARTITIONS: Final = 6
 BROKERS: Final = 3
@@ -38,38 +35,6 @@ SELFTEST_FLIGHTS: Final = 20_000
 _LIMIT_S: Final = 90.0
 
 _console = Console(stderr=True)
-
-
-@contextmanager
-def running_stack(directory: Path) -> Iterator[StackState]:
-    """`ottla up` as a process of its own; on leaving it is stopped, whatever happened."""
-    command = [sys.executable, "-m", "ottla", "up", "--dir", str(directory), "--brokers", str(BROKERS)]
-    log = directory / "up.log"
-    with log.open("w") as output:
-        up = subprocess.Popen(
-            [*command, "--port-base", str(free_port_base())], stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        yield wait_for(lambda: _ready(directory, up, log), "the stack to be ready")
-    finally:
-        up.terminate()
-        up.wait(timeout=_LIMIT_S)
-
-
-def _ready(directory: Path, up: subprocess.Popen[bytes], log: Path) -> StackState | None:
-    if up.poll() is not None:
-        raise OttlaError(-1, f"`ottla up` ended with {up.returncode}: {log.read_text().strip()}")
-    state = StackState.read(directory)
-    return state if state is not None and state.ready else None
-
-
-def wait_for(ask: Any, what: str) -> Any:
-    give_up_at = time.monotonic() + _LIMIT_S
-    while not (answer := ask()):
-        if time.monotonic() > give_up_at:
-            raise OttlaError(-1, f"waited {_LIMIT_S:g} s for {what} in vain")
-        time.sleep(0.05)
-    return answer
 
 
 def produce(bootstrap: str, flights: list[Flight]) -> None:
@@ -93,31 +58,11 @@ def produce(bootstrap: str, flights: list[Flight]) -> None:
             delivery.result(timeout=_LIMIT_S)
 
 
-def restart_brokers(directory: Path) -> list[int]:
-    """End every broker; the supervisor starts it again. The new pids, once all serve."""
-    before = {p.name: p for p in _brokers(directory)}
-    for process in before.values():
-        process.identity.send(signal.SIGTERM)
-    for name, old in before.items():
-        wait_for(lambda n=name, o=old: _restarted(directory, n, o.identity.pid), f"{name} to come back")
-    return [p.identity.pid for p in _brokers(directory)]
-
-
-def _brokers(directory: Path) -> list[Any]:
-    state = StackState.read(directory)
-    return [p for p in state.processes if p.name.startswith("broker")] if state else []
-
-
-def _restarted(directory: Path, name: str, old_pid: int) -> bool:
-    found = [p for p in _brokers(directory) if p.name == name and p.identity.pid != old_pid]
-    return bool(found) and not_ready(found[0].admin_port) is None
-
-
 def read_back(bootstrap: str, count: int) -> dict[str, Any]:
     command = [sys.executable, "-m", "ottla_stack.demo.reader", bootstrap, str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S * 3)
     if done.returncode != 0:
-        raise OttlaError(-1, f"the reading process failed: {done.stderr.strip()}")
+        raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the reading process failed: {done.stderr.strip()}")
     report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return report
 
@@ -134,13 +79,13 @@ def plant(flights: list[Flight]) -> list[Flight]:
 
 def run(directory: Path, source: list[Flight], sent: list[Flight]) -> dict[str, Any]:
     began_at = time.monotonic()
-    with running_stack(directory) as state:
-        _console.print(f"{BROKERS} brokers run after {time.monotonic() - began_at:.1f} s: {state.bootstrap}")
-        produce(state.bootstrap, sent)
+    with RunningStack(directory, brokers=BROKERS) as stack:
+        _console.print(f"{BROKERS} brokers run after {time.monotonic() - began_at:.1f} s: {stack.bootstrap}")
+        produce(stack.bootstrap, sent)
         _console.print("restarting every broker")
-        pids = restart_brokers(directory)
+        pids = stack.restart(*(f"broker-{n}" for n in range(BROKERS)))
         _console.print("another process reads the topic and compares it with the source")
-        report = read_back(state.bootstrap, len(source))
+        report = read_back(stack.bootstrap, len(source))
     _console.print("the segment files, decoded by kafka-python")
     on_disk = {f.number: f for f in flights_on_disk([directory / f"broker-{n}" for n in range(BROKERS)])}
     wrong_on_disk = sum(on_disk.get(f.number) != f for f in source)

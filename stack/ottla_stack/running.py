@@ -1,0 +1,108 @@
+"""`ottla up` as a process of its own, for whoever needs a whole stack for a while: the demo, tests, benchmarks.
+
+Leaving the block stops it, whatever happened inside; the directory is the caller's.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_stack.plan import StackPlan
+from ottla_stack.ports import free_port_base
+from ottla_stack.state import RunningProcess, StackState
+from ottla_stack.supervisor import not_ready
+
+LIMIT_S: Final = 90.0
+_T = TypeVar("_T")
+
+
+class RunningStack:
+    """`with RunningStack(directory, brokers=3) as stack:` is ready at `stack.bootstrap`, on free ports."""
+
+    def __init__(self, directory: Path, *, brokers: int = 3, controllers: int = 1) -> None:
+        self.directory: Final = directory
+        self.plan: Final = StackPlan(directory, free_port_base(), controllers=controllers, brokers=brokers)
+        self._log = directory / "up.log"
+        self._up: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return self.plan.bootstrap
+
+    @property
+    def supervisor_pid(self) -> int:
+        assert self._up is not None, "it runs"
+        return self._up.pid
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        plan = self.plan
+        command = [sys.executable, "-m", "ottla", "up", "--dir", str(self.directory)]
+        command += ["--port-base", str(plan.port_base), "--brokers", str(plan.brokers)]
+        command += ["--controllers", str(plan.controllers)]
+        with self._log.open("w") as output:
+            self._up = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            wait_for(self._ready, "the stack to be ready")
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop()
+
+    def process(self, name: str) -> RunningProcess | None:
+        """The process of that name as it runs now; None while it is being started again."""
+        state = StackState.read(self.directory)
+        return next((p for p in state.processes if p.name == name), None) if state else None
+
+    def pid(self, name: str) -> int:
+        return wait_for(partial(self.process, name), f"{name} to run").identity.pid
+
+    def restart(self, *names: str, number: signal.Signals = signal.SIGTERM) -> list[int]:
+        """End these processes by a signal; the new pids, once the supervisor's new ones serve."""
+        old = {name: wait_for(partial(self.process, name), f"{name} to run") for name in names}
+        for process in old.values():
+            process.identity.send(number)
+        return [wait_for(partial(self._successor, p), f"{p.name} to come back") for p in old.values()]
+
+    def _successor(self, old: RunningProcess) -> int | None:
+        now = self.process(old.name)
+        if now is None or now.identity == old.identity or not_ready(now.admin_port) is not None:
+            return None
+        return now.identity.pid
+
+    def _ready(self) -> bool:
+        assert self._up is not None, "it was started"
+        if self._up.poll() is not None:
+            words = self._log.read_text().strip()
+            raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"`ottla up` ended with {self._up.returncode}: {words}")
+        state = StackState.read(self.directory)
+        return state is not None and state.ready and state.supervisor.pid == self._up.pid
+
+    def _stop(self) -> None:
+        assert self._up is not None, "it was started"
+        self._up.terminate()
+        self._up.wait(timeout=LIMIT_S)
+
+
+def wait_for(ask: Callable[[], _T | None], what: str, *, limit_s: float = LIMIT_S) -> _T:
+    """The first answer of `ask` that is true. Raises REQUEST_TIMED_OUT, naming `what` was waited for."""
+    give_up_at = time.monotonic() + limit_s
+    while not (answer := ask()):
+        if time.monotonic() > give_up_at:
+            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"waited {limit_s:g} s for {what} in vain")
+        time.sleep(0.02)
+    return answer
