@@ -29,6 +29,9 @@ logger = logging.getLogger("ottla.cluster")
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
 
+UNKNOWN_TOPIC_GRACE_S: Final = 5.0
+"""A topic that no broker knows may have been created a moment ago; after this it is a wrong name."""
+
 _TRY_S: Final = 5.0
 """How long one broker is given before the next is asked, where any of them would do."""
 
@@ -84,8 +87,7 @@ class Cluster:
             over = self.clock.monotonic() + pause >= deadline_at
             if over or (backoff.attempts == 1 and not self.view.brokers):
                 self._give_up(last, timeout, over=over)
-            if self._closed.wait(pause):
-                raise last
+            self.wait(pause)
 
     def _try_each(self, method: Method[Request, Reply], request: Request, deadline_at: float) -> Reply | OttlaError:
         """The first answer, or the last error where no broker gave one."""
@@ -119,6 +121,11 @@ class Cluster:
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(near)}?" if near else "create it with Admin().topics.create(…)"
         return UnknownTopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint=hint)
+
+    def wait(self, pause: float) -> None:
+        """Let `pause` seconds pass before another try. Raises ConnectError where the client is closed meanwhile."""
+        if self._closed.wait(pause):
+            raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
 
     def close(self) -> None:
         """Close every connection; calls that are open fail."""

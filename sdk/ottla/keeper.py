@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterable
 from threading import Condition, Thread
 from typing import Final
 
-from ottla.cluster import Cluster
+from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView, merge, with_leader
 from ottla_core.model import PartitionId
 from ottla_core.rpc.retry import Backoff
 
 logger = logging.getLogger("ottla.metadata")
-
-UNKNOWN_TOPIC_GRACE_S: Final = 5.0
-"""A topic that no broker knows may have been created a moment ago; after this it is a wrong name."""
 
 _PACE_S: Final = 0.02
 

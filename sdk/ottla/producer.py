@@ -26,11 +26,10 @@ from ottla.machines.metadata import ClusterView, TopicView
 from ottla.machines.partitioner import KeyedPartitioner, StickyPartitioner
 from ottla.sender import Sender
 from ottla.serdes import SerdeLike, Serializer, serializer
-from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, merge_config, one_of, read_properties
+from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, one_of, read_properties
 from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, Size, seconds, size_bytes
-from ottla_core.errors import OttlaError as CoreError
-from ottla_core.model import TopicPartition, check_topic_name
+from ottla_core.model import TopicPartition
 from ottla_core.records.compression import Codec, codec_of
 from ottla_core.records.record import Header
 from ottla_core.records.twins import new_builder
@@ -126,7 +125,7 @@ class Producer(Generic[K, V]):
         self._max_block = seconds(settings["max_block"], "max_block")
         _check_timeouts(limits, request_s)
         if topic is not None:
-            _check_topic(topic)
+            check_topic(topic)
         self._topic = topic
         self._key: Serializer = serializer(settings["key"], "key")
         self._value: Serializer = serializer(settings["value"], "value")
@@ -257,7 +256,7 @@ class Producer(Generic[K, V]):
             raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
         self._check_open()
         if name not in self._targets:
-            _check_topic(name)
+            check_topic(name)
             (view,) = self._keeper.until_known([name], self._max_block)
             with self._lock:
                 self._update_target(view)
@@ -381,13 +380,6 @@ def _check_timeouts(limits: Limits, request_s: float) -> None:
             f"({limits.linger_s + request_s:g} s)",
             hint="raise delivery_timeout or lower request_timeout",
         )
-
-
-def _check_topic(name: str) -> None:
-    try:
-        check_topic_name(name)
-    except CoreError as error:
-        raise ConfigError(error.code, error.message, hint=error.hint) from None
 
 
 def _header_pairs(headers: HeadersLike, topic: str) -> Sequence[Header]:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.errors import ConfigError, ErrorCode, config_error
+from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error
+from ottla_core.model import check_topic_name
 
 DEFAULT_BOOTSTRAP: Final = "localhost:9650"
 
@@ -197,6 +198,14 @@ def one_of(value: Any, name: str, legal: Sequence[Any]) -> Any:
     if isinstance(value, bool) or value not in legal:
         raise config_error(f"{name}={value!r} is not legal", hint=f"use one of {', '.join(map(repr, legal))}")
     return value
+
+
+def check_topic(name: str) -> None:
+    """Raise ConfigError unless `name` is a legal topic name."""
+    try:
+        check_topic_name(name)
+    except OttlaError as error:
+        raise ConfigError(error.code, error.message, hint=error.hint) from None
 
 
 def _unknown(name: str, names: Mapping[str, Any]) -> ConfigError:

@@ -16,7 +16,7 @@ from ottla_stack.state import ProcessIdentity
 _log = logging.getLogger(__name__)
 
 _LOG_LIMIT_BYTES: Final = 16 * 1024 * 1024
-_STABLE_AFTER_S: Final = 10.0
+_STABLE_AFTER_S: Final = 2.0
 
 
 class Child:

@@ -49,9 +49,18 @@ def raw_batch(records: bytes, count: int = 1, **fields: int) -> bytes:
     return with_fresh_crc(write_header(header._replace(**fields)) + records)
 
 
-def raw_record(offset_delta: int, *, fields: bytes = encode_varint(-1) * 2 + b"\0", length: int | None = None) -> bytes:
-    """One record of timestamp delta 0; `fields` are key, value and headers (null, null, none), `length` may lie."""
-    body = b"\0\0" + encode_varint(offset_delta) + fields
+NULL_KEY_NULL_VALUE_NO_HEADERS = encode_varint(-1) * 2 + encode_varint(0)
+
+
+def raw_record(
+    offset_delta: int,
+    *,
+    timestamp_delta: int = 0,
+    fields: bytes = NULL_KEY_NULL_VALUE_NO_HEADERS,
+    length: int | None = None,
+) -> bytes:
+    """One record; `fields` are its key, value and headers, `length` may lie."""
+    body = b"\0" + encode_varint(timestamp_delta) + encode_varint(offset_delta) + fields
     return encode_varint(len(body) if length is None else length) + body
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +11,7 @@ from waiting import until
 from ottla_controller.journal import Journal
 from ottla_controller.leadership import Leadership
 from ottla_controller.service import ControllerService
+from ottla_core.clock import Clock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.follower import MetadataFollower
@@ -101,10 +101,10 @@ class World:
         await until(lambda: node.leadership.active)
         return node
 
-    async def begin_term(self, store: MetaStore | None = None, clock: Callable[[], float] = time.monotonic) -> Term:
+    async def begin_term(self, store: MetaStore | None = None, clock: Clock | None = None) -> Term:
         """A term by hand, of a controller that does not notice when it is over."""
         store = store or self.new_store()
-        follower = MetadataFollower(store, self.cluster_id)
+        follower = MetadataFollower(store, self.cluster_id, clock=clock)
         follower.start()
         lease = await self.store.grant_lease(60, timeout=T)
         epoch = await self.put(keys.CONTROLLER, Controller(9, "controller-9:9640", 0), lease=lease)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from queue import Queue
 from typing import Any, Self
 
 from waiting import wait_until
 
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.compression import Codec
 from ottla_core.records.twins import new_builder
 from ottla_core.rpc.client import FrameStream, Peer
@@ -51,11 +53,13 @@ class Wire:
     def admin(self) -> Peer:
         if self._admin is None:
             reply = self.peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
+            if not reply.HasField("controller"):
+                raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
             self._admin = Peer(reply.controller.address, client_id="wire")
         return self._admin
 
-    def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """The topic's id, once this broker's metadata shows a leader of every partition and it serves them."""
+    def create_topic(self, name: str, partitions: int = 1, *, await_leaders: bool = True, **configs: str) -> bytes:
+        """The topic's id, once this broker serves all its partitions (as the only broker of its cluster)."""
         topic = cpb.NewTopic(
             name=name,
             partitions=partitions,
@@ -63,10 +67,23 @@ class Wire:
             configs={k.replace("_", "."): v for k, v in configs.items()},
         )
         request = cpb.CreateTopicsRequest(topics=[topic])
-        created = self.admin.call(Controller.CREATE_TOPICS, request, timeout=LIMIT_S).topics[0]
+        created = self.administer(Controller.CREATE_TOPICS, request).topics[0]
         assert not created.error.code, created.error
-        wait_until(lambda: all(self.end_offset(created.topic_id, n) is not None for n in range(partitions)))
+        if await_leaders:
+            wait_until(lambda: all(self.end_offset(created.topic_id, n) is not None for n in range(partitions)))
         return created.topic_id
+
+    def administer(self, method: Any, request: Any) -> Any:
+        """The controller's answer, asked again while none is elected."""
+        give_up_at = time.monotonic() + LIMIT_S
+        while True:
+            try:
+                return self.admin.call(method, request, timeout=LIMIT_S)
+            except OttlaError as error:
+                if not error.retriable or time.monotonic() > give_up_at:
+                    raise
+                self._admin = None
+                time.sleep(0.02)
 
     def metadata(self, *topics: str) -> pb.MetadataReply:
         return self.peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S)

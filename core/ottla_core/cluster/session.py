@@ -24,8 +24,8 @@ class LeaseSession:
     """Keeps one lease of `ttl_s` seconds.
 
     `register(lease)` puts the owner's keys under a new lease. It is awaited once a lease, again after RETRY_S where it
-    raised, and must read back what a failed put has left (rule C4). `on_lost()` is called when a lease turned out to be
-    gone, and its keys with it, before the next one is asked for.
+    raised, and must read back what a failed put has left (rule C4); the lease is kept alive meanwhile. `on_lost()` is
+    called when a lease turned out to be gone, and its keys with it, before the next one is asked for.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LeaseSession:
         """
         self._lease = await self._store.grant_lease(self._ttl_s, timeout=timeout)
         try:
-            await self._register(self._lease)
+            await self._register_alive(self._lease)
         except BaseException:
             await self.stop(timeout)
             raise
@@ -103,12 +103,24 @@ class LeaseSession:
             else:
                 await self._store.keep_alive(self._lease, timeout=self._keep_alive_s)
             if not self._registered:
-                await self._register(self._lease)
+                await self._register_alive(self._lease)
                 self._registered = True
         except LeaseLostError as lost:
             _log.warning("lost the session: %s; registering again", lost)
             self._lose()
             self._on_lost()
+
+    async def _register_alive(self, lease: int) -> None:
+        """Register, which may take longer than the lease lives, and keep it alive meanwhile."""
+        registration = asyncio.ensure_future(self._register(lease))
+        try:
+            while not (await asyncio.wait({registration}, timeout=self._keep_alive_s))[0]:
+                with contextlib.suppress(StoreUnavailableError):
+                    await self._store.keep_alive(lease, timeout=self._keep_alive_s)
+            registration.result()
+        finally:
+            registration.cancel()
+            await asyncio.gather(registration, return_exceptions=True)
 
     def _lose(self) -> None:
         self._lease, self._registered = None, False

@@ -17,12 +17,12 @@ import os
 import sys
 import traceback
 from enum import IntEnum
+from typing import Final
 
 import typer
 from typer.exceptions import TyperException
 
-from ottla.errors import ConfigError, ErrorCode, FatalError, OttlaError, UnknownTopicError
-from ottla.errors import TimeoutError as OutOfTimeError
+from ottla.errors import ConfigError, ErrorCode, FatalError, OttlaError
 
 
 class ExitCode(IntEnum):
@@ -34,6 +34,13 @@ class ExitCode(IntEnum):
     TIMEOUT = 124
     INTERRUPTED = 130
     CLOSED_PIPE = 141
+
+
+_NOT_FOUND: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.BROKER_ID_NOT_REGISTERED,
+)
 
 
 class NotFoundError(FatalError):
@@ -64,9 +71,9 @@ def fail(error: BaseException) -> ExitCode:
 
 
 def exit_code(error: BaseException) -> ExitCode:
-    if isinstance(error, UnknownTopicError | NotFoundError):
+    if isinstance(error, OttlaError) and error.code in _NOT_FOUND:
         return ExitCode.NOT_FOUND
-    if isinstance(error, OutOfTimeError):
+    if isinstance(error, OttlaError) and error.code == ErrorCode.REQUEST_TIMED_OUT:
         return ExitCode.TIMEOUT
     if isinstance(error, ConfigError) or (isinstance(error, TyperException) and error.exit_code == ExitCode.USAGE):
         return ExitCode.USAGE
@@ -83,7 +90,9 @@ def sentence(error: BaseException) -> str:
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"
         message = error.format_message()
-        return f"{message} See `{path} --help`" if message.endswith("?") else f"{message.rstrip('.')}; see `{path} --help`"
+        return (
+            f"{message} See `{path} --help`" if message.endswith("?") else f"{message.rstrip('.')}; see `{path} --help`"
+        )
     if isinstance(error, OSError):
         return f"{error.filename or 'input or output'}: {error.strerror or error}"
     return (

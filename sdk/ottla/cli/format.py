@@ -155,7 +155,7 @@ def _iso(timestamp_ms: int) -> bytes:
     """2026-11-01T10:00:00.000Z; what is no time (-1, Kafka's word for none) or beyond the calendar as its number."""
     if not 0 <= timestamp_ms <= _LAST_MS:
         return b"%d" % timestamp_ms
-    moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()
 
 

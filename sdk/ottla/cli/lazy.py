@@ -6,6 +6,7 @@ commands is in here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
@@ -14,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from ottla.cli.failures import fail
 from ottla.cli.options import Settings
 from ottla.errors import FatalError
 from ottla_core.errors import ErrorCode
@@ -63,7 +65,12 @@ class Command(TyperCommand):
         outer = ctx.find_root().params
         given = {option.name: (outer.get(option.name), ctx.params.pop(option.name)) for option in _shared(ctx)}
         ctx.obj = Settings.merged(given)
-        return super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:  # Typer would make it a failure
+            raise typer.Exit(fail(error)) from None
+        return result
 
 
 def _shared(ctx: Any) -> list[Any]:

@@ -4,8 +4,8 @@ The rules this file owns:
 
 * A partition is in at most one fetch at a time, so what comes for it comes in order. Fetches to one broker run side by
   side with different partitions: one that waits for news in quiet partitions never holds up a busy one.
-* What was fetched and not read is bounded: `prefetch_bytes` in all, and a partition with `partition_bytes` waiting gets
-  no more until some of it was read (the first batch may always exceed a limit, rule 57).
+* What was fetched and not read is bounded by `prefetch_bytes`: a partition's share of it is one half in what waits to
+  be read and one in what is under way. Only a first batch, which always comes whole, may exceed that (rule 57).
 * Partitions take turns: one that was asked for goes to the end, and what came is read in the order in which it came.
 * A seek makes everything that is under way or waiting for its partition stale (`version`).
 * Only OFFSET_OUT_OF_RANGE resets a position (rule 67); every other error leaves it and asks again, or is raised.
@@ -16,9 +16,9 @@ Not thread-safe: the consumer holds one lock over it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import REFRESHING, Route
@@ -27,6 +27,8 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, 
 from ottla_core.records.batch import iter_headers
 
 Reset = Literal["earliest", "latest", "none"]
+
+_LEAST_SHARE_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,10 @@ class FetchLimits:
     requests_per_broker: int = 16
     backoff_s: float = 0.1
     backoff_most_s: float = 1.0
+
+    def share_bytes(self, partitions: int) -> int:
+        """What one of so many partitions may have waiting, and again in a fetch that is under way."""
+        return min(self.partition_bytes, max(_LEAST_SHARE_BYTES, self.prefetch_bytes // (2 * max(1, partitions))))
 
 
 class Position:
@@ -82,13 +88,13 @@ class Position:
         """Whether everything up to `stop` was handed out."""
         return self.stop is not None and self.offset is not None and self.offset >= self.stop
 
-    def wants_more(self, limits: FetchLimits) -> bool:
+    def wants_more(self, share_bytes: int) -> bool:
         """Whether there is a reason to fetch: resolved, not under way, not too much waiting, not at its end."""
         return (
             self.offset is not None
             and not self.in_flight
             and not self.paused
-            and self.waiting_bytes < limits.partition_bytes
+            and self.waiting_bytes < share_bytes
             and (self.stop is None or self.fetch_offset < self.stop)
         )
 
@@ -105,10 +111,10 @@ class FetchPart:
 
 @dataclass(slots=True)
 class Fetch:
-    """One fetch to one broker; `max_bytes` was set aside from the prefetch limit until it is answered."""
+    """One fetch to one broker, of up to `partition_bytes` a partition."""
 
     address: str
-    max_bytes: int
+    partition_bytes: int
     parts: list[FetchPart] = field(default_factory=list)
 
 
@@ -151,7 +157,6 @@ class Subscription:
         self.waiting_bytes = 0
         self._chunks: deque[Chunk] = deque()
         self._turns: dict[Position, None] = {}
-        self._reserved_bytes = 0
         self._fetches: dict[str, int] = {}
 
     # ---- what the user says --------------------------------------------------------------------------------------
@@ -197,42 +202,26 @@ class Subscription:
         """Fetches to send now, and whether some partition has no known leader."""
         fetches: dict[str, Fetch] = {}
         unroutable = False
-        room = self.limits.prefetch_bytes - self.waiting_bytes - self._reserved_bytes
+        share_bytes = self.limits.share_bytes(len(self.positions))
         for position in list(self._turns):
-            if not position.wants_more(self.limits) or position.retry_at > now:
+            if not position.wants_more(share_bytes) or position.retry_at > now:
                 continue
             route = routes.get(position.partition)
             if route is None:
                 unroutable = True
-                continue
-            fetch = fetches.get(route.address) or self._new_fetch(route.address, room)
-            if fetch is None:
-                continue
-            if route.address not in fetches:
-                fetches[route.address] = fetch
-                room -= fetch.max_bytes
-            fetch.parts.append(FetchPart(position, route, position.fetch_offset, position.version))
-            position.in_flight = True
-            del self._turns[position]
-            self._turns[position] = None
-        for fetch in fetches.values():
-            self._reserved_bytes += fetch.max_bytes
-            self._fetches[fetch.address] = self._fetches.get(fetch.address, 0) + 1
+            elif self._fetches.get(route.address, 0) < self.limits.requests_per_broker:
+                fetch = fetches.setdefault(route.address, Fetch(route.address, share_bytes))
+                fetch.parts.append(FetchPart(position, route, position.fetch_offset, position.version))
+                position.in_flight = True
+                del self._turns[position]
+                self._turns[position] = None
+        for address in fetches:
+            self._fetches[address] = self._fetches.get(address, 0) + 1
         return list(fetches.values()), unroutable
 
     def retry_at(self, now: float) -> float:
         """When a partition that failed may be asked for again."""
-        later = (p.retry_at for p in self._turns if p.retry_at > now and p.wants_more(self.limits))
-        return min(later, default=float("inf"))
-
-    def _new_fetch(self, address: str, room: int) -> Fetch | None:
-        """A fetch with its share of the room; None while there is none, or enough is under way to that broker."""
-        if self._fetches.get(address, 0) >= self.limits.requests_per_broker:
-            return None
-        max_bytes = min(self.limits.request_bytes, room)
-        if max_bytes < min(self.limits.partition_bytes, self.limits.prefetch_bytes):
-            return None
-        return Fetch(address, max_bytes)
+        return min((p.retry_at for p in self.positions.values() if p.retry_at > now), default=float("inf"))
 
     def on_reply(self, fetch: Fetch, answers: Mapping[PartitionId, Fetched], now: float) -> News:
         """The broker answered; a partition that the answer leaves out had no room in it."""
@@ -256,7 +245,6 @@ class Subscription:
             self.positions[partition].retry_at = 0.0
 
     def _on_done(self, fetch: Fetch) -> None:
-        self._reserved_bytes -= fetch.max_bytes
         self._fetches[fetch.address] -= 1
 
     def _on_fetched(self, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
@@ -311,8 +299,6 @@ class Subscription:
     def next_chunk(self) -> Chunk | None:
         """The next chunk to read; chunks of paused partitions stay in their order."""
         for index, chunk in enumerate(self._chunks):
-            if chunk.version != chunk.position.version:
-                continue  # forgotten by `_drop`; still in the queue only while that runs
             if not chunk.position.paused:
                 del self._chunks[index]
                 return chunk
@@ -328,9 +314,3 @@ class Subscription:
         for chunk in [c for c in self._chunks if c.position is position]:
             self._chunks.remove(chunk)
             self.on_read(chunk)
-
-
-def partition_names(partitions: Iterable[TopicPartition]) -> str:
-    """A few partitions for a message."""
-    names = sorted(map(str, partitions))
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
 from ottla_controller.machines.decision import Batch, Decision, ReliedOn, batches
 from ottla_controller.machines.topics import decide_remove_orphans
+from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
@@ -55,14 +55,14 @@ class Journal:
         epoch: int,
         *,
         end_term: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Clock | None = None,
     ) -> None:
         self.epoch: Final = epoch
         self._store = store
         self._follower = follower
         self._cluster_id: Final = cluster_id
         self._end_term = end_term
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._seq = 0
         self._seq_revision = 0
         self._untidy = True  # whether somebody, this term included, may have left a decision half-written
@@ -154,7 +154,7 @@ class Journal:
         ]
         ops = [self._op(change) for change in (*batch.changes, Change(keys.SEQ, self._seq + 1))]
         unknown = False
-        give_up_at = self._clock() + UNKNOWN_LIMIT_S
+        give_up_at = self._clock.monotonic() + UNKNOWN_LIMIT_S
         while True:
             try:
                 result = await self._store.txn(compares, ops, timeout=STORE_TIMEOUT_S)
@@ -163,7 +163,7 @@ class Journal:
                 unknown = unknown or error.indefinite
                 if not unknown:
                     raise
-                if self._clock() >= give_up_at:
+                if self._clock.monotonic() >= give_up_at:
                     self._end("it is not known what became of a write")
                     raise _away(f"{error}; it may have been done") from None
                 await asyncio.sleep(_RETRY_S)

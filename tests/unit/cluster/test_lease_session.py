@@ -148,6 +148,48 @@ async def test_a_later_registration_that_is_refused_is_tried_again(
     assert "node id 1 is in use" in caplog.text
 
 
+class CountingStore(MemoryStore):
+    kept_alive = 0
+
+    async def keep_alive(self, lease: int, *, timeout: float) -> int:
+        self.kept_alive += 1
+        return await super().keep_alive(lease, timeout=timeout)
+
+
+@pytest.mark.feature(119)
+async def test_a_registration_may_take_longer_than_its_lease_lives() -> None:
+    """It waits until the owner has applied the metadata up to it, which takes as long as it takes (rule C8)."""
+    store, enough = CountingStore(), asyncio.Event()
+
+    async def register(lease: int) -> None:
+        await until(lambda: store.kept_alive >= 3)
+        enough.set()
+
+    session = LeaseSession(store, 0.03, register)
+    await session.start(timeout=T)
+    assert enough.is_set()
+    assert session.lease is not None
+    await session.stop(timeout=T)
+
+
+async def test_a_lease_that_is_lost_while_registering_ends_the_registration() -> None:
+    store = MemoryStore()
+    ended: list[str] = []
+
+    async def register(lease: int) -> None:
+        await store.revoke_lease(lease, timeout=T)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cancelled")
+
+    session = LeaseSession(store, 0.03, register)
+    with pytest.raises(LeaseLostError):
+        await session.start(timeout=T)
+    assert ended == ["cancelled"]
+    assert session.lease is None
+
+
 async def test_stopping_ends_the_registration_at_once(owner: Owner) -> None:
     await start(owner)
     await owner.session.stop(timeout=T)

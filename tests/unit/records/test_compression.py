@@ -15,6 +15,8 @@ from ottla_core.records.compression import MAX_OUTPUT_BYTES, Codec, codec_of, co
 
 TEXT = b"".join(b'{"flight": %d, "carrier": "UA"}' % n for n in range(3000))
 COMPRESSING = [codec for codec in Codec if codec is not Codec.NONE]
+XERIAL = compress(Codec.SNAPPY, b"x")[:16]
+SNAPPY_BLOCK = bytes(cramjam.snappy.compress_raw(b"twenty bytes of data"))
 every_codec = pytest.mark.parametrize("codec", COMPRESSING, ids=lambda codec: codec.label)
 
 
@@ -115,8 +117,9 @@ def test_output_is_limited_by_input_and_at_all() -> None:
     ("codec", "frame"),
     [
         pytest.param(Codec.SNAPPY, b"\xff\xff\xff\xff\x0f" + b"x" * 20, id="snappy block of 4 GiB"),
-        pytest.param(Codec.SNAPPY, compress(Codec.SNAPPY, b"x")[:16] + struct.pack(">i", -5) + b"x" * 9, id="negative"),
-        pytest.param(Codec.SNAPPY, compress(Codec.SNAPPY, b"x")[:16] + struct.pack(">i", 0) * 9, id="empty blocks"),
+        pytest.param(Codec.SNAPPY, XERIAL + struct.pack(">i", 99) + SNAPPY_BLOCK, id="block beyond the end"),
+        pytest.param(Codec.SNAPPY, XERIAL + struct.pack(">i", -5) + SNAPPY_BLOCK, id="block of negative length"),
+        pytest.param(Codec.SNAPPY, XERIAL + struct.pack(">i", 0) * 9, id="empty blocks"),
         pytest.param(
             Codec.ZSTD, bytes.fromhex("28b52ffde0") + struct.pack("<Q", 1 << 40) + b"x" * 9, id="zstd of 1 TiB"
         ),

@@ -31,6 +31,11 @@ def test_record_without_a_timestamp_has_minus_one(pure: bool) -> None:
     assert [record[1] for record in read_records(appended, pure=pure)] == [NOON]
 
 
+def test_timestamp_that_overflows_wraps_around_as_in_java(pure: bool) -> None:
+    batch = raw_batch(raw_record(0, timestamp_delta=5), base_timestamp=LARGEST)
+    assert [record[1] for record in read_records(batch, pure=pure)] == [-(2**63) + 4]
+
+
 @pytest.mark.parametrize("codec", Codec, ids=lambda codec: codec.label)
 def test_batch_that_compaction_emptied_has_no_records(codec: Codec, pure: bool) -> None:
     batch = raw_batch(b"", 0, last_offset_delta=9, attributes=codec, base_offset=100)
@@ -85,7 +90,7 @@ def test_each_batch_of_a_fetch_is_read_by_itself(pure: bool) -> None:
         pytest.param(raw_record(0, fields=varint(9) + b"key" + NULL + b"\0"), 1, id="key beyond the end"),
         pytest.param(raw_record(0, fields=NULL + varint(9) + b"value" + b"\0"), 1, id="value beyond the end"),
         pytest.param(raw_record(0, fields=varint(LARGEST) + NULL + b"\0"), 1, id="key length overflows"),
-        pytest.param(raw_record(0, fields=NULL + varint(LARGEST - 90) + b"\0"), 1, id="value length overflows"),
+        pytest.param(raw_record(0, fields=NULL + varint(LARGEST - 40) + b"\0"), 1, id="value length all but overflows"),
         pytest.param(raw_record(0, fields=NULL + NULL + varint(-1)), 1, id="header count negative"),
         pytest.param(raw_record(0, fields=NULL + NULL + varint(3)), 1, id="headers missing"),
         pytest.param(raw_record(0, fields=NULL + NULL + varint(LARGEST)), 1, id="header count enormous"),

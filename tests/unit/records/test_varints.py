@@ -38,5 +38,6 @@ def test_what_is_cut_off_or_too_long_is_told_apart() -> None:
     with pytest.raises(IndexError):
         decode_varint(b"\x02", 1)
     assert decode_varint(b"\x80" * 9 + b"\x01", 0) == (2**62, 10)
+    assert decode_varint(b"\xff" * 9 + b"\x7f", 0) == (-(2**63), 10)  # what exceeds 64 bits is dropped, as C does
     with pytest.raises(ValueError, match="longer than 10"):
         decode_varint(b"\x80" * 10 + b"\x01", 0)

@@ -165,9 +165,9 @@ class SegmentIndexes:
             self._bytes_since_entry = 0
         self._bytes_since_entry += size_bytes
 
-    def resume(self, size_bytes: int) -> None:
-        """After `load`: the last indexed batch, of this size, is the first of the interval that is running."""
-        self._bytes_since_entry = size_bytes
+    def resume(self) -> None:
+        """After `load`, where the last indexed batch is noted once more: it begins the interval that is running."""
+        self._bytes_since_entry = 0
 
     def is_full(self, max_bytes: int) -> bool:
         """Whether an entry more would be too many; the time index keeps room for the one that `seal` adds."""
@@ -184,10 +184,10 @@ class SegmentIndexes:
         """The last indexed batch that ends at or before `offset`, or the segment's start."""
         return self._absolute(self._offsets.floor(offset - self._base_offset))
 
-    def offset_for(self, timestamp_ms: int) -> int:
-        """An offset that no record of an earlier batch has, or has passed, that timestamp before."""
+    def time_entry_for(self, timestamp_ms: int) -> TimestampOffset:
+        """The last batch that brought a new largest timestamp at or below that one, or NO_TIMESTAMP."""
         entry = self._times.floor(timestamp_ms)
-        return self._base_offset + (entry[1] if entry else 0)
+        return TimestampOffset(entry[0], entry[1] + self._base_offset) if entry else NO_TIMESTAMP
 
     def seal(self) -> None:
         """Add the final largest timestamp and write: the segment takes no more batches, or the log is closed."""

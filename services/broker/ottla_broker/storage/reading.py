@@ -117,9 +117,7 @@ def find_time(segments: Sequence[Segment], start_offset: int, timestamp_ms: int)
     for segment in segments:
         if segment.largest.timestamp_ms < timestamp_ms:
             continue
-        position = segment.position_of(max(segment.indexes.offset_for(timestamp_ms), start_offset))
-        if position is None:
-            continue
+        position = segment.position_for_time(timestamp_ms)
         for at, header in segment.headers_from(position):
             if header.max_timestamp >= timestamp_ms and header.last_offset >= start_offset:
                 found = _first_record(segment.file().read(at, header.size_bytes), header, start_offset, timestamp_ms)

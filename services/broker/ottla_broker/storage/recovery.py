@@ -52,10 +52,10 @@ def open_segments(
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]
     sealed_count = max(0, len(segments) - 1) if clean else _count_below(bases, recovery_point)
     for segment in segments[:sealed_count]:
-        segment.load_sealed()
+        segment.load()
     log_end_offset = -1
     if clean and segments:
-        log_end_offset = segments[-1].load_active()
+        log_end_offset = segments[-1].load()
         if log_end_offset < 0:
             _logger.warning("%s does not end with a whole batch: checking it", segments[-1].path)
     if log_end_offset < 0:

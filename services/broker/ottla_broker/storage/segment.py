@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla_broker.storage.disk import DataFile, Disk
-from ottla_broker.storage.index import IndexDamagedError, SegmentIndexes, TimestampOffset
+from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
 from ottla_broker.storage.placing import PlacedBatch
 from ottla_broker.storage.scan import headers
@@ -56,20 +56,14 @@ class Segment:
     def activate(self) -> None:
         """Open for appends, with what lies in the file so far."""
         self._file = DataFile(self.path, write=True)
+        for _, first in self.headers_from(0):
+            self.first_timestamp_ms = first.max_timestamp
+            break
 
-    def load_sealed(self) -> None:
-        """A segment that takes no more batches and lies below the recovery point, or was closed in order."""
-        self.size_bytes = self.path.stat().st_size
-        try:
-            self.indexes.load(self.size_bytes)
-        except IndexDamagedError as error:
-            _logger.warning("%s: rebuilding it from its segment", error)
-            self.rebuild_indexes()
+    def load(self) -> int:
+        """A segment that was flushed, or closed in order, with its indexes; the offset after its last batch.
 
-    def load_active(self) -> int:
-        """The last segment of a log that was closed in order; the offset after its last batch.
-
-        Returns -1 where its batches don't end with its file, so that it was not.
+        Walks the few batches from the last indexed one on. Returns -1 where batches don't end with the file.
         """
         self.size_bytes = self.path.stat().st_size
         try:
@@ -80,34 +74,24 @@ class Segment:
         if not self._confirms(self.indexes.last_entry()):
             _logger.warning("the index of %s points between batches: rebuilding it", self.path)
             return self.rebuild_indexes()
-        return self._note_tail()
-
-    def _note_tail(self) -> int:
-        """The batches from the last indexed one on, which are few; the offset after the last, or -1."""
         start = self.indexes.last_entry().position
-        next_offset, end = self.base_offset, start
-        for position, header in self.headers_from(start):
-            if position == start and start:
-                self.indexes.resume(header.size_bytes)
-            else:
-                _note(self.indexes, position, header)
-            next_offset, end = header.next_offset, position + header.size_bytes
-        for _, first in self.headers_from(0):
-            self.first_timestamp_ms = first.max_timestamp
-            break
-        return next_offset if end == self.size_bytes else -1
+        if start:
+            self.indexes.resume()
+        return self._note_from(start, self.indexes)
 
     def rebuild_indexes(self) -> int:
         """Both indexes anew from the headers of the batches (rule 59); the offset after the last, or -1 as above."""
         indexes = self._new_indexes()
-        next_offset, end = self.base_offset, 0
-        for position, header in self.headers_from(0):
-            _note(indexes, position, header)
-            next_offset, end = header.next_offset, position + header.size_bytes
-            if position == 0:
-                self.first_timestamp_ms = header.max_timestamp
+        next_offset = self._note_from(0, indexes)
         indexes.seal()
         self.indexes = indexes
+        return next_offset
+
+    def _note_from(self, start: int, indexes: SegmentIndexes) -> int:
+        next_offset, end = self.base_offset, start
+        for position, header in self.headers_from(start):
+            _note(indexes, position, header)
+            next_offset, end = header.next_offset, position + header.size_bytes
         return next_offset if end == self.size_bytes else -1
 
     def refill(self, batches: Iterator[tuple[int, BatchHeader]]) -> int:
@@ -121,8 +105,6 @@ class Segment:
         next_offset = self.base_offset
         for position, header in batches:
             _note(self.indexes, position, header)
-            if position == 0:
-                self.first_timestamp_ms = header.max_timestamp
             next_offset, self.size_bytes = header.next_offset, position + header.size_bytes
         if self.size_bytes < file.size_bytes():
             file.truncate(self.size_bytes)
@@ -200,6 +182,17 @@ class Segment:
                 self.rebuild_indexes()
             start = start._replace(position=0)
         return next((at for at, header in self.headers_from(start.position) if header.last_offset >= offset), None)
+
+    def position_for_time(self, timestamp_ms: int) -> int:
+        """Where to begin the search for the first record of that time or later: no batch before it can have one."""
+        entry = self.indexes.time_entry_for(timestamp_ms)
+        position = self.position_of(entry.last_offset) if entry != NO_TIMESTAMP else 0
+        for _, header in self.headers_from(position or 0):
+            if entry in (NO_TIMESTAMP, (header.max_timestamp, header.last_offset)):
+                return position or 0
+            break
+        _logger.warning("the time index of %s tells of a batch that is not there", self.path)
+        return 0
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
         return headers(self.file(), position, self.size_bytes)

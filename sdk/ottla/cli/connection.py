@@ -1,0 +1,55 @@
+"""How a command reaches the cluster: the SDK's clients, made from the shared options.
+
+A command fails at once where no broker listens; the SDK alone would go on trying until its deadline.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.options import Settings
+from ottla.errors import ConnectError, ErrorCode
+from ottla.settings import ADMIN_NAMES, bootstrap_addresses
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
+
+_CONNECT_LIMIT_S: Final = 1.0
+
+
+def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
+    """An Admin. With `strict=False` the settings of -X that are not an admin client's are left to another client."""
+    from ottla.admin import Admin
+
+    check_listening(settings)
+    config = {name: text for name, text in settings.config.items() if strict or name in ADMIN_NAMES}
+    return Admin(settings.bootstrap, config=with_timeout(config, settings.timeout, "request.timeout.ms"))
+
+
+def with_timeout(config: Mapping[str, Any], timeout: float, *names: str) -> dict[str, Any]:
+    """`config` with --timeout for each of `names` that -X does not say."""
+    return {**{name: round(timeout * 1000) for name in names}, **config}
+
+
+def check_listening(settings: Settings) -> None:
+    """Raise ConnectError if every given address refuses the connection."""
+    addresses = bootstrap_addresses(settings.bootstrap or settings.config.get("bootstrap.servers"))
+    if all(_refuses(address) for address in addresses):
+        raise ConnectError(
+            ErrorCode.NETWORK_EXCEPTION,
+            f"no broker listens at {' or '.join(addresses)}",
+            hint="start a cluster with `ottla up`, or give -b (or OTTLA_BOOTSTRAP) a broker's gRPC address",
+        )
+
+
+def _refuses(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_LIMIT_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # a name that does not resolve, a host that is silent: the SDK finds the words
+        return False
+    return False

@@ -1,0 +1,67 @@
+"""What a config is, from the table that this release was built with: no cluster is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from ottla.cli.failures import NotFoundError
+from ottla_core.config_key import ConfigKey, Scope
+from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+
+_WHERE: Final = {Scope.TOPIC: "topic", Scope.CLUSTER: "cluster, broker", Scope.BROKER: "broker"}
+
+
+def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Each config of `names` as an item, all there are for none; one that topics and brokers have comes twice.
+
+    Raises NotFoundError naming the nearest.
+    """
+    for name in names or sorted({*TOPIC_CONFIGS, *BROKER_CONFIGS}):
+        keys = [table[name] for table in (TOPIC_CONFIGS, BROKER_CONFIGS) if name in table]
+        if not keys:
+            near = get_close_matches(name, [*TOPIC_CONFIGS, *BROKER_CONFIGS], n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "see all of them with `ottla config explain`"
+            raise NotFoundError(f"there is no config {name!r}", hint=hint)
+        yield from map(_item, keys)
+
+
+def in_words(item: dict[str, Any]) -> str:
+    """An item as a paragraph."""
+    words = [f"{item['name']}  ({item['scope']}; {item['type']})", f"  {item['documentation']}"]
+    default = "unset" if item["default"] is None else item["default"] or "empty"
+    legal = f"; {item['legal']}" if item["legal"] else ""
+    words.append(f"  Default: {default}{legal}.")
+    if item["synonyms"]:
+        words.append(f"  Where a topic says nothing, the broker's {', '.join(item['synonyms'])} counts.")
+    if not item["dynamic"]:
+        words.append("  A setting of the broker's process; the cluster can't change it.")
+    elif not item["enforced"]:
+        words.append("  This release stores it and does not act on it yet.")
+    return "\n".join(words)
+
+
+def _item(key: ConfigKey) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "scope": _WHERE[key.scope],
+        "type": key.type.value,
+        "default": key.default,
+        "legal": _legal(key),
+        "documentation": key.doc,
+        "synonyms": [s.name for s in SYNONYMS.get(key.name, ())] if key.scope is Scope.TOPIC else [],
+        "dynamic": key.dynamic,
+        "enforced": key.enforced,
+    }
+
+
+def _legal(key: ConfigKey) -> str:
+    """The values that it may have, in words; "" where the type says it all."""
+    if key.choices:
+        return " or ".join(key.choices)
+    if key.pattern:
+        return f"items like {key.pattern}"
+    if key.least is not None:
+        return f"{key.least:g} to {key.most:g}" if key.most is not None else f"{key.least:g} or more"
+    return ""

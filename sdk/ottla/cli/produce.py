@@ -1,0 +1,211 @@
+"""`ottla produce`: a line is a record."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
+
+import typer
+
+from ottla.cli.connection import check_listening, with_timeout
+from ottla.cli.failures import ExitCode, say, sentence
+from ottla.cli.lazy import Command
+from ottla.cli.options import Settings, Topic, headers
+from ottla.cli.output import Listing, write
+from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError, config_error
+
+if TYPE_CHECKING:
+    from ottla.producer import Producer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+Line = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+MAX_LINE_BYTES: Final = 16 * 1024 * 1024
+_LINGER_S: Final = 1.0
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?)(?:/(s|m|h))?")
+_SECONDS: Final = {None: 1, "s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How a line becomes a record: a fixed key, or what stands before the delimiter; empty values as null if asked."""
+
+    key: bytes | None = None
+    delimiter: bytes | None = None
+    tombstone: bool = False
+
+    def read(self, line: bytes) -> Line:
+        """A line without the delimiter has no key."""
+        key, value = self.key, line
+        if self.delimiter is not None:
+            before, found, after = line.partition(self.delimiter)
+            if found:
+                key, value = before, after
+        return key, None if self.tombstone and not value else value
+
+
+@dataclass(slots=True)
+class Sent:
+    """How far it went."""
+
+    records: int = 0
+    size_bytes: int = 0
+    failed: int = 0
+    error: OttlaError | None = None
+
+
+def lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines without their end. Raises RecordTooLargeError for one that no broker would take."""
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        if len(line) > MAX_LINE_BYTES:
+            raise RecordTooLargeError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"a line is longer than {MAX_LINE_BYTES >> 20} MiB",
+                hint="a record is a line: check where lines end",
+            )
+        yield line.removesuffix(b"\n")
+
+
+def parse_rate(text: str) -> float:
+    """Records a second of "1000", "1000/s", "90/m" or "10/h". Raises ConfigError."""
+    match = _RATE.fullmatch(text)
+    rate = float(match[1]) / _SECONDS[match[2]] if match else 0.0
+    if not rate:
+        raise config_error(f"--rate {text!r} is no rate", hint="give records a second, such as 1000/s, or 90/m or 10/h")
+    return rate
+
+
+def paced(rows: Iterator[Line], rate: float) -> Iterator[Line]:
+    """`rows`, the n-th not before n / rate seconds have passed."""
+    begun_at = time.monotonic()
+    for number, row in enumerate(rows):
+        wait_s = begun_at + number / rate - time.monotonic()
+        if wait_s > 0:
+            time.sleep(wait_s)
+        yield row
+
+
+@app.command(cls=Command)
+def produce(
+    ctx: typer.Context,
+    topic: Topic,
+    file: Annotated[str, typer.Argument(metavar="[FILE]", help="Its lines are the records; - is standard input.")] = "",
+    key: Annotated[str | None, typer.Option("-k", "--key", metavar="KEY", help="The key of every record.")] = None,
+    delimiter: Annotated[
+        str | None, typer.Option("-K", metavar="DELIM", help="What stands between key and value of a line.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("-p", "--partition", help="The partition; else by the key.")] = None,
+    compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
+    acks: Annotated[
+        Literal["all", "1", "0"], typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")
+    ] = "all",
+    tombstone: Annotated[
+        bool,
+        typer.Option(
+            "--tombstone", help="An empty value is null; with -k and without FILE, one null for that key is written."
+        ),
+    ] = False,
+    rate: Annotated[str | None, typer.Option(metavar="N/s", help="No faster than that many records.")] = None,
+) -> None:
+    """Write the lines of a file, or of standard input, to a topic.
+
+    \b
+      ottla produce orders rows.jsonl -z zstd
+      echo 'eu:{"total": 9.5}' | ottla produce orders -K :
+      ottla produce orders -k eu --tombstone
+    """
+    settings = Settings.of(ctx)
+    shape = Shape(_bytes(key), _bytes(delimiter), tombstone)
+    if key is not None and delimiter is not None:
+        raise config_error("-k and -K exclude each other", hint="give the key once, or the delimiter that ends it")
+    if delimiter == "":
+        raise config_error("-K is empty", hint="give what stands between key and value, such as -K :")
+    pace = parse_rate(rate) if rate else None
+    pairs = headers(header or [])
+    with ExitStack() as stack:
+        if tombstone and key is not None and not file:
+            rows: Iterator[Line] = iter([(shape.key, None)])
+        else:
+            rows = map(shape.read, lines(_open(file or "-", stack)))
+        producer = _open_producer(settings, topic, compression, acks)
+        sent = send(producer, paced(rows, pace) if pace else rows, pairs, partition)
+    _report(topic, sent, settings)
+
+
+def send(
+    producer: Producer[bytes, bytes], rows: Iterator[Line], headers: list[tuple[str, bytes]], partition: int | None
+) -> Sent:
+    """Hand over what comes until it ends or a record is refused; then wait for the outcome of all."""
+    sent = Sent()
+    try:
+        with producer:
+            try:
+                producer.partitions_for()  # an unknown topic is told before anybody types
+                for key, value in rows:
+                    producer.send(value, key=key, headers=headers or None, partition=partition)
+                    sent.records += 1
+                    sent.size_bytes += len(key or b"") + len(value or b"")
+            except OttlaError as error:
+                sent.error = error
+    except DeliveryError as error:
+        sent.failed = error.failed
+        sent.error = sent.error or error
+    return sent
+
+
+def _open_producer(
+    settings: Settings, topic: str, compression: Codec | None, acks: Literal["all", "1", "0"]
+) -> Producer[bytes, bytes]:
+    from ottla.producer import Producer
+
+    check_listening(settings)
+    config = with_timeout(settings.config, settings.timeout, "request.timeout.ms", "max.block.ms")
+    return Producer(
+        settings.bootstrap,
+        topic=topic,
+        key="bytes",
+        value="bytes",
+        compression=compression,
+        acks="all" if acks == "all" else 1 if acks == "1" else 0,
+        # The time starts when a record is handed over, so its wait for the batch comes on top.
+        config=with_timeout(config, settings.timeout + _LINGER_S, "delivery.timeout.ms"),
+    )
+
+
+def _open(file: str, stack: ExitStack) -> IO[bytes]:
+    if file != "-":
+        return stack.enter_context(Path(file).open("rb"))
+    if sys.stdin.isatty():
+        say("a record a line; Ctrl-D ends")
+    return sys.stdin.buffer
+
+
+def _report(topic: str, sent: Sent, settings: Settings) -> None:
+    delivered = sent.records - sent.failed
+    if settings.output in ("json", "jsonl"):
+        item = {"name": topic, "records": delivered, "bytes": sent.size_bytes, "failed": sent.failed}
+        write(Listing("produced/v1", [item]), settings.output)
+    if sent.error is None:
+        say(f"{delivered:,} records to {topic}")
+        return
+    if not delivered:
+        raise sent.error
+    say(f"ottla: {delivered:,} records are in {topic}, then: {sentence(sent.error)}")
+    raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()

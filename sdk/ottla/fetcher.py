@@ -1,0 +1,168 @@
+"""The consumer's IO: fetches go out whenever a partition wants more, and what comes waits to be read.
+
+There is no thread of its own. Whoever brings news pumps: the streams' readers when an answer comes, the user's thread
+when it has read something or waits, the metadata thread when a leader moved.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Condition
+from typing import Final
+
+from ottla.cluster import Cluster
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.keeper import MetadataKeeper
+from ottla.links import Links
+from ottla.machines.metadata import ClusterView
+from ottla.machines.subscription import Chunk, Fetch, Fetched, News, Subscription
+from ottla_core.model import PartitionId, TopicId
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+logger = logging.getLogger("ottla.consumer")
+
+_LONGEST_WAIT_S: Final = 1.0
+
+
+class Fetcher:
+    """`lock` guards the subscription and is signalled when something came, failed or was closed."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        cluster: Cluster,
+        *,
+        min_bytes: int,
+        max_bytes: int,
+        max_wait: float,
+        request_timeout: float,
+    ) -> None:
+        self.lock: Final = Condition()
+        self.closed = False
+        self._subscription: Final = subscription
+        self._clock: Final = cluster.clock
+        self._min_bytes: Final = min_bytes
+        self._max_bytes: Final = max_bytes
+        self._max_wait_ms: Final = round(max_wait * 1000)
+        self._timeout: Final = max(request_timeout, max_wait + 1.0)
+        self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._keeper: MetadataKeeper | None = None
+
+    def start(self, keeper: MetadataKeeper) -> None:
+        self._keeper = keeper
+
+    def on_metadata(self, view: ClusterView) -> None:
+        """A leader may have moved; the reader may wait for a partition."""
+        with self.lock:
+            self.lock.notify_all()
+        self.pump()
+
+    def pump(self) -> None:
+        """Send the fetches that make sense now."""
+        keeper = self._keeper
+        if keeper is None:
+            return
+        with self.lock:
+            if self.closed:
+                return
+            fetches, unroutable = self._subscription.plan(self._clock.monotonic(), keeper.view.routes)
+        if unroutable:
+            keeper.refresh()
+        for fetch in fetches:
+            self._links.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
+
+    def take(self, timeout: float) -> Chunk | None:
+        """The next chunk, waited for up to `timeout` seconds. None also where the client was closed or all is done.
+
+        Raises what a broker said that asking again does not mend.
+        """
+        deadline_at = self._clock.monotonic() + timeout
+        while True:
+            self.pump()
+            overdue_at = self._links.break_overdue()
+            with self.lock:
+                if self._subscription.error is not None:
+                    error, self._subscription.error = self._subscription.error, None
+                    raise error
+                chunk = self._subscription.next_chunk()
+                now = self._clock.monotonic()
+                if chunk is not None or self.closed or now >= deadline_at or self._subscription.done:
+                    return chunk
+                if self._subscription.unresolved():
+                    return None
+                wake_at = min(deadline_at, overdue_at, self._subscription.retry_at(now), now + _LONGEST_WAIT_S)
+                self.lock.wait(max(0.0, wake_at - now))
+
+    def close(self) -> None:
+        """Wake the reader and close the streams."""
+        with self.lock:
+            self.closed = True
+            self.lock.notify_all()
+        self._links.close()
+
+    def _request(self, fetch: Fetch) -> pb.FetchRequest:
+        return pb.FetchRequest(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            partitions=[
+                pb.FetchPartition(
+                    topic_id=part.route.partition_id.topic_id,
+                    partition=part.route.partition_id.partition,
+                    current_leader_epoch=part.route.leader_epoch,
+                    fetch_offset=part.offset,
+                    max_bytes=fetch.partition_bytes,
+                )
+                for part in fetch.parts
+            ],
+        )
+
+    def _on_reply(self, fetch: Fetch, reply: pb.FetchReply) -> None:
+        if reply.error.code:
+            self._on_failed([fetch], OttlaError(reply.error.code, reply.error.message))
+            return
+        answers = {
+            PartitionId(TopicId(p.topic_id), p.partition): Fetched(
+                p.records, p.high_watermark, p.log_start_offset, p.error.code, p.error.message
+            )
+            for p in reply.partitions
+        }
+        with self.lock:
+            news = self._subscription.on_reply(fetch, answers, self._clock.monotonic())
+            self.lock.notify_all()
+        self._learn(reply)
+        self._after(news)
+
+    def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
+        code = error.code if error.retriable else ErrorCode.NETWORK_EXCEPTION
+        for fetch in fetches:
+            with self.lock:
+                news = self._subscription.on_failed(fetch, code, error.message, self._clock.monotonic())
+                self.lock.notify_all()
+            self._after(news)
+
+    def _learn(self, reply: pb.FetchReply) -> None:
+        assert self._keeper is not None
+        for answer in reply.partitions:
+            leader = answer.current_leader
+            if answer.error.code and leader.address:
+                partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+                if self._keeper.learn(partition_id, leader.address, leader.leader_epoch):
+                    name = self._keeper.view.name_of(partition_id)
+                    if name is not None:
+                        with self.lock:
+                            self._subscription.on_new_leader(name)
+
+    def _after(self, news: News) -> None:
+        assert self._keeper is not None
+        for words in news.reset:
+            logger.warning("%s", words)
+        if news.refresh:
+            self._keeper.refresh()
+        self.pump()
+
+
+def closed_error() -> OttlaError:
+    """For a client that was closed and is used."""
+    return error_from_code(ErrorCode.INVALID_REQUEST, "the client is closed", hint="make another one")

@@ -1,0 +1,154 @@
+"""What a consumer hands out: single records, and batches of them whose records are made when they are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Generic, overload
+
+from ottla.errors import OttlaError, SerializationError
+from ottla.generics import K, V
+from ottla.serdes import Deserializer
+from ottla_core.model import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla_core.records.record import Headers, RawRecord
+
+
+class Record(Generic[K, V]):
+    """One record.
+
+    Attributes:
+        topic, partition, offset: where it is.
+        timestamp: milliseconds since the epoch, -1 for none; `datetime` is the same as a datetime in UTC.
+        key, value: deserialized; None for null.
+        headers: (name, bytes or None) pairs in the order in which they were written; names may repeat.
+    """
+
+    __slots__ = ("headers", "key", "offset", "partition", "timestamp", "topic", "value")
+
+    def __init__(
+        self, topic: str, partition: int, offset: int, timestamp: int, key: K | None, value: V, headers: Headers
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp = timestamp
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+    @property
+    def datetime(self) -> datetime | None:
+        """The timestamp in UTC, None where the record has none."""
+        return None if self.timestamp < 0 else datetime.fromtimestamp(self.timestamp / 1000, UTC)
+
+    def header(self, name: str) -> bytes | None:
+        """The value of the last header of that name, None where there is none (or where it is null)."""
+        return next((value for given, value in reversed(self.headers) if given == name), None)
+
+    def __repr__(self) -> str:
+        return (
+            f"Record({self.topic}-{self.partition}@{self.offset}, timestamp={self.timestamp}, "
+            f"key={self.key!r:.60}, value={self.value!r:.120})"
+        )
+
+
+class Serdes:
+    """How keys and values are read. A record that can't be read raises SerializationError, which names it."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: Deserializer, value: Deserializer) -> None:
+        self.key = key
+        self.value = value
+
+    def record(self, partition: TopicPartition, raw: RawRecord) -> Record[Any, Any]:
+        """`raw` with its key and value deserialized."""
+        offset, timestamp, key, value, headers = raw
+        try:
+            return Record(
+                partition[0],
+                partition[1],
+                offset,
+                timestamp,
+                None if key is None else self.key(key),
+                None if value is None else self.value(value),
+                headers,
+            )
+        except Exception as error:
+            raise unreadable(partition, offset, error) from error
+
+
+def unreadable(partition: TopicPartition, offset: int, error: Exception) -> SerializationError:
+    """What a deserializer's failure is raised as."""
+    words = error.message if isinstance(error, OttlaError) else str(error)
+    return SerializationError(
+        f"the record at offset {offset} of {partition} can't be deserialized: {words}",
+        hint=f"give other deserializers, on_bad_record='skip', or seek to {offset + 1}",
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=offset,
+    )
+
+
+Segment = tuple[TopicPartition, list["RawRecord"]]
+
+
+class Batch(Sequence[Record[K, V]]):
+    """Records in the order of each partition, made when they are looked at: `len()` and `offsets` cost nothing.
+
+    Looking at a record that its deserializer can't read raises SerializationError. False where it is empty.
+    """
+
+    __slots__ = ("_length", "_segments", "_serdes")
+
+    def __init__(self, segments: list[Segment], serdes: Serdes) -> None:
+        self._segments = segments
+        self._serdes = serdes
+        self._length = sum(len(raw) for _, raw in segments)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        make = self._serdes.record
+        return (make(partition, raw) for partition, raws in self._segments for raw in raws)
+
+    @overload
+    def __getitem__(self, index: int) -> Record[K, V]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record[K, V]]: ...
+    def __getitem__(self, index: int | slice) -> Record[K, V] | list[Record[K, V]]:
+        flat = [(partition, raw) for partition, raws in self._segments for raw in raws]
+        if isinstance(index, slice):
+            return [self._serdes.record(partition, raw) for partition, raw in flat[index]]
+        return self._serdes.record(*flat[index])
+
+    def keys(self) -> list[K | None]:
+        """Every record's key, in order; cheaper than the records themselves."""
+        return self._column(2, self._serdes.key)
+
+    def values(self) -> list[V]:
+        """Every record's value, in order; cheaper than the records themselves."""
+        return self._column(3, self._serdes.value)
+
+    @property
+    def offsets(self) -> dict[TopicPartition, int]:
+        """For each partition the offset after its last record in here: where to go on reading."""
+        return {partition: raws[-1][0] + 1 for partition, raws in self._segments}
+
+    def _column(self, field: int, read: Deserializer) -> list[Any]:
+        column: list[Any] = []
+        for partition, raws in self._segments:
+            for raw in raws:
+                data = raw[field]
+                try:
+                    column.append(None if data is None else read(data))  # type: ignore[arg-type]
+                except Exception as error:
+                    raise unreadable(partition, raw[0], error) from error
+        return column
+
+    def __repr__(self) -> str:
+        spans = ", ".join(f"{partition}@{raws[0][0]}..{raws[-1][0]}" for partition, raws in self._segments)
+        return f"Batch({self._length} records{': ' if spans else ''}{spans})"

@@ -1,0 +1,319 @@
+"""admin.topics: create, delete, list, describe, add partitions, look up and cut offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+from ottla.access import Access, Deadline
+from ottla.cluster import view_of
+from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, error_from_code
+from ottla.machines.metadata import BrokerView, ClusterView, TopicView
+from ottla.offsets import list_offsets
+from ottla.settings import check_topic, one_of
+from ottla.units import Duration, config_text, timestamp_ms
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2, controller_pb2
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Broker, Controller
+
+logger = logging.getLogger("ottla.admin")
+
+_DEFAULT: Final = -1
+_HIGH_WATERMARK: Final = -1
+_BROKER_S: Final = 5.0
+"""How long one broker is asked what it knows; one that is silent for so long is not waited for."""
+
+Names = list[str]
+
+Moment = Literal["earliest", "latest"] | datetime | timedelta
+"""A place in a log: its ends, a point in time (without a zone: local), or so long from now (-1 h: an hour ago)."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition: ids of brokers; `leader` is -1 while there is none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic: `id` is 16 bytes in hex, another one whenever a topic of that name is created again."""
+
+    name: str
+    id: str
+    partitions: tuple[PartitionInfo, ...]
+    is_internal: bool = False
+
+    @property
+    def replicas(self) -> int:
+        """The replication factor, of the first partition."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+class Topics:
+    """The topics of a cluster. `timeout` in seconds is for the whole method; request_timeout by default."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def create(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replicas: int | None = None,
+        config: Mapping[str, object] | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        if_exists: Literal["error", "ok"] = "error",
+        dry_run: bool = False,
+        timeout: Duration | None = None,
+    ) -> TopicInfo | None:
+        """Create a topic, and return it once every broker that can be reached serves it: then it can be written.
+
+        `partitions` and `replicas` are the cluster's num.partitions and default.replication.factor by default, or
+        `assignments` says which brokers hold each partition. `config` takes Kafka's names; durations and sizes may be
+        text: {"retention.ms": "7d", "segment.bytes": "1GiB"}. With if_exists="ok" a topic that exists is returned as it
+        is. A dry run checks everything, creates nothing and returns None.
+
+        Raises TopicExistsError, ConfigError (name, numbers, configs), ConnectError, ottla.TimeoutError.
+        """
+        one_of(if_exists, "if_exists", ("error", "ok"))
+        check_topic(name)
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.CreateTopicsRequest(
+            topics=[_new_topic(name, partitions, replicas, config or {}, assignments or {})], validate_only=dry_run
+        )
+        answered = self._access.call_controller(Controller.CREATE_TOPICS, request, deadline)
+        created = answered.reply.topics[0]
+        if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or answered.repeated):
+            return None if dry_run else self._until_served(name, b"", deadline)
+        raise_in_band(created.error)
+        return None if dry_run else self._until_served(name, created.topic_id, deadline)
+
+    def delete(
+        self, *names: str, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
+    ) -> None:
+        """Delete topics with everything in them, and return once no broker that can be reached shows them.
+
+        Raises UnknownTopicError unless if_missing="ok"; the others of `names` are deleted all the same.
+        """
+        one_of(if_missing, "if_missing", ("error", "ok"))
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.DeleteTopicsRequest(names=names)
+        answered = self._access.call_controller(Controller.DELETE_TOPICS, request, deadline)
+        deleted = [topic for topic in answered.reply.topics if not topic.error.code]
+        for topic in deleted:
+            self._until_gone(topic.name, topic.topic_id, deadline)
+        for topic in answered.reply.topics:
+            missing = topic.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if missing and (if_missing == "ok" or answered.repeated):
+                continue
+            if missing:
+                raise self._access.cluster.unknown_topic(topic.name)
+            raise_in_band(topic.error)
+
+    def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
+        """The names of all topics, sorted; those that ottla keeps for itself only with `internal`."""
+        return [topic.name for topic in self.describe(internal=internal, timeout=timeout)]
+
+    def describe(self, *names: str, internal: bool = False, timeout: Duration | None = None) -> Sequence[TopicInfo]:
+        """The named topics in the order given, or all, sorted by name. Raises UnknownTopicError."""
+        deadline = self._access.deadline(timeout)
+        view = self._access.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
+        if not names:
+            topics = [view.topics[name] for name in sorted(view.topics)]
+            return [_info(topic) for topic in topics if not topic.error and (internal or not topic.is_internal)]
+        return [_info(self._there(view, name)) for name in names]
+
+    def exists(self, name: str, *, timeout: Duration | None = None) -> bool:
+        """Whether there is a topic of that name."""
+        deadline = self._access.deadline(timeout)
+        topic = self._access.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
+        return topic is not None and not topic.error
+
+    def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
+        """Grow a topic to `total` partitions, and return once every broker that can be reached serves them.
+
+        Returns the controller's warning in words ("" for none): keys move to other partitions when their number
+        changes, so the order per key holds only for what is written afterwards.
+
+        Raises ConfigError where `total` is not more than there are, UnknownTopicError.
+        """
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.CreatePartitionsRequest(
+            topics=[controller_pb2.PartitionIncrease(name=name, total_count=total)], validate_only=dry_run
+        )
+        result = self._access.call_controller(Controller.CREATE_PARTITIONS, request, deadline).reply.topics[0]
+        raise_in_band(result.error)
+        if not dry_run:
+            self._until_served(name, b"", deadline, partitions=total)
+        return result.warning
+
+    def offsets(self, name: str, at: Moment = "latest", *, timeout: Duration | None = None) -> dict[int, int | None]:
+        """Each partition's offset at `at`: where a reader who starts there begins.
+
+        "latest" is the offset of the next record to be written. For a time it is the first record at or after it, None
+        where there is none. Raises UnknownTopicError.
+        """
+        deadline = self._access.deadline(timeout)
+        (topic,) = self.describe(name, timeout=deadline.left())
+        when = moment_ms(at, now_ms=self._access.cluster.clock.wall_ms())
+        wanted = {TopicPartition(name, partition.partition): when for partition in topic.partitions}
+        found = list_offsets(self._access.cluster, wanted, timeout=deadline.left())
+        return {partition.partition: None if at is None else at.offset for partition, at in sorted(found.items())}
+
+    def delete_records(
+        self, name: str, before: Mapping[int, int] | None = None, *, timeout: Duration | None = None
+    ) -> dict[int, int]:
+        """Make the records below an offset of each partition unreadable; None: everything that is committed.
+
+        Returns each partition's first offset afterwards. Raises OffsetOutOfRangeError for an offset beyond the end.
+        """
+        deadline = self._access.deadline(timeout)
+        (topic,) = self.describe(name, timeout=deadline.left())
+        cuts = dict.fromkeys(range(len(topic.partitions)), _HIGH_WATERMARK) if before is None else dict(before)
+        view = self._access.cluster.fetch_metadata([name], timeout=deadline.left())
+        first: dict[int, int] = {}
+        for address, numbers in self._by_leader(view, name, cuts).items():
+            request = broker_pb2.DeleteRecordsRequest(
+                partitions=[
+                    broker_pb2.DeleteRecordsPartition(
+                        topic_id=bytes.fromhex(topic.id), partition=number, before_offset=cuts[number]
+                    )
+                    for number in numbers
+                ]
+            )
+            reply = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=deadline.left())
+            for answer in reply.partitions:
+                raise_in_band(answer.error)
+                first[answer.partition] = answer.low_watermark
+        return dict(sorted(first.items()))
+
+    # ---- waiting for the brokers -----------------------------------------------------------------------------------
+
+    def _until_served(self, name: str, topic_id: bytes, deadline: Deadline, partitions: int = 1) -> TopicInfo:
+        def served(view: ClusterView) -> bool:
+            topic = view.topics.get(name)
+            if topic is None or len(topic.partitions) < partitions or view.without_leader([name]):
+                return False
+            return not topic_id or topic.id == topic_id
+
+        return _info(self._until_all(name, served, deadline, "is made").topics[name])
+
+    def _until_gone(self, name: str, topic_id: bytes, deadline: Deadline) -> None:
+        def gone(view: ClusterView) -> bool:
+            topic = view.topics.get(name)
+            return topic is None or bool(topic.error) or topic.id != topic_id
+
+        self._until_all(name, gone, deadline, "is deleted")
+
+    def _until_all(self, name: str, good: Callable[[ClusterView], bool], deadline: Deadline, done: str) -> ClusterView:
+        """Wait until each broker's view is good; one that does not answer is not waited for."""
+        cluster = self._access.cluster
+        backoff = Backoff(first_s=0.005, most_s=0.2)
+        while True:
+            view = cluster.fetch_metadata([name], timeout=deadline.left())
+            behind = [
+                b.address for b in view.brokers.values() if not b.fenced and not self._agrees(b, name, good, deadline)
+            ]
+            if not behind and good(view):
+                return view
+            pause = backoff.next()
+            if deadline.is_over(pause):
+                raise error_from_code(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{name} {done}, but after {deadline.timeout:g} s not every broker has heard of it: "
+                    f"{', '.join(behind) or 'some partition has no leader'}",
+                    hint="see whether those brokers reach etcd",
+                )
+            cluster.wait(pause)
+
+    def _agrees(self, broker: BrokerView, name: str, good: Callable[[ClusterView], bool], deadline: Deadline) -> bool:
+        request = broker_pb2.MetadataRequest(topics=[name])
+        try:
+            reply = self._access.cluster.call(
+                broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
+            )
+        except OttlaError as error:
+            logger.debug("not waiting for %s: %s", broker.address, error)
+            return True
+        return good(view_of(reply))
+
+    def _there(self, view: ClusterView, name: str) -> TopicView:
+        topic = view.topics.get(name)
+        if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise self._access.cluster.unknown_topic(name)
+        if topic.error:
+            raise error_from_code(topic.error, topic.error_message)
+        return topic
+
+    def _by_leader(self, view: ClusterView, name: str, numbers: Iterable[int]) -> dict[str, set[int]]:
+        count = len(self._there(view, name).partitions)
+        by_leader: dict[str, set[int]] = {}
+        for number in numbers:
+            route = view.routes.get(TopicPartition(name, number))
+            if not 0 <= number < count:
+                raise ConfigError(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"{name} has no partition {number}",
+                    hint=f"its partitions are 0 to {count - 1}",
+                )
+            if route is None:
+                raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{number} has no leader")
+            by_leader.setdefault(route.address, set()).add(number)
+        return by_leader
+
+
+def moment_ms(moment: Moment, *, now_ms: int) -> int:
+    """ListOffsets' timestamp of a moment. Raises ConfigError."""
+    if isinstance(moment, datetime | timedelta):
+        return timestamp_ms(moment, now_ms=now_ms)
+    if moment == "earliest":
+        return EARLIEST_TIMESTAMP
+    if moment == "latest":
+        return LATEST_TIMESTAMP
+    raise config_error(f"{moment!r} is no place in a log", hint="use 'earliest', 'latest', a datetime or a timedelta")
+
+
+def _new_topic(
+    name: str,
+    partitions: int | None,
+    replicas: int | None,
+    config: Mapping[str, object],
+    assignments: Mapping[int, Sequence[int]],
+) -> controller_pb2.NewTopic:
+    if assignments and (partitions is not None or replicas is not None):
+        raise config_error("assignments= come instead of partitions= and replicas=", hint="give one or the other")
+    return controller_pb2.NewTopic(
+        name=name,
+        partitions=_DEFAULT if partitions is None else partitions,
+        replication_factor=_DEFAULT if replicas is None else replicas,
+        configs={key: config_text(key, value) for key, value in config.items()},
+        assignments=[
+            controller_pb2.ReplicaAssignment(partition=number, replicas=brokers)
+            for number, brokers in assignments.items()
+        ],
+    )
+
+
+def _info(topic: TopicView) -> TopicInfo:
+    partitions = (
+        PartitionInfo(number, p.leader, p.leader_epoch, p.replicas, p.isr) for number, p in enumerate(topic.partitions)
+    )
+    return TopicInfo(topic.name, topic.id.hex(), tuple(partitions), topic.is_internal)
+
+
+def raise_in_band(error: Error) -> None:
+    """Raise what a reply says about one topic, partition or resource, unless it is none."""
+    if error.code:
+        raise error_from_code(error.code, error.message)

@@ -1,0 +1,131 @@
+"""`ottla up`, `status`, `down` as a user types them: real processes, and none of them left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from wire import Wire, batch
+
+from ottla_stack.ports import free_port_base
+from ottla_stack.running import RunningStack, wait_for
+from ottla_stack.state import ProcessIdentity, StackState
+
+
+def ottla(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ottla", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=90)
+
+
+def running(directory: Path) -> list[ProcessIdentity]:
+    state = StackState.read(directory)
+    assert state is not None
+    return [state.supervisor, *(p.identity for p in state.processes)]
+
+
+def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
+    base = free_port_base()
+    up = ottla("up", "-d", "--port-base", str(base), cwd=tmp_path)
+    assert up.returncode == 0, up.stderr
+    processes = running(tmp_path / ".ottla")
+    assert len(processes) == 6, "a supervisor, etcd, a controller, three brokers"
+    assert all(p.alive for p in processes)
+
+    second = ottla("up", "--port-base", str(base), cwd=tmp_path)
+    assert second.returncode == 1
+    assert "another `ottla up` runs in" in second.stderr
+    assert "ottla down" in second.stderr
+
+    status = ottla("status", "-o", "json", cwd=tmp_path)
+    assert {i["name"] for i in json.loads(status.stdout)["items"]} == {
+        *("etcd", "controller-0", "broker-0", "broker-1", "broker-2"),
+    }
+    with Wire(f"127.0.0.1:{base + 50}") as wire:
+        kept = wire.create_topic("kept", await_leaders=False)
+    assert ottla("down", cwd=tmp_path).returncode == 0
+    assert not any(p.alive for p in processes)
+    assert ottla("status", cwd=tmp_path).returncode == 4
+    assert "nothing runs" in ottla("down", cwd=tmp_path).stderr
+
+    assert ottla("up", "-d", "--port-base", str(base), cwd=tmp_path).returncode == 0
+    with Wire(f"127.0.0.1:{base + 50}") as wire:
+        assert wire.metadata("kept").topics[0].topic_id == kept
+    processes = running(tmp_path / ".ottla")
+    assert ottla("down", cwd=tmp_path).returncode == 0
+    assert not any(p.alive for p in processes)
+
+
+def test_what_dies_is_started_again_and_ctrl_c_ends_all(tmp_path: Path) -> None:
+    with RunningStack(tmp_path / "s", brokers=1) as stack:
+        for name in ("broker-0", "controller-0"):
+            old = stack.pid(name)
+            assert stack.restart(name, number=signal.SIGKILL) != [old]
+        old = stack.pid("etcd")
+        os.kill(old, signal.SIGKILL)
+        wait_for(lambda: stack.pid("etcd") != old, "etcd to come back")
+        with Wire(stack.bootstrap) as wire:
+            topic = wire.create_topic("after")
+            assert wire.produce(topic, batch(b"v")).base_offset == 0
+        processes = running(tmp_path / "s")
+        os.kill(stack.supervisor_pid, signal.SIGINT)
+        wait_for(lambda: not any(p.alive for p in processes), "all processes to end")
+
+
+def test_the_next_up_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
+    with RunningStack(tmp_path / "s", brokers=1) as stack:
+        orphans = running(tmp_path / "s")[1:]
+        os.kill(stack.supervisor_pid, signal.SIGKILL)
+    assert all(o.alive for o in orphans)
+    with RunningStack(tmp_path / "s", brokers=1) as stack, Wire(stack.bootstrap) as wire:
+        assert not any(o.alive for o in orphans)
+        assert wire.metadata().brokers[0].id == 0
+
+
+def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
+    base = free_port_base()
+    with socket.create_server(("127.0.0.1", base + 51)):
+        refused = ottla("up", "--port-base", str(base), cwd=tmp_path)
+    assert refused.returncode == 1
+    assert f"port {base + 51} (broker-1) is in use" in refused.stderr
+    assert "--port-base" in refused.stderr
+    state = StackState.read(tmp_path / ".ottla")
+    assert state is None or not state.processes
+
+
+@pytest.mark.feature(118)
+def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> None:
+    with RunningStack(tmp_path / "s", brokers=1) as stack, Wire(stack.bootstrap) as wire:
+        command = [
+            sys.executable,
+            "-m",
+            "ottla_broker",
+            f"--data-dir={tmp_path / 'fresh'}",
+            "--port=0",
+            "--admin-port=0",
+        ]
+        command.append(f"--etcd=127.0.0.1:{stack.plan.etcd_port}")
+        ids = []
+        for _ in range(2):
+            with subprocess.Popen(command, stderr=subprocess.PIPE) as broker:
+                new = wait_for(lambda: [b.id for b in wire.metadata().brokers if b.id and not b.fenced], "its seat")
+                ids.append(new[0])
+                broker.terminate()
+                broker.communicate(timeout=30)
+            wait_for(lambda: len(wire.metadata().brokers) == 1, "its seat to be empty")
+        assert ids[0] == ids[1] > 0
+
+        command += ["--node-id=0"]
+        stolen = subprocess.run(
+            [*command, f"--data-dir={tmp_path / 'other'}"], capture_output=True, text=True, timeout=60
+        )
+        assert stolen.returncode == 1
+        assert "broker id 0 is in use" in stolen.stderr
+        foreign = subprocess.run([*command, "--cluster-id=ottla"], capture_output=True, text=True, timeout=60)
+        assert foreign.returncode == 1
+        assert "belongs to node" in foreign.stderr

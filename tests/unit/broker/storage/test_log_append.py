@@ -1,0 +1,165 @@
+"""What an append gives, what it writes, and that a refused one leaves no trace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from batches import NOON, raw_batch, raw_record, sealed, simple_records
+from logs import all_records, fill, headers_of, open_log, records_of, values_batch
+
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import LogConfig, TimestampType
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, body_crc
+from ottla_core.records.compression import Codec
+from ottla_core.records.reader import read_records
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return open_log(tmp_path / "log", LogConfig())
+
+
+def refused(log: Log, records: bytes, *, now_ms: int = NOON) -> OttlaError:
+    """The error of an append that must leave the log as it was."""
+    before = log.log_end_offset, log.size_bytes
+    with pytest.raises(OttlaError) as caught:
+        log.append(records, 1, now_ms)
+    assert (log.log_end_offset, log.size_bytes) == before
+    return caught.value
+
+
+@pytest.mark.feature(82, 83)
+def test_offsets_are_given_in_order_and_once(log: Log) -> None:
+    first = log.append(values_batch(b"a", b"b"), 1, NOON)
+    second = log.append(values_batch(b"c"), 1, NOON)
+    assert (first.base_offset, first.last_offset, first.record_count) == (0, 1, 2)
+    assert (second.base_offset, second.last_offset) == (2, 2)
+    assert all_records(log) == [(0, b"a"), (1, b"b"), (2, b"c")]
+    assert log.log_end_offset == 3
+
+
+@pytest.mark.rule(1)
+@pytest.mark.feature(89)
+def test_a_batch_keeps_its_bytes_but_for_offset_and_leader_epoch(log: Log) -> None:
+    sent = values_batch(b"kept as it is")
+    log.append(values_batch(b"before"), 6, NOON)
+    log.append(sent, 7, NOON)
+    stored = log.read(1, 1 << 20, 2)
+    assert stored[16:] == sent[16:]
+    assert [(h.base_offset, h.leader_epoch) for h in headers_of(stored)] == [(1, 7)]
+    assert [tuple(entry) for entry in log.epochs.entries] == [(6, 0), (7, 1)]
+
+
+@pytest.mark.rule(64)
+def test_all_batches_of_a_request_are_checked_before_any_gets_an_offset(log: Log) -> None:
+    good, bad = values_batch(b"good"), bytearray(values_batch(b"bad"))
+    bad[-1] ^= 1
+    assert refused(log, good + bytes(bad)).code == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, good + good[:-1]).code == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, good + b"\0" * 10).code == ErrorCode.CORRUPT_MESSAGE
+    done = log.append(good + good + good, 1, NOON)
+    assert (done.base_offset, done.last_offset) == (0, 2)
+    assert [value for _, value in all_records(log)] == [b"good"] * 3
+
+
+@pytest.mark.rule(64)
+def test_what_is_the_brokers_to_write_a_client_may_not(log: Log) -> None:
+    record = raw_record(0)
+    for attribute in (CONTROL, DELETE_HORIZON, LOG_APPEND_TIME):
+        assert refused(log, raw_batch(record, attributes=attribute)).code == ErrorCode.INVALID_RECORD
+    assert refused(log, raw_batch(record, producer_id=1)).code == ErrorCode.INVALID_REQUEST
+    assert refused(log, raw_batch(record, attributes=TRANSACTIONAL)).code == ErrorCode.INVALID_REQUEST
+    assert refused(log, raw_batch(record, magic=1)).code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    assert refused(log, raw_batch(b"", 0)).code == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, b"").code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.rule(65)
+def test_the_size_limit_is_one_of_each_batch(log: Log) -> None:
+    batch = values_batch(b"x" * 100)
+    log.config = LogConfig(max_message_bytes=len(batch))
+    assert log.append(batch + batch, 1, NOON).last_offset == 1
+    log.config = LogConfig(max_message_bytes=len(batch) - 1)
+    assert refused(log, batch).code == ErrorCode.MESSAGE_TOO_LARGE
+    log.config = LogConfig(segment_bytes=2 * len(batch) - 1)
+    assert refused(log, batch + batch).code == ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+@pytest.mark.rule(63)
+def test_timestamps_far_from_the_brokers_clock_are_refused(log: Log) -> None:
+    log.append(values_batch(b"an hour ahead", at_ms=NOON + HOUR_MS), 1, NOON)
+    ahead = refused(log, values_batch(b"more", at_ms=NOON + HOUR_MS + 1))
+    assert ahead.code == ErrorCode.INVALID_TIMESTAMP
+    assert "message.timestamp.after.max.ms" in str(ahead)
+    log.append(values_batch(b"long ago", at_ms=0), 1, NOON)
+    log.config = LogConfig(timestamp_before_max_ms=HOUR_MS)
+    assert refused(log, values_batch(b"old", at_ms=NOON - HOUR_MS - 1)).code == ErrorCode.INVALID_TIMESTAMP
+    log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
+    assert refused(log, raw_batch(raw_record(0), max_timestamp=NOON - 1)).code == ErrorCode.INVALID_TIMESTAMP
+    assert log.log_end_offset == 3
+
+
+@pytest.mark.rule(65)
+def test_with_append_time_every_record_has_the_brokers_clock(log: Log) -> None:
+    log.config = LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME)
+    sent = values_batch(b"a", b"b", at_ms=5)
+    done = log.append(sent + sent, 1, NOON)
+    assert done.log_append_time_ms == NOON
+    stored = log.read(0, 1 << 20, 4)
+    for header in headers_of(stored):
+        assert header.has_log_append_time
+        assert header.max_timestamp == NOON
+    assert body_crc(stored[: len(sent)]) == headers_of(stored)[0].crc
+    assert records_of(stored) == [(0, b"a"), (1, b"b"), (2, b"a"), (3, b"b")]
+    log.config = LogConfig()
+    assert log.append(sent, 1, NOON).log_append_time_ms == -1
+
+
+def test_a_request_of_more_batches_than_the_kernel_takes_buffers(log: Log) -> None:
+    count = 1500
+    done = log.append(values_batch(b"tiny") * count, 1, NOON)
+    assert (done.base_offset, done.last_offset) == (0, count - 1)
+    assert len(all_records(log, max_bytes=1 << 20)) == count
+
+
+@pytest.mark.feature(88, 102)
+def test_every_field_of_a_record_comes_back_null_and_binary_too(log: Log) -> None:
+    records = [
+        (0, NOON, None, None, []),
+        (1, NOON + 5, b"", b"\xff\x00\xfe", [("trace", b"1"), ("trace", None)]),
+        (2, NOON, b"\x00key", b"value" * 100, []),
+    ]
+    for codec in Codec:
+        start = log.append(sealed(records, codec), 1, NOON).base_offset
+        stored = log.read(start, 1 << 20, log.log_end_offset)
+        assert [(o - start, *rest) for o, *rest in read_records(stored)] == records
+        assert headers_of(stored)[0].codec in (codec, Codec.NONE)
+
+
+@pytest.mark.rule(4)
+def test_an_epoch_is_on_disk_with_its_start_before_anything_is_appended_in_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    fill(log, 2, leader_epoch=1)
+    log.assign_epoch(4)
+    checkpoint = (tmp_path / "log" / "leader-epoch-checkpoint").read_text()
+    assert checkpoint == "0\n2\n1 0\n4 6\n"
+    log.assign_epoch(4)
+    fill(log, 1, leader_epoch=4)
+    assert [tuple(entry) for entry in log.epochs.entries] == [(1, 0), (4, 6)]
+
+
+def test_a_closed_log_takes_and_gives_nothing(log: Log) -> None:
+    log.append(sealed(simple_records(3)), 1, NOON)
+    log.close(NOON)
+    for call in (
+        lambda: log.append(values_batch(b"late"), 1, NOON),
+        lambda: log.read(0, 100, 3),
+        lambda: log.flush(NOON),
+        lambda: log.delete_records_before(1, 3),
+    ):
+        with pytest.raises(OttlaError, match="is closed"):
+            call()

@@ -1,0 +1,176 @@
+"""What a read gives: whole batches, within the limit, from anywhere in the log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from batches import NOON
+from logs import SMALL, all_records, fill, headers_of, offsets_as_values, open_log, records_of, values_batch
+
+from ottla_broker.storage import reading
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    """Thirty records in ten batches in one segment."""
+    log = open_log(tmp_path / "log", LogConfig(index_interval_bytes=200))
+    fill(log, 10)
+    return log
+
+
+@pytest.mark.rule(57)
+def test_only_whole_batches_come_but_always_the_first(log: Log) -> None:
+    sizes = [header.size_bytes for header in headers_of(log.read(0, 1 << 20, 30))]
+    assert len(sizes) == 10
+    assert len(log.read(0, sizes[0] + sizes[1], 30)) == sizes[0] + sizes[1]
+    assert len(log.read(0, sizes[0] + sizes[1] - 1, 30)) == sizes[0]
+    for max_bytes in (0, 1, 60, 62, sizes[0] - 1):
+        assert len(log.read(0, max_bytes, 30)) == sizes[0]
+        assert log.read(0, max_bytes, 30, min_one_batch=False) == b""
+
+
+@pytest.mark.rule(57)
+def test_a_batch_may_start_below_the_offset(log: Log) -> None:
+    assert records_of(log.read(4, 1, 30)) == offsets_as_values(3, 6)
+    assert records_of(log.read(29, 1 << 20, 30)) == offsets_as_values(27, 30)
+
+
+@pytest.mark.rule(17)
+def test_nothing_comes_from_above_the_limit(log: Log) -> None:
+    assert records_of(log.read(0, 1 << 20, 12)) == offsets_as_values(0, 12)
+    assert records_of(log.read(0, 1 << 20, 13)) == offsets_as_values(0, 12), "a batch is below it whole or not at all"
+    assert log.read(12, 1 << 20, 12) == b""
+    assert log.read(20, 1 << 20, 12) == b""
+    assert log.read(0, 1 << 20, 2) == b""
+    assert records_of(log.read(0, 1 << 20, 1000)) == offsets_as_values(0, 30)
+
+
+@pytest.mark.rule(68)
+def test_outside_the_log_is_an_error_and_its_end_is_not(log: Log) -> None:
+    assert log.read(30, 100, 30) == b""
+    for offset in (-1, 31):
+        with pytest.raises(OttlaError, match="from 0 to 30") as caught:
+            log.read(offset, 100, 30)
+        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.feature(56)
+def test_every_offset_is_found_from_everywhere(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    fill(log, 60)
+    assert log.segment_count > 3
+    for offset in [*range(0, 180, 7), *reversed(range(180))]:
+        first = records_of(log.read(offset, 1, 180))
+        assert (offset, b"%d" % offset) in first
+        assert first == offsets_as_values(offset - offset % 3, offset - offset % 3 + 3)
+    assert all_records(log) == offsets_as_values(0, 180)
+
+
+def test_a_reader_at_the_tail_sees_an_append_at_once(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    for start in range(0, 300, 3):
+        assert log.read(start, 1 << 20, log.log_end_offset) == b""
+        fill(log, 1)
+        assert records_of(log.read(start, 1 << 20, log.log_end_offset)) == offsets_as_values(start, start + 3)
+    assert log.segment_count > 3, "the tail moved through segments"
+
+
+def test_going_on_where_a_read_ended_looks_nothing_up(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.read(0, 300, 30)
+    preads: list[int] = []
+    monkeypatch.setattr(os, "pread", lambda *_: pytest.fail("a lookup"))
+    real = os.preadv
+    monkeypatch.setattr(os, "preadv", lambda fd, views, at, flags=0: preads.append(at) or real(fd, views, at, flags))
+    data = log.read(9, 300, 30)
+    assert records_of(data)[0] == (9, b"9")
+    assert len(preads) == 1
+
+
+@pytest.mark.rule(57)
+def test_a_first_batch_larger_than_a_read_takes_comes_in_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path / "log", LogConfig())
+    value = os.urandom(reading.READ_MAX_BYTES + 1)
+    log.config = LogConfig(max_message_bytes=1 << 30)
+    log.append(values_batch(value), 1, NOON)
+    assert log.read_hot(0, 1 << 30, 1) is None
+    assert records_of(log.read(0, 1, 1)) == [(0, value)]
+    assert log.read(0, 1 << 20, 1, min_one_batch=False) == b""
+
+
+class TestHotAndCold:
+    """A read on the loop never waits for the disk: it gives way to one in a thread."""
+
+    def test_what_was_just_written_is_hot(self, log: Log) -> None:
+        hot = log.read_hot(0, 1 << 20, 30)
+        assert hot is not None
+        assert records_of(hot) == offsets_as_values(0, 30)
+        assert log.read_hot(30, 100, 30) == b""
+
+    def test_pages_that_are_gone_are_cold(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = os.preadv
+
+        def cold(fd: int, views: list[memoryview], at: int, flags: int = 0) -> int:
+            if flags == os.RWF_NOWAIT:
+                raise BlockingIOError
+            return real(fd, views, at, flags)
+
+        monkeypatch.setattr(os, "preadv", cold)
+        assert log.read_hot(0, 1 << 20, 30) is None
+        assert records_of(log.read(0, 1 << 20, 30)) == offsets_as_values(0, 30)
+
+    def test_pages_that_are_partly_gone_are_cold(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = os.preadv
+        monkeypatch.setattr(os, "preadv", lambda fd, views, at, flags=0: real(fd, [views[0][:50]], at, flags))
+        assert log.read_hot(0, 1 << 20, 30) is None
+
+    def test_a_file_system_that_can_not_tell_counts_as_hot(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = os.preadv
+
+        def in_memory(fd: int, views: list[memoryview], at: int, flags: int = 0) -> int:
+            if flags:
+                raise OSError(95, "Operation not supported")
+            return real(fd, views, at)
+
+        monkeypatch.setattr(os, "preadv", in_memory)
+        assert log.read_hot(0, 1 << 20, 30) == log.read(0, 1 << 20, 30)
+
+    def test_a_lookup_in_a_sealed_segment_is_not_done_on_the_loop(self, tmp_path: Path) -> None:
+        log = open_log(tmp_path / "log", SMALL)
+        fill(log, 60)
+        assert log.read_hot(4, 100, 180) is None
+        log.read(4, 100, 180)
+        assert log.read_hot(6, 100, 180) is not None, "the place where the read ended is remembered"
+
+
+@pytest.mark.parametrize("damage", [lambda b: b"\0" * len(b), lambda b: b[:8] + b"\xff" * 4 + b[12:]])
+def test_bytes_that_are_no_batch_are_never_served(log: Log, damage: Callable[[bytes], bytes]) -> None:
+    path = next(log.directory.glob("*.log"))
+    data = path.read_bytes()
+    header = headers_of(data)[4]
+    at = sum(h.size_bytes for h in headers_of(data)[:4])
+    path.write_bytes(data[:at] + damage(data[at : at + header.size_bytes]) + data[at + header.size_bytes :])
+    assert records_of(log.read(0, 1 << 20, 30)) == offsets_as_values(0, 12)
+    with pytest.raises(OttlaError) as caught:
+        log.read(12, 1 << 20, 30)
+    assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
+
+
+def test_an_error_of_the_device_takes_the_directory_offline(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "preadv", broken)
+    with pytest.raises(OttlaError, match="goes offline"):
+        log.read(0, 100, 30)
+    monkeypatch.undo()
+    with pytest.raises(OttlaError, match="is offline") as caught:
+        log.read(0, 100, 30)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
