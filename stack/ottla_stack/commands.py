@@ -62,7 +62,7 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
         return
     state.supervisor.send(signal.SIGTERM)
     give_up_at = time.monotonic() + _DOWN_LIMIT_S
-    while is_locked(directory):
+    while is_locked(directory) or state.supervisor.alive:
         if time.monotonic() > give_up_at:
             _err.print(f"the supervisor (process {state.supervisor.pid}) still runs after {_DOWN_LIMIT_S:g} s")
             raise typer.Exit(1)

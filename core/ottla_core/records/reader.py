@@ -41,8 +41,6 @@ def _check_inside(header: BatchHeader, source: RecordSource) -> None:
     """Walk all records; their offsets must rise within the batch (by one, where the count leaves no gap)."""
     try:
         rising = all(starmap(lt, pairwise(chain((header.base_offset - 1,), source.offsets(), (header.next_offset,)))))
-    except UnicodeDecodeError:
-        raise
     except source.DAMAGE as damage:
         raise _unreadable(header, str(damage)) from None
     if not rising:

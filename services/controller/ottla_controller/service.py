@@ -101,6 +101,7 @@ class ControllerService:
         self, request: pb.AllocateProducerIdsRequest, context: RequestContext
     ) -> pb.AllocateProducerIdsReply:
         journal = self._leadership.journal()
+        await self._until_registration(request.instance_epoch)
         block = await journal.commit(
             partial(
                 decide_allocate_producer_ids,

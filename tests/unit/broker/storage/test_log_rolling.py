@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ def test_indexes_lie_on_disk_in_kafkas_format(tmp_path: Path) -> None:
     entries = list(struct.iter_unpack(">ii", (log.directory / f"{0:020d}.index").read_bytes()))
     assert len(data) / 10_000 < len(entries) < len(data) / 4096
     assert all(starts[position].last_offset == offset for offset, position in entries)
-    gaps = [after[1] - before[1] for before, after in zip(entries, entries[1:], strict=False)]
+    gaps = [after[1] - before[1] for before, after in pairwise(entries)]
     assert min(gaps) > 4096
     times = list(struct.iter_unpack(">qi", (log.directory / f"{0:020d}.timeindex").read_bytes()))
     by_last = {header.last_offset: header.max_timestamp for header in headers}

@@ -1,0 +1,131 @@
+"""Old segments and deleted records: what goes, what stays, and what readers see meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from batches import NOON, raw_batch, raw_record
+from logs import SMALL, all_records, fill, offsets_as_values, open_log, records_of
+
+from ottla_broker.machines.retention import Cause
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = open_log(tmp_path / "log", SMALL)
+    fill(log, 60)
+    assert log.segment_count > 5
+    return log
+
+
+def names(directory: Path, suffix: str) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if path.name.endswith(suffix))
+
+
+@pytest.mark.feature(86, 87)
+@pytest.mark.rule(63)
+def test_time_takes_whole_segments_and_moves_the_log_start(log: Log) -> None:
+    third = log._segments[2].base_offset
+    newest_of_second_ms = NOON + (third - 3) * 1000
+    log.config = LogConfig(retention_ms=1000)
+    assert log.delete_old_segments(180, newest_of_second_ms + 1001) == [Cause.TIME, Cause.TIME]
+    assert log.log_start_offset == third
+    assert log.epochs.entries == ((1, third),)
+    assert all_records(log) == offsets_as_values(third, 180)
+    with pytest.raises(OttlaError) as caught:
+        log.read(third - 1, 100, 180)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert open_log(log.directory, SMALL).log_start_offset == third
+
+
+@pytest.mark.feature(86)
+@pytest.mark.rule(63)
+def test_size_keeps_what_was_asked_for(log: Log) -> None:
+    log.config = LogConfig(retention_bytes=2500, retention_ms=-1)
+    causes = log.delete_old_segments(180, NOON)
+    assert set(causes) == {Cause.SIZE}
+    assert 2500 <= log.size_bytes < 3500
+    assert log.delete_old_segments(180, NOON) == []
+
+
+@pytest.mark.rule(63)
+def test_nothing_above_the_high_watermark_goes(log: Log) -> None:
+    second, third = (segment.base_offset for segment in log._segments[1:3])
+    log.config = LogConfig(retention_bytes=0, retention_ms=-1)
+    log.delete_old_segments(third - 1, NOON)
+    assert log.log_start_offset == second
+    assert all_records(log) == offsets_as_values(second, 180)
+
+
+@pytest.mark.feature(85, 86)
+def test_a_topic_nobody_writes_to_empties_and_keeps_its_offsets(log: Log) -> None:
+    log.config = LogConfig(retention_ms=1000)
+    causes = log.delete_old_segments(180, NOON + 10**9)
+    assert len(causes) > 5
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes) == (180, 180, 0)
+    assert names(log.directory, ".log") == [f"{180:020d}.log"]
+    again = open_log(log.directory, SMALL)
+    assert (again.log_start_offset, again.log_end_offset) == (180, 180)
+    fill(again, 1)
+    assert all_records(again) == offsets_as_values(180, 183)
+
+
+def test_without_timestamps_the_age_of_the_file_counts(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", LogConfig(retention_ms=1000))
+    log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
+    written_ms = next(log.directory.glob("*.log")).stat().st_mtime_ns // 1_000_000
+    assert log.delete_old_segments(1, written_ms + 1000) == []
+    assert log.delete_old_segments(1, written_ms + 1001) == [Cause.TIME]
+
+
+def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    log = open_log(tmp_path / "log", SMALL, disk=disk)
+    fill(log, 60)
+    segment = log._segments[0]
+    reader = segment.file()
+    assert log.delete_records_before(segment.base_offset + 30, 180) == 30
+    assert segment.path.name + ".deleted" in names(log.directory, ".deleted")
+    assert len(reader.read(0, 100)) == 100, "who is reading it goes on"
+    assert disk.unlink_discarded() == 3 * len(names(tmp_path / "log", ".deleted") or [1] * 2)
+    assert names(log.directory, ".deleted") == []
+
+
+def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None:
+    first_segment = log._segments[0]
+    assert log.delete_records_before(4, 180) == 4
+    assert log._segments[0] is first_segment
+    assert all_records(log) == offsets_as_values(4, 180)
+    assert records_of(log.read(4, 1, 180)) == offsets_as_values(3, 6), "the reader skips what the batch has before"
+    assert log.delete_records_before(2, 180) == 4, "it never goes back"
+    assert log.delete_records_before(180, 180) == 180
+    assert log.read(180, 100, 180) == b""
+    assert log.segment_count == 1
+
+
+def test_records_that_are_not_replicated_are_not_deleted(log: Log) -> None:
+    for offset in (-1, 101):
+        with pytest.raises(OttlaError) as caught:
+            log.delete_records_before(offset, 100)
+        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.log_start_offset == 0
+
+
+def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def deleted_just_now(path: str, *rest: int) -> int:
+        if str(path).endswith(".log"):
+            raise FileNotFoundError(path)
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", deleted_just_now)
+    with pytest.raises(OttlaError) as caught:
+        log.read(0, 100, 180)
+    assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
