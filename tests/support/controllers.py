@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +18,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, Controller
-from ottla_core.cluster.store import Compare, Delete, MetaStore, Put, StoreUnavailableError, TxnResult
+from ottla_core.cluster.store import Compare, Delete, EventBatch, MetaStore, Put, StoreUnavailableError, TxnResult
 from ottla_core.rpc.context import RequestContext
 from ottla_proto import controller_pb2 as pb
 
@@ -25,11 +27,13 @@ CONTEXT = RequestContext()
 
 
 class HookedStore:
-    """A store whose transactions a test gets between: `before_txn` may change the world, or raise instead."""
+    """A store that a test gets between: `before_txn` may change the world or raise instead, `flowing` holds watches."""
 
     def __init__(self, store: MetaStore) -> None:
         self._store = store
         self.before_txn: Callable[[Sequence[Put | Delete]], Awaitable[None]] | None = None
+        self.flowing = asyncio.Event()
+        self.flowing.set()
         self.sent: list[tuple[Sequence[Compare], Sequence[Put | Delete]]] = []
 
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
@@ -37,6 +41,12 @@ class HookedStore:
         if self.before_txn is not None:
             await self.before_txn(ops)
         return await self._store.txn(compares, ops, timeout=timeout)
+
+    async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
+        async with aclosing(self._store.watch(prefix, from_revision=from_revision)) as batches:
+            async for batch in batches:
+                await self.flowing.wait()
+                yield batch
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

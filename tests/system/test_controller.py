@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from uuid import uuid4
@@ -18,7 +19,7 @@ from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.cluster.etcd import EtcdStore
-from ottla_core.cluster.image import Change, Configs, Partition
+from ottla_core.cluster.image import Change, Configs, Controller, Partition
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.store import Delete, MetaStore, Put
 from ottla_core.errors import ErrorCode, OttlaError
@@ -80,7 +81,7 @@ def write_configs(value: str) -> Decision[None]:
 @pytest.mark.feature(122)
 @pytest.mark.feature(123)
 @pytest.mark.feature(164)
-async def test_topics_are_created_grown_and_deleted_and_who_was_answered_reads_what_was_written(world: World) -> None:
+async def test_topics_are_created_grown_and_deleted(world: World) -> None:
     await world.register(0, 1, 2)
     node = await world.start_active()
     (created,) = await node.create(topic("orders", 4, retention_ms="1h"))
@@ -98,6 +99,20 @@ async def test_topics_are_created_grown_and_deleted_and_who_was_answered_reads_w
     (deleted,) = await node.delete("orders")
     assert deleted.topic_id == created.topic_id
     assert await world.keys() == set()
+
+
+async def test_who_is_answered_reads_what_was_written(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    node.store.flowing.clear()
+    creating = asyncio.create_task(node.create(topic("orders")))
+    text = keys.key_text(world.cluster_id, keys.topic("orders"))
+    while not (await world.store.snapshot(text, timeout=5)).entries:
+        await asyncio.sleep(0.005)
+    assert not creating.done()  # it is durable, but the own image does not hold it
+    node.store.flowing.set()
+    await creating
+    assert "orders" in node.follower.image.topics
 
 
 async def test_a_topic_of_many_partitions_takes_several_transactions_and_appears_as_one(world: World) -> None:
@@ -174,10 +189,14 @@ async def test_producer_ids_and_broker_ids_survive_the_controller_that_handed_th
 
 async def test_a_broker_that_has_just_registered_gets_producer_ids(world: World) -> None:
     node = await world.start_active()
+    node.store.flowing.clear()
     await world.register(0)
-    epoch = (await world.store.snapshot(keys.key_text(world.cluster_id, keys.broker(0)), timeout=5)).entries[0]
-    request = pb.AllocateProducerIdsRequest(kind="broker", instance_id=0, instance_epoch=epoch.create_revision)
-    assert (await node.service.allocate_producer_ids(request, CONTEXT)).count == 1000
+    (entry,) = (await world.store.snapshot(keys.key_text(world.cluster_id, keys.broker(0)), timeout=5)).entries
+    request = pb.AllocateProducerIdsRequest(kind="broker", instance_id=0, instance_epoch=entry.create_revision)
+    asking = asyncio.create_task(node.service.allocate_producer_ids(request, CONTEXT))
+    await asyncio.sleep(0)
+    node.store.flowing.set()
+    assert (await asking).count == 1000
 
 
 # ---- elections and the fence ---------------------------------------------------------------------------------------
@@ -197,6 +216,26 @@ async def test_one_of_two_is_active_the_other_names_it_and_takes_over(world: Wor
     await until(lambda: second.leadership.active)
     assert second.leadership.journal().epoch > epoch
     assert [t.error.code for t in await second.create(topic("orders"))] == [0]
+
+
+@pytest.mark.feature(116)
+async def test_of_two_that_see_the_seat_vacant_one_gets_it(world: World) -> None:
+    node = await world.start(0)
+    winner = Controller(1, "controller-1:9640", 0)
+    tried = asyncio.Event()
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        if not tried.is_set():
+            await world.put(keys.CONTROLLER, winner)
+            tried.set()
+
+    node.store.before_txn = before_txn
+    await tried.wait()
+    await until(lambda: node.follower.image.controller)
+    with pytest.raises(OttlaError, match="active one is controller 1"):
+        await node.create(topic("orders"))
+    await world.remove(keys.CONTROLLER)
+    await until(lambda: node.leadership.active)
 
 
 @pytest.mark.feature(121)
@@ -349,9 +388,10 @@ async def test_a_lost_reply_is_read_back(memory: tuple[World, MemoryStore]) -> N
     assert created.error.code == 0
     assert node.follower.image.topics["orders"].id == created.topic_id
     assert node.follower.image.seq == seq + 1  # carried out once, although it was sent twice
+    before = node.follower.image
     store.lose_next_reply()
     await node.leadership.journal().commit(lambda _: write_configs("7"))
-    assert node.follower.image.seq == seq + 2
+    assert (node.follower.image.seq, node.follower.image.revision) == (before.seq + 1, before.revision + 1)
 
 
 async def test_a_store_that_is_silent_for_long_is_not_waited_for(memory: tuple[World, MemoryStore]) -> None:
@@ -426,6 +466,37 @@ async def test_what_is_left_half_written_is_removed_before_the_next_decision(wor
         keys.topic("next"),
         keys.partition(PartitionId(TopicId(created.topic_id), 0)),
     }
+
+
+async def test_nothing_is_removed_on_the_word_of_an_old_image(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. The image holds a topic's first partitions, not yet its topic key. 2. Another creation fails half-way. 3. What
+    that left is to be removed: by the old image, the whole topic's partitions would go too."""
+    monkeypatch.setattr(journal_module, "IMAGE_TIMEOUT_S", 0.1)
+    await world.register(0)
+    node = await world.start_active()
+    transactions = itertools.count(1)
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        number = next(transactions)
+        if number == 2:
+            await until(lambda: len(node.follower.image.partitions) == 100)
+            node.store.flowing.clear()
+        if number == 3:
+            node.store.flowing.set()
+            await until(lambda: "whole" in node.follower.image.topics)
+        if number == 4:
+            raise unavailable(indefinite=False)
+
+    node.store.before_txn = before_txn
+    (whole,) = await node.create(topic("whole", 150))
+    assert whole.error.code == 0
+    assert await outcome(node) == ErrorCode.REQUEST_TIMED_OUT  # the image is not there yet
+    assert len(await world.keys(["partition"])) == 150
+    node.store.flowing.set()
+    await node.create(topic("half", 150))
+    assert len(await world.keys(["partition"])) == 250
+    assert await outcome(node) == 0
+    assert len(await world.keys(["partition"])) == 151
 
 
 async def test_etcd_is_killed_and_comes_back(tmp_path_factory: pytest.TempPathFactory) -> None:
