@@ -33,12 +33,22 @@ _STAMPS: Final = ("CreateTime", "LogAppendTime")
 
 ENFORCED: Final = frozenset(
     {
+        "advertised.listeners",
+        "broker.id",
+        "broker.rack",
         "default.replication.factor",
         "delete.topic.enable",
+        "flush.messages",
+        "flush.ms",
+        "index.interval.bytes",
         "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
         "message.timestamp.type",
         "num.partitions",
         "remote.storage.enable",
+        "retention.bytes",
+        "retention.ms",
         "segment.bytes",
         "segment.index.bytes",
         "segment.ms",
@@ -79,19 +89,16 @@ def _topic(
     pattern: str = "",
 ) -> ConfigKey:
     SYNONYMS[name] = tuple(s if isinstance(s, Synonym) else Synonym(s) for s in synonyms)
-    enforced = name in ENFORCED
-    return ConfigKey(
-        name, type_, str(default), doc, Scope.TOPIC, least, most, choices, pattern, dynamic=True, enforced=enforced
-    )
+    return ConfigKey(name, type_, str(default), doc, Scope.TOPIC, least, most, choices, pattern)
 
 
 def _cluster(name: str, type_: ConfigType, default: object, *, doc: str, least: float | None = None) -> ConfigKey:
     text = None if default is None else str(default)
-    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least, enforced=name in ENFORCED)
+    return ConfigKey(name, type_, text, doc, Scope.CLUSTER, least)
 
 
 def _identity(name: str, type_: ConfigType, *, doc: str) -> ConfigKey:
-    return ConfigKey(name, type_, None, doc, Scope.BROKER, dynamic=False, enforced=True)
+    return ConfigKey(name, type_, None, doc, Scope.BROKER, dynamic=False)
 
 
 # fmt: off
@@ -277,7 +284,8 @@ def _synonym_rows() -> list[ConfigKey]:
 
 
 def _table(*rows: ConfigKey) -> Mapping[str, ConfigKey]:
-    return {key.name: key for key in sorted(rows, key=lambda key: key.name)}
+    enforced = ENFORCED | {synonym.name for name in ENFORCED for synonym in SYNONYMS.get(name, ())}
+    return {key.name: replace(key, enforced=key.name in enforced) for key in sorted(rows, key=lambda key: key.name)}
 
 
 TOPIC_CONFIGS: Final = _table(*_TOPIC_ROWS)

@@ -1,1 +1,120 @@
-"""ottla: a Kafka-compatible event-streaming stack in Python."""
+"""ottla: a Kafka-compatible event-streaming stack in Python.
+
+    import ottla
+
+    with ottla.Producer(topic="orders") as producer:
+        producer.send({"id": 1, "total": 9.5}, key="eu")
+
+    for record in ottla.Consumer("orders", start="earliest"):
+        print(record.key, record.value)
+
+    ottla.Admin().topics.create("orders", partitions=12, if_exists="ok")
+
+`ottla.aio` has the same clients for asyncio. Names are imported when they are first used, so that `import ottla` costs
+next to nothing and the command line starts fast.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin, BrokerInfo, ClusterInfo
+    from ottla.configs import ConfigEntry
+    from ottla.consumer import Consumer
+    from ottla.delivery import Delivery, RecordMetadata
+    from ottla.errors import (
+        AuthorizationError,
+        BufferFullError,
+        ConfigError,
+        ConnectError,
+        DeliveryError,
+        ErrorCode,
+        FatalError,
+        OffsetOutOfRangeError,
+        OttlaError,
+        RecordTooLargeError,
+        RetriableError,
+        SerializationError,
+        TimeoutError,  # noqa: A004 - users write `ottla.TimeoutError`
+        TopicExistsError,
+        UnknownTopicError,
+    )
+    from ottla.producer import Producer
+    from ottla.record import Batch, Record
+    from ottla.topics import PartitionInfo, TopicInfo
+    from ottla_core.model import TopicPartition
+
+_HOMES = {
+    "ottla.admin": ("Admin", "BrokerInfo", "ClusterInfo"),
+    "ottla.configs": ("ConfigEntry",),
+    "ottla.consumer": ("Consumer",),
+    "ottla.delivery": ("Delivery", "RecordMetadata"),
+    "ottla.errors": (
+        "AuthorizationError",
+        "BufferFullError",
+        "ConfigError",
+        "ConnectError",
+        "DeliveryError",
+        "ErrorCode",
+        "FatalError",
+        "OffsetOutOfRangeError",
+        "OttlaError",
+        "RecordTooLargeError",
+        "RetriableError",
+        "SerializationError",
+        "TimeoutError",
+        "TopicExistsError",
+        "UnknownTopicError",
+    ),
+    "ottla.producer": ("Producer",),
+    "ottla.record": ("Batch", "Record"),
+    "ottla.topics": ("PartitionInfo", "TopicInfo"),
+    "ottla_core.model": ("TopicPartition",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 - literal for type checkers, compared with _HOMES by a test
+    "Admin",
+    "AuthorizationError",
+    "Batch",
+    "BrokerInfo",
+    "BufferFullError",
+    "ClusterInfo",
+    "ConfigEntry",
+    "ConfigError",
+    "ConnectError",
+    "Consumer",
+    "Delivery",
+    "DeliveryError",
+    "ErrorCode",
+    "FatalError",
+    "OffsetOutOfRangeError",
+    "OttlaError",
+    "PartitionInfo",
+    "Producer",
+    "Record",
+    "RecordMetadata",
+    "RecordTooLargeError",
+    "RetriableError",
+    "SerializationError",
+    "TimeoutError",
+    "TopicExistsError",
+    "TopicInfo",
+    "TopicPartition",
+    "UnknownTopicError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported at its first use; `ottla.aio` and `ottla.testing` too."""
+    if name in ("aio", "testing"):
+        return import_module(f"ottla.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'ottla' has no attribute {name!r}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "aio", "testing"})

@@ -200,6 +200,13 @@ def one_of(value: Any, name: str, legal: Sequence[Any]) -> Any:
     return value
 
 
+def positive(value: Any, name: str) -> int:
+    """`value` if it is an int above 0, else ConfigError."""
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise config_error(f"{name}={value!r} is not legal", hint="give a whole number above 0")
+
+
 def check_topic(name: str) -> None:
     """Raise ConfigError unless `name` is a legal topic name."""
     try:

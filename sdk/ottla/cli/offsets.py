@@ -23,6 +23,8 @@ from typing import Final
 from ottla.errors import ConfigError, config_error
 from ottla.units import parse_duration
 
+_LAST_MS: Final = 253_402_300_799_999  # of the year 9999
+
 LEGAL: Final = "give start, end, an offset such as 42, +5, -100, @2026-11-01T10:00 or @-1h"
 
 
@@ -95,13 +97,20 @@ def resolve(position: Position, bounds: Bounds) -> int:
 
 def _time_ms(text: str, option: str, now_ms: int) -> int:
     if text.startswith("-"):
-        return now_ms - round(parse_duration(text[1:], option) * 1000)
+        return _bounded(now_ms - round(parse_duration(text[1:], option) * 1000), option, text)
     if text.isascii() and text.isdigit() and len(text) >= 10:  # 20261101 is a day, not an instant
-        return int(text)
+        return _bounded(int(text), option, text)
     try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
+        return _bounded(round(datetime.fromisoformat(text).timestamp() * 1000), option, text)
     except (ValueError, OverflowError):
         raise _illegal(option, f"@{text}") from None
+
+
+def _bounded(timestamp_ms: int, option: str, text: str) -> int:
+    """A time that a record may have: not before 1970, which `--from @-1000w` would be."""
+    if timestamp_ms > _LAST_MS:
+        raise _illegal(option, f"@{text}")
+    return max(0, timestamp_ms)
 
 
 def _illegal(option: str, text: str) -> ConfigError:

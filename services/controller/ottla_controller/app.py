@@ -1,6 +1,7 @@
 """The controller's parts, put together.
 
-Stopping goes backwards: the key is given back first, so that a standby takes over while the last calls are answered.
+The admin port comes first, so that a start that waits can be asked why. The candidacy comes last and stops first: the
+seat is given back, and a standby takes it while the last calls are answered here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from ottla_controller.service import ControllerService
 from ottla_core.admin_http import AdminHttp
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.following import Following
 from ottla_core.cluster.store import MetaStore
 from ottla_core.lifecycle import App, Component
 from ottla_core.rpc.server import RpcServer
@@ -42,25 +44,9 @@ def build(config: ControllerConfig, *, store: MetaStore | None = None) -> App:
     metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
     metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
     components: list[Component] = [
-        _Following(follower, store if own_store else None),
+        AdminHttp(config.host, config.admin_port, metrics, ready),
+        Following(follower, store if own_store else None),
         server,
         leadership,
-        AdminHttp(config.host, config.admin_port, metrics, ready),
     ]
     return App(f"controller-{config.node_id}", components, ready, address)
-
-
-class _Following:
-    """The follower as a component, with the store that it is the last to use."""
-
-    def __init__(self, follower: MetadataFollower, own_store: MetaStore | None) -> None:
-        self._follower = follower
-        self._own_store = own_store
-
-    async def start(self) -> None:
-        self._follower.start()
-
-    async def stop(self) -> None:
-        await self._follower.stop()
-        if self._own_store is not None:
-            await self._own_store.close()

@@ -35,6 +35,12 @@ def test_the_followers_of_one_leader_differ_so_that_its_load_spreads_when_it_die
 
 
 @pytest.mark.feature(113)
+def test_replicas_are_even_too_not_only_leaders() -> None:
+    placed = place_replicas(racks("", "", "", ""), 2, 2, start=0)
+    assert sorted(b for replicas in placed for b in replicas) == [0, 1, 2, 3]
+
+
+@pytest.mark.feature(113)
 def test_replicas_of_a_partition_lie_in_different_racks() -> None:
     placed = place_replicas(racks("a", "a", "b", "b", "c", "c"), 12, 3, start=0)
     assert all(sorted("aabbcc"[b] for b in replicas) == ["a", "b", "c"] for replicas in placed)

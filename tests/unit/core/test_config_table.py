@@ -59,6 +59,8 @@ def test_the_table_has_every_topic_config_of_kafka() -> None:
     assert list(TOPIC_CONFIGS) == KAFKA_TOPIC_CONFIGS
     assert {s.name for synonyms in SYNONYMS.values() for s in synonyms} <= set(BROKER_CONFIGS)
     assert {*TOPIC_CONFIGS, *BROKER_CONFIGS} >= ENFORCED
+    assert {BROKER_CONFIGS[s.name].enforced for s in SYNONYMS["retention.ms"]} == {True}
+    assert not TOPIC_CONFIGS["cleanup.policy"].enforced
 
 
 @pytest.mark.parametrize(

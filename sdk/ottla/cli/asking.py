@@ -1,0 +1,51 @@
+"""What every command keeps to before it changes something, and after it tried several things."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+
+import typer
+
+from ottla.cli.failures import ExitCode, say, sentence
+from ottla.cli.options import Settings
+from ottla.cli.output import Item, Listing, write
+from ottla.errors import OttlaError, config_error
+
+
+def confirm(question: str, settings: Settings) -> None:
+    """Go on only with a yes: of --yes, or typed by somebody. Leaves the command otherwise."""
+    if settings.yes:
+        return
+    if not sys.stdin.isatty():
+        raise config_error("this needs a yes, and nobody can be asked", hint="say --yes, or --dry-run to look only")
+    if not typer.confirm(question, err=True):
+        say("nothing was changed")
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def each(names: Iterable[str], action: Callable[[str], Item]) -> tuple[list[Item], list[OttlaError]]:
+    """`action` for each name, whatever becomes of the others."""
+    done: list[Item] = []
+    failed: list[OttlaError] = []
+    for name in names:
+        try:
+            done.append(action(name))
+        except OttlaError as error:
+            failed.append(error)
+    return done, failed
+
+
+def report(kind: str, done: list[Item], failed: list[OttlaError], settings: Settings) -> None:
+    """What was done, as data where -o asks for it. Raises for what was not: exit code 3 where it is only a part."""
+    if settings.output is not None:
+        write(Listing(kind, done, ("name", "action")), settings.output)
+    if not failed:
+        return
+    *others, last = failed
+    for error in others:
+        say(f"ottla: {sentence(error)}")
+    if not done:
+        raise last
+    say(f"ottla: {sentence(last)}")
+    raise typer.Exit(ExitCode.PARTIAL)

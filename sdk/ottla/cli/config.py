@@ -1,0 +1,148 @@
+"""`ottla config`: what topics, brokers and the cluster are configured with."""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ottla.cli.asking import report
+from ottla.cli.connection import open_admin
+from ottla.cli.failures import NotFoundError, say
+from ottla.cli.lazy import Command
+from ottla.cli.options import DryRun, Settings, pairs
+from ottla.cli.output import Item, Listing, form_for, write
+from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.configs import ConfigEntry
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Get, set and explain configs: of the cluster, or of a topic (-t) or a broker (--broker).",
+)
+
+OfTopic = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The configs of this topic.")]
+OfBroker = Annotated[int | None, typer.Option("--broker", metavar="ID", help="The configs of this broker.")]
+Keys = Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of configs.")]
+Assignments = Annotated[list[str], typer.Argument(metavar="NAME=VALUE...", help="Such as retention.ms=7d.")]
+
+_DEFAULT: Final = "DEFAULT_CONFIG"
+
+
+@app.command("get", cls=Command)
+def get(
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Only these.")] = None,
+    topic: OfTopic = None,
+    broker: OfBroker = None,
+    everything: Annotated[bool, typer.Option("--all", help="Also what has its default.")] = False,
+) -> None:
+    """Show the configs that are set, or those named, and where each comes from."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        entries = admin.configs.get(topic=topic, broker=broker)
+    for name in names or []:
+        _check_there(name, entries)
+    items = [
+        _item(entry)
+        for name, entry in entries.items()
+        if (name in names if names else everything or entry.source != _DEFAULT)
+    ]
+    if not items:
+        say(f"{_owner(topic, broker)} sets nothing; --all shows what holds")
+    write(Listing("configs/v1", items, ("name", "value", "source")), settings.output)
+
+
+@app.command("set", cls=Command)
+def set_(
+    ctx: typer.Context,
+    assignments: Assignments,
+    topic: OfTopic = None,
+    broker: OfBroker = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Set configs, all of them or none."""
+    configs = pairs(assignments, "config set")
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        before = admin.configs.get(topic=topic, broker=broker)
+        admin.configs.set(configs, topic=topic, broker=broker, dry_run=dry_run)
+        after = before if dry_run else admin.configs.get(topic=topic, broker=broker)
+    done = _changes(configs, before, after, _owner(topic, broker), "none" if dry_run else "set")
+    for name in configs:
+        if name in after and not after[name].enforced:
+            say(f"warning: {name} is stored; this release does not act on it yet")
+    report("config-changes/v1", done, [], settings)
+
+
+@app.command("unset", cls=Command)
+def unset(
+    ctx: typer.Context, names: Keys, topic: OfTopic = None, broker: OfBroker = None, dry_run: DryRun = False
+) -> None:
+    """Take configs back, all of them or none: what holds without them holds again."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        before = admin.configs.get(topic=topic, broker=broker)
+        admin.configs.unset(*names, topic=topic, broker=broker, dry_run=dry_run)
+        after = before if dry_run else admin.configs.get(topic=topic, broker=broker)
+    done = _changes(dict.fromkeys(names, "unset"), before, after, _owner(topic, broker), "none" if dry_run else "unset")
+    report("config-changes/v1", done, [], settings)
+
+
+@app.command("explain", cls=Command)
+def explain(
+    ctx: typer.Context,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of configs.")] = None,
+) -> None:
+    """Say what configs are for, what they may be and who decides them; without NAME, list all there are."""
+    from ottla.cli.explain import explained, in_words
+
+    settings = Settings.of(ctx)
+    items = list(explained(names or []))
+    if names and form_for(settings.output, sys.stdout) == "table":
+        print("\n\n".join(map(in_words, items)))
+        return
+    columns = ("name", "scope", "default", "documentation")
+    write(Listing("config-keys/v1", items, columns), settings.output)
+
+
+def _item(entry: ConfigEntry) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "value": entry.value,
+        "source": entry.source,
+        "type": entry.type,
+        "read_only": entry.read_only,
+        "enforced": entry.enforced,
+        "documentation": entry.documentation,
+    }
+
+
+def _changes(
+    told: dict[str, str], before: dict[str, ConfigEntry], after: dict[str, ConfigEntry], owner: str, action: str
+) -> list[Item]:
+    """What became of each config, told on standard error and given as items."""
+    items: list[Item] = []
+    for name, wanted in told.items():
+        was = before[name].value if name in before else None
+        now = wanted if action == "none" else after[name].value if name in after else None
+        say(f"{'would change ' if action == 'none' else ''}{owner}: {name} {was} -> {now}")
+        items.append({"name": name, "action": action, "before": was, "after": now})
+    return items
+
+
+def _check_there(name: str, entries: dict[str, ConfigEntry]) -> None:
+    if name not in entries:
+        near = get_close_matches(name, entries, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "see the names with --all"
+        raise NotFoundError(f"there is no config {name!r} here", hint=hint)
+
+
+def _owner(topic: str | None, broker: int | None) -> str:
+    if topic is not None and broker is not None:
+        raise config_error("-t and --broker exclude each other", hint="give one, or neither for the cluster")
+    return topic or ("the cluster" if broker is None else f"broker {broker}")

@@ -1,0 +1,175 @@
+"""`ottla consume`: the records of a topic, from a place to a place, as lines or as JSON."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ottla.cli import format as verbs
+from ottla.cli import offsets as places
+from ottla.cli.connection import open_admin, with_timeout
+from ottla.cli.failures import say
+from ottla.cli.format import as_json, compile_format
+from ottla.cli.lazy import Command
+from ottla.cli.offsets import Anchor, Position, parse_position
+from ottla.cli.options import Settings, Topic
+from ottla.cli.output import Listing, form_for, write_json
+from ottla.cli.places import Extent, look_up
+from ottla.errors import ErrorCode, config_error, error_from_code
+
+if TYPE_CHECKING:
+    from ottla.consumer import Consumer
+    from ottla.record import Record
+
+    Rows = list[Record[bytes, bytes | None]]
+
+_END: Final = Position(Anchor.END)
+_CHUNK: Final = 1000
+_FORMS: Final = {"table": r"%p@%o %k %v\n", "jsonl": "json", "name": r"%t-%p@%o\n"}
+
+
+def _table_of(documentation: str | None) -> str:
+    """A module's documentation as help shows it: the lines as they are, without the first."""
+    return "\b\n" + (documentation or "").partition("\n\n")[2].strip().replace("\n\n", "\n\n\b\n")
+
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+@app.command(cls=Command, epilog=f"\b\nPLACE\n{_table_of(places.__doc__)}\n\n\b\nFORMAT\n{_table_of(verbs.__doc__)}")
+def consume(
+    ctx: typer.Context,
+    topic: Topic,
+    begin: Annotated[str, typer.Option("--from", metavar="PLACE", help="Where to begin in each partition.")] = "start",
+    end: Annotated[
+        str | None,
+        typer.Option("--to", metavar="PLACE", help="Where to end; the end there is now, if -F is not given."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with what is written, until Ctrl-C.")] = False,
+    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="At most so many records.")] = None,
+    partition: Annotated[list[int] | None, typer.Option("--partition", "-p", help="Only this one.")] = None,
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            help=r"json, or verbs: '%t[%p]@%o %k %v\n'. '%v\n' where a program reads.",
+        ),
+    ] = None,
+) -> None:
+    """Read the records of a topic, in the order of each partition.
+
+    \b
+      ottla consume orders -n 10
+      ottla consume orders --from @-1h -f json | jq .value
+      ottla consume orders --from end -F
+    """
+    settings = Settings.of(ctx)
+    now_ms = time.time_ns() // 1_000_000
+    if follow and end is not None:
+        raise config_error("-F and --to exclude each other", hint="give one of them")
+    first = parse_position(begin, "--from", now_ms=now_ms)
+    last = _END if end is None else parse_position(end, "--to", now_ms=now_ms)
+    write = _writer(template, settings)
+    with open_admin(settings, strict=False) as admin:
+        extents = look_up(admin, topic, (first, last), partition or [])
+    if follow:
+        _check_reached(topic, first, extents)
+    else:
+        extents = {number: extent for number, extent in extents.items() if extent.places[0] < extent.places[1]}
+    stops = None if follow else {number: extent.places[1] for number, extent in extents.items()}
+    if not extents:
+        say("there is nothing to read; -F waits for what is written")
+        write(iter(()))
+        return
+    only = list(extents) if partition or not follow else None
+    with _open_consumer(settings, topic, only, extents, bounded=not follow) as consumer:
+        write(read(consumer, topic, stops, count, settings.timeout))
+
+
+def read(
+    consumer: Consumer[bytes, bytes | None],
+    topic: str,
+    stops: Mapping[int, int] | None,
+    count: int | None,
+    timeout: float,
+) -> Iterator[Rows]:
+    """What comes, up to `count` records and up to the offset of `stops` in each partition; None: without end.
+
+    Raises TimeoutError where nothing came for `timeout` seconds though there is something.
+    """
+    left = dict(stops or {})
+    while count is None or count > 0:
+        batch = consumer.poll(timeout, max_records=min(_CHUNK, count or _CHUNK))
+        for number in [n for n, stop in left.items() if consumer.position((topic, n)) >= stop]:
+            consumer.pause((topic, number))
+            del left[number]
+        if not batch and left:
+            raise _nothing_came(consumer, topic, left, timeout)
+        rows = [record for record in batch if stops is None or record.offset < stops[record.partition]]
+        if count is not None:
+            count -= len(rows)
+        yield rows
+        if stops is not None and not left:
+            return
+
+
+def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[Rows]], None]:
+    """What writes records as -f or -o say: each batch at once, as soon as it is there."""
+    form = form_for(settings.output, sys.stdout)
+    if template is None and settings.output == "json":
+        return lambda batches: write_json(Listing("records/v1", (as_json(r) for rows in batches for r in rows)))
+    if template is None:
+        template = _FORMS[form] if settings.output or form == "table" else r"%v\n"
+    to_line = compile_format(template)
+
+    def write_lines(batches: Iterator[Rows]) -> None:
+        for rows in batches:
+            sys.stdout.buffer.write(b"".join(map(to_line, rows)))
+            sys.stdout.buffer.flush()
+
+    return write_lines
+
+
+def _open_consumer(
+    settings: Settings, topic: str, partitions: list[int] | None, extents: Mapping[int, Extent], *, bounded: bool
+) -> Consumer[bytes, bytes | None]:
+    from ottla.consumer import Consumer
+    from ottla_core.model import TopicPartition
+
+    return Consumer(
+        topic,
+        bootstrap=settings.bootstrap,
+        partitions=partitions,
+        start={TopicPartition(topic, number): extent.places[0] for number, extent in extents.items()},
+        stop="end" if bounded else None,
+        key="bytes",
+        value="bytes",
+        auto_offset_reset="earliest",  # what retention took meanwhile is gone: go on with what is left
+        config=with_timeout(settings.config, settings.timeout, "request.timeout.ms"),
+    )
+
+
+def _check_reached(topic: str, first: Position, extents: Mapping[int, Extent]) -> None:
+    """Nobody can wait at an offset that is not there yet: its records would be others."""
+    for number, extent in extents.items():
+        if first.anchor is Anchor.OFFSET and first.number > extent.end:
+            raise config_error(
+                f"--from {first.number}: {topic}-{number} ends at {extent.end}", hint="give --from end, or one -p"
+            )
+
+
+def _nothing_came(
+    consumer: Consumer[bytes, bytes | None], topic: str, left: Mapping[int, int], timeout: float
+) -> Exception:
+    missing = ", ".join(f"{topic}-{n} from {consumer.position((topic, n))} to {stop}" for n, stop in left.items())
+    return error_from_code(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"nothing came for {timeout:g} s, missing {missing}",
+        hint=f"see with `ottla topic show {topic}` which leaders are away, or give a longer --timeout",
+    )

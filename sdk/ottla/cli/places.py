@@ -1,0 +1,51 @@
+"""Where the places of `--from`, `--to` and `--at` are in each partition of a topic, as its brokers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ottla.cli.failures import NotFoundError
+from ottla.cli.offsets import Anchor, Bounds, Position, resolve
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A partition's first offset, the one that comes next, and the offsets of the places that were asked for."""
+
+    start: int
+    end: int
+    places: tuple[int, ...] = ()
+
+    @property
+    def records(self) -> int:
+        """At most so many: compaction and transactions leave gaps."""
+        return self.end - self.start
+
+
+def look_up(
+    admin: Admin, topic: str, positions: Sequence[Position] = (), only: Sequence[int] = ()
+) -> dict[int, Extent]:
+    """The extent of each partition of `topic`, or of those in `only`. Raises UnknownTopicError, NotFoundError."""
+    starts = admin.topics.offsets(topic, "earliest")
+    for number in only:
+        if number not in starts:
+            raise NotFoundError(f"{topic} has no partition {number}", hint=f"its partitions are 0 to {len(starts) - 1}")
+    ends = admin.topics.offsets(topic, "latest")
+    found = {p.number: _at_time(admin, topic, p.number) for p in positions if p.anchor is Anchor.TIME}
+    extents = {}
+    for number in only or starts:
+        start, end = starts[number] or 0, ends[number] or 0
+        places = tuple(resolve(p, Bounds(start, end, found.get(p.number, {}).get(number))) for p in positions)
+        extents[number] = Extent(start, end, places)
+    return extents
+
+
+def _at_time(admin: Admin, topic: str, timestamp_ms: int) -> dict[int, int | None]:
+    moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).replace(microsecond=timestamp_ms % 1000 * 1000)
+    return admin.topics.offsets(topic, moment)

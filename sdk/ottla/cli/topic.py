@@ -1,0 +1,261 @@
+"""`ottla topic`: list, show, create, remove and alter topics."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+
+import typer
+
+from ottla.cli.asking import confirm, each, report
+from ottla.cli.connection import open_admin
+from ottla.cli.failures import say, sentence
+from ottla.cli.lazy import Command
+from ottla.cli.offsets import parse_position
+from ottla.cli.options import DryRun, Settings, Topic, Topics, pairs
+from ottla.cli.output import Item, Listing, form_for, write, write_table
+from ottla.cli.places import Extent, look_up
+from ottla.errors import OttlaError, TopicExistsError, config_error
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
+    from ottla.topics import TopicInfo
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show, create, remove and alter topics.")
+
+Answer = TypeVar("Answer")
+
+OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
+_ASIDE_S: Final = 2.0
+"""How long is waited for what is only told besides."""
+
+Partitions = Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="How many; else num.partitions.")]
+Replicas = Annotated[
+    int | None, typer.Option("--replicas", "-r", min=1, help="Of each partition; else default.replication.factor.")
+]
+Configs = Annotated[
+    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Such as retention.ms=7d.")
+]
+
+
+@app.command("ls", cls=Command)
+def list_topics(
+    ctx: typer.Context,
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'order*'.")] = "*",
+    internal: Annotated[bool, typer.Option("--internal", help="Also those that ottla keeps for itself.")] = False,
+) -> None:
+    """List the topics."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        topics = admin.topics.describe(internal=internal)
+    items = [_summary(topic) for topic in topics if fnmatchcase(topic.name, pattern)]
+    troubles = [name for name in ("without_leader", "under_replicated") if any(item[name] for item in items)]
+    write(Listing("topics/v1", items, ("name", "partitions", "replicas", *troubles)), settings.output)
+
+
+@app.command("show", cls=Command)
+def show(ctx: typer.Context, names: Topics) -> None:
+    """Show partitions, offsets and configs of topics."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        items = [_details(admin, topic) for topic in admin.topics.describe(*names)]
+    if form_for(settings.output, sys.stdout) != "table":
+        write(Listing("topic-details/v1", items), settings.output)
+        return
+    columns = ("partition", "leader", "replicas", "isr", "start", "end")
+    for item in items:
+        print(f"{item['name']}  id {item['id']}")
+        for name, value in (item["configs"] or {}).items():
+            print(f"  {name}={value}")
+        write_table(Listing("", item["partitions"], columns), indent=2)
+
+
+@app.command("create", cls=Command)
+def create(
+    ctx: typer.Context,
+    names: Topics,
+    partitions: Partitions = None,
+    replicas: Replicas = None,
+    config: Configs = None,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="A topic that exists is fine.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Create topics."""
+    settings = Settings.of(ctx)
+    configs = pairs(config or [], "-c")
+    with open_admin(settings) as admin:
+
+        def create_one(name: str) -> Item:
+            try:
+                topic = admin.topics.create(
+                    name, partitions=partitions, replicas=replicas, config=configs, dry_run=dry_run
+                )
+            except TopicExistsError as error:
+                if not if_not_exists:
+                    raise TopicExistsError(
+                        error.code, f"the topic {name} exists already", hint="take it as it is with --if-not-exists"
+                    ) from None
+                say(f"{name} exists already")
+                return {"name": name, "action": "none"}
+            if topic is None:
+                say(f"would create {name}")
+                return {"name": name, "action": "none"}
+            say(f"created {name}: partitions {len(topic.partitions)}, replicas {topic.replicas}")
+            return {**_summary(topic), "action": "created"}
+
+        done, failed = each(names, create_one)
+    report("topic-changes/v1", done, failed, settings)
+
+
+@app.command("rm", cls=Command)
+def remove(
+    ctx: typer.Context,
+    names: Topics,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that does not exist is fine.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete topics with every record in them."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        there = [name for name in names if admin.topics.exists(name)] if if_exists else names
+        topics = admin.topics.describe(*there) if there else []
+        for topic in topics:
+            say(f"{topic.name}: partitions {len(topic.partitions)}, records {_count(admin, topic)}")
+        if not topics:
+            say("there is nothing to delete")
+        elif not dry_run:
+            confirm("Delete this for good?" if len(topics) == 1 else f"Delete these {len(topics)} for good?", settings)
+
+        def remove_one(name: str) -> Item:
+            if dry_run:
+                return {"name": name, "action": "none"}
+            admin.topics.delete(name)
+            say(f"deleted {name}")
+            return {"name": name, "action": "deleted"}
+
+        done, failed = each(there, remove_one)
+    report("topic-changes/v1", done, failed, settings)
+
+
+@app.command("alter", cls=Command)
+def alter(
+    ctx: typer.Context,
+    name: Topic,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", min=1, help="How many in all; they can only become more.")
+    ] = None,
+    config: Configs = None,
+    unset: Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="A config to take back.")] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Add partitions to a topic, set or unset its configs.
+
+    A key goes to the partition that murmur2(key) modulo their number says: with more partitions, new records of a key
+    may go elsewhere than its old ones, and the order of that key begins anew.
+    """
+    settings = Settings.of(ctx)
+    configs, unwanted = pairs(config or [], "-c"), unset or []
+    if partitions is None and not configs and not unwanted:
+        raise config_error("there is nothing to alter", hint="give -p, -c or --unset")
+    with open_admin(settings) as admin:
+        # All of it is tried before any of it is done, so that nothing is left half altered.
+        warning = admin.topics.add_partitions(name, partitions, dry_run=True) if partitions else ""
+        if configs:
+            admin.configs.set(configs, topic=name, dry_run=True)
+        if unwanted:
+            admin.configs.unset(*unwanted, topic=name, dry_run=True)
+        if partitions:
+            (before,) = admin.topics.describe(name)
+            say(f"{name}: {len(before.partitions)} -> {partitions} partitions, which can't be taken back")
+            say(f"warning: {warning}")
+        for change in [*(f"{key}={value}" for key, value in configs.items()), *(f"{key} unset" for key in unwanted)]:
+            say(f"{name}: {change}")
+        if dry_run:
+            report("topic-changes/v1", [{"name": name, "action": "none"}], [], settings)
+            return
+        if partitions:
+            confirm("Add the partitions?", settings)
+            admin.topics.add_partitions(name, partitions)
+        if configs:
+            admin.configs.set(configs, topic=name)
+        if unwanted:
+            admin.configs.unset(*unwanted, topic=name)
+        (topic,) = admin.topics.describe(name)
+    say(f"altered {name}")
+    report("topic-changes/v1", [{**_summary(topic), "action": "altered"}], [], settings)
+
+
+@app.command("offsets", cls=Command)
+def offsets(
+    ctx: typer.Context,
+    name: Topic,
+    partition: Annotated[list[int] | None, typer.Option("--partition", "-p", help="Only this one.")] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="PLACE", help="Also this place, as in `ottla consume --from`: @-1h, -100.")
+    ] = None,
+) -> None:
+    """Show where the partitions begin and end, and where a time is."""
+    settings = Settings.of(ctx)
+    position = parse_position(at, "--at", now_ms=time.time_ns() // 1_000_000) if at else None
+    with open_admin(settings) as admin:
+        extents = look_up(admin, name, [position] if position else [], partition or [])
+    columns = ("partition", "start", "end", "records", *(["at"] if position else []))
+    items = [
+        {"partition": number, **_extent(extent), **({"at": extent.places[0]} if position else {})}
+        for number, extent in extents.items()
+    ]
+    write(Listing("offsets/v1", items, columns, name="partition"), settings.output)
+
+
+def _summary(topic: TopicInfo) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "id": topic.id,
+        "partitions": len(topic.partitions),
+        "replicas": topic.replicas,
+        "internal": topic.is_internal,
+        "without_leader": sum(p.leader < 0 for p in topic.partitions),
+        "under_replicated": sum(len(p.isr) < len(p.replicas) for p in topic.partitions),
+    }
+
+
+def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
+    """What can be said of a topic; offsets and configs are None while those who know them can't be asked."""
+    extents = _or_nothing(lambda: look_up(admin, topic.name)) or {}
+    configs = _or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=_ASIDE_S))
+    partitions = [
+        {
+            "partition": p.partition,
+            "leader": p.leader,
+            "leader_epoch": p.leader_epoch,
+            "replicas": p.replicas,
+            "isr": p.isr,
+            **_extent(extents.get(p.partition)),
+        }
+        for p in topic.partitions
+    ]
+    own = {name: entry.value for name, entry in (configs or {}).items() if entry.source == OF_TOPIC}
+    return {**_summary(topic), "partitions": partitions, "configs": None if configs is None else own}
+
+
+def _extent(extent: Extent | None) -> dict[str, int | None]:
+    if extent is None:
+        return {"start": None, "end": None, "records": None}
+    return {"start": extent.start, "end": extent.end, "records": extent.records}
+
+
+def _count(admin: Admin, topic: TopicInfo) -> str:
+    extents = _or_nothing(lambda: look_up(admin, topic.name))
+    return "unknown" if extents is None else f"{sum(extent.records for extent in extents.values()):,}"
+
+
+def _or_nothing(ask: Callable[[], Answer]) -> Answer | None:
+    """The answer, or None with a word about why: what else is known shall be seen all the same."""
+    try:
+        return ask()
+    except OttlaError as error:
+        say(f"ottla: {sentence(error)}")
+        return None

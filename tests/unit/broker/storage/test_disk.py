@@ -1,0 +1,226 @@
+"""What happens when the disk does not do as it is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from batches import NOON
+from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
+
+from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
+from ottla_broker.storage.log import WRITE_BEHIND_BYTES, Log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = open_log(tmp_path / "log", LogConfig())
+    fill(log, 5)
+    return log
+
+
+def io_error(*_: object) -> None:
+    raise OSError(5, "Input/output error")
+
+
+def append_for_ever(log: Log, batch: bytes) -> None:
+    while log.log_end_offset < 1000:
+        log.append(batch, 1, NOON)
+
+
+class TestFullDisk:
+    def test_an_append_that_does_not_fit_leaves_nothing_behind(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        data = next(log.directory.glob("*.log")).read_bytes()
+        real = os.pwritev
+
+        def takes_half(fd: int, buffers: list[bytes], at: int) -> int:
+            return real(fd, [b"".join(buffers)[:50]], at)
+
+        def takes_none(*_: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        for full, words in ((takes_half, "took 50 of"), (takes_none, "No space left")):
+            monkeypatch.setattr(os, "pwritev", full)
+            with pytest.raises(OttlaError, match=words) as caught:
+                fill(log, 2)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert caught.value.retriable
+            assert "free space" in caught.value.hint
+            assert next(log.directory.glob("*.log")).read_bytes() == data
+        monkeypatch.undo()
+        fill(log, 5)
+        assert all_records(log) == offsets_as_values(0, 30)
+
+    def test_a_tail_that_can_not_be_undone_takes_the_directory_offline(
+        self, log: Log, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Otherwise its batches could come back to life behind the next, shorter append."""
+        monkeypatch.setattr(os, "pwritev", lambda *_: 100)
+        monkeypatch.setattr(os, "ftruncate", io_error)
+        with pytest.raises(OttlaError, match="goes offline: undoing an append"):
+            fill(log, 1)
+        monkeypatch.undo()
+        with pytest.raises(OttlaError, match="is offline"):
+            fill(log, 1)
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+    def test_a_real_full_file_system(self, tmp_path: Path) -> None:
+        small = tmp_path / "small"
+        small.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)]
+        if subprocess.run(mount, check=False, capture_output=True).returncode:
+            pytest.skip("mounting is not allowed here")
+        try:
+            log = open_log(small / "log", LogConfig(segment_bytes=300_000))
+            batch = values_batch(b"x" * 10_000)
+            with pytest.raises(OttlaError) as caught:
+                append_for_ever(log, batch)
+            assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+            count = log.log_end_offset
+            assert 80 < count < 110
+            assert len(all_records(log, max_bytes=1 << 20)) == count
+            log.delete_records_before(log._segments[2].base_offset, count)
+            assert log._disk.unlink_discarded() > 0
+            assert log.append(batch, 1, NOON).base_offset == count, "room again, and it goes on without a restart"
+            again = open_log(small / "log", LogConfig(segment_bytes=300_000))
+            assert again.log_end_offset == count + 1
+        finally:
+            subprocess.run(["umount", "-l", str(small)], check=False)
+
+    def test_a_limit_of_the_file_size(self, tmp_path: Path) -> None:
+        """In a process of its own: the limit is the process's."""
+        code = f"""
+import resource, sys
+sys.path[:] = {sys.path!r}
+from pathlib import Path
+from logs import all_records, fill, offsets_as_values, open_log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_core.errors import OttlaError
+log = open_log(Path({str(tmp_path)!r}) / "log", LogConfig())
+fill(log, 5)
+size = log.size_bytes
+resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
+try:
+    fill(log, 1)
+except OttlaError as error:
+    assert "the disk took 50 of" in error.message, error
+assert log._segments[0].path.stat().st_size == size
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+fill(log, 1)
+assert all_records(log) == offsets_as_values(0, 18)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+class TestFlush:
+    @pytest.mark.rule(20)
+    def test_a_failed_fsync_is_never_tried_again(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "fdatasync", io_error)
+        with pytest.raises(OttlaError, match="goes offline: fsync of"):
+            log.flush(NOON)
+        monkeypatch.undo()
+        assert log.recovery_point == 0
+        for call in (lambda: log.flush(NOON), lambda: fill(log, 1), lambda: log.read(0, 10, 15)):
+            with pytest.raises(OttlaError, match="is offline: fsync of"):
+                call()
+
+    @pytest.mark.feature(90)
+    @pytest.mark.rule(20)
+    def test_an_append_does_not_wait_for_the_disk_and_a_flush_does(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = open_log(tmp_path / "log", SMALL)
+        log.assign_epoch(1)
+        synced: list[str] = []
+        real = os.fdatasync
+        monkeypatch.setattr(
+            os, "fdatasync", lambda fd: synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).name) or real(fd)
+        )
+        fill(log, 30)
+        assert synced == []
+        sealed = [segment.path.name for segment in log._segments[:-1]]
+        assert log.flush(NOON) == 90 == log.recovery_point
+        assert [name for name in synced if name.endswith(".log")] == [*sealed, log._segments[-1].path.name]
+        assert sum(name.endswith("index") for name in synced) == 2 * len(sealed), "those of the active one are rebuilt"
+        synced.clear()
+        fill(log, 1)
+        log.flush(NOON)
+        assert synced == [log._segments[-1].path.name]
+        assert log.flush(NOON) == 93
+        assert len(synced) == 1, "nothing new, nothing to do"
+
+    @pytest.mark.feature(101)
+    def test_when_a_flush_is_due_is_the_topics_choice(self, tmp_path: Path) -> None:
+        log = open_log(tmp_path / "log", LogConfig())
+        fill(log, 5)
+        assert not log.is_flush_due(NOON + 10**9), "by default the operating system decides"
+        log.config = LogConfig(flush_messages=16)
+        assert not log.is_flush_due(NOON)
+        log.config = LogConfig(flush_messages=15)
+        assert log.is_flush_due(NOON)
+        log.flush(NOON)
+        assert not log.is_flush_due(NOON)
+        log.config = LogConfig(flush_ms=1000)
+        fill(log, 1)
+        assert not log.is_flush_due(NOON + 999)
+        assert log.is_flush_due(NOON + 1000)
+
+    def test_much_unwritten_data_is_flushed_behind_the_writer(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = open_log(tmp_path / "log", LogConfig(max_message_bytes=1 << 30))
+        batch = values_batch(bytes(WRITE_BEHIND_BYTES // 4))
+        monkeypatch.setattr(DataFile, "write", lambda _self, buffers, _at: sum(map(len, buffers)))
+        due = []
+        for _ in range(5):
+            log.append(batch, 1, NOON)
+            due.append(log.is_flush_due(NOON))
+        assert due == [False, False, False, True, True]
+        log.flush(NOON)
+        assert not log.is_flush_due(NOON)
+
+
+class TestSmallFiles:
+    @pytest.mark.rule(61)
+    def test_a_small_file_is_replaced_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        disk, path = Disk(tmp_path), tmp_path / "checkpoint"
+        done: list[str] = []
+        real_fsync, real_replace = os.fsync, Path.replace
+
+        def fsync(fd: int) -> None:
+            done.append("fsync " + Path(os.readlink(f"/proc/self/fd/{fd}")).name)
+            real_fsync(fd)
+
+        def replace(self: Path, target: Path) -> Path:
+            done.append("rename")
+            return real_replace(self, target)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Path, "replace", replace)
+        disk.replace_file(path, "first")
+        assert done == ["fsync checkpoint.tmp", "rename", f"fsync {tmp_path.name}"]
+        monkeypatch.setattr(os, "fsync", io_error)
+        with pytest.raises(OttlaError):
+            disk.replace_file(path, "second")
+        assert path.read_text() == "first"
+
+    def test_few_files_are_open_at_a_time(self, tmp_path: Path) -> None:
+        files = OpenFiles(2)
+        paths = [tmp_path / str(n) for n in range(3)]
+        for path in paths:
+            path.write_text(path.name)
+        held = files.get(paths[0])
+        assert files.get(paths[0]) is held
+        files.get(paths[1])
+        files.get(paths[2])
+        assert files.get(paths[0]) is not held
+        assert held.read(0, 10) == b"0", "a reader keeps what it holds"
+        files.forget(tmp_path)
+        with pytest.raises(FileNotFoundError):
+            files.get(tmp_path / "none")

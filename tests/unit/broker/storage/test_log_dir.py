@@ -1,0 +1,275 @@
+"""A data directory: whose it is, what it holds, what a restart finds in it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from batches import NOON
+from logs import SMALL, all_records, fill, offsets_as_values
+
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.identity import DirectoryLock, Identity, load_identity, new_directory_id
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+ME = Identity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
+TOPIC = TopicId(bytes(range(16)))
+ONE, TWO = PartitionId(TOPIC, 0), PartitionId(TOPIC, 1)
+RECOVERY_POINTS, LOG_STARTS = "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+
+def opened(path: Path, identity: Identity = ME) -> LogDir:
+    return LogDir.open(path, identity, SMALL, now_ms=NOON)
+
+
+def crash(log_dir: LogDir) -> None:
+    """Leave everything as it is, as kill -9 does."""
+    log_dir._lock.release()
+
+
+class TestIdentity:
+    def test_a_new_directory_becomes_its_nodes_for_ever(self, tmp_path: Path) -> None:
+        data = tmp_path / "deep" / "data"
+        assert load_identity(tmp_path) is None
+        opened(data).close({}, now_ms=NOON)
+        assert load_identity(data) == ME
+        assert (data / "meta.properties").read_text().splitlines() == [
+            "version=1",
+            "cluster.id=cluster-a",
+            "node.id=3",
+            f"directory.id={ME.directory_id}",
+        ]
+        opened(data).close({}, now_ms=NOON)
+
+    @pytest.mark.parametrize(
+        ("other", "code", "words"),
+        [
+            (Identity("cluster-b", 3, ME.directory_id), ErrorCode.INCONSISTENT_CLUSTER_ID, "the cluster 'cluster-a'"),
+            (Identity("cluster-a", 4, ME.directory_id), ErrorCode.INVALID_CONFIG, "start it as node 3"),
+            (Identity("cluster-a", 3, new_directory_id()), ErrorCode.INVALID_CONFIG, "belongs to node 3"),
+        ],
+    )
+    def test_another_nodes_directory_is_refused(
+        self, tmp_path: Path, other: Identity, code: ErrorCode, words: str
+    ) -> None:
+        opened(tmp_path).close({}, now_ms=NOON)
+        with pytest.raises(OttlaError, match=words) as caught:
+            opened(tmp_path, other)
+        assert caught.value.code == code
+        opened(tmp_path).close({}, now_ms=NOON)  # the refused one has let go of the lock
+
+    @pytest.mark.parametrize("content", ["", "version=1\ncluster.id=a\n", "version=2\n", "version=1\nnode.id=x\n"])
+    def test_a_damaged_identity_is_refused_in_words(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / "meta.properties").write_text(content)
+        with pytest.raises(OttlaError, match=r"meta\.properties"):
+            opened(tmp_path)
+
+    def test_kafkas_own_comments_are_read_over(self, tmp_path: Path) -> None:
+        (tmp_path / "meta.properties").write_text(
+            f"#\n#Mon Jan 01 00:00:00 UTC 2024\ncluster.id=cluster-a\nversion=1\n"
+            f"directory.id={ME.directory_id}\nnode.id=3\n"
+        )
+        assert load_identity(tmp_path) == ME
+
+    def test_directory_ids_are_spelled_as_kafka_does(self) -> None:
+        assert len({new_directory_id() for _ in range(10)}) == 10
+        assert all(len(new_directory_id()) == 22 for _ in range(10))
+
+    def test_one_process_at_a_time(self, tmp_path: Path) -> None:
+        first = opened(tmp_path)
+        with pytest.raises(OttlaError, match=f"in use by another broker, process {os.getpid()}"):
+            opened(tmp_path)
+        first.close({}, now_ms=NOON)
+        opened(tmp_path).close({}, now_ms=NOON)
+
+    def test_the_lock_ends_with_its_process(self, tmp_path: Path) -> None:
+        holds = f"import sys; sys.path[:] = {sys.path!r}\nfrom pathlib import Path\n"
+        holds += "from ottla_broker.storage.identity import DirectoryLock\n"
+        holds += f"lock = DirectoryLock(Path({str(tmp_path)!r})); print('held', flush=True); sys.stdin.read()"
+        with subprocess.Popen([sys.executable, "-c", holds], stdin=-1, stdout=-1) as other:
+            assert other.stdout is not None
+            assert other.stdout.readline() == b"held\n"
+            with pytest.raises(OttlaError, match=f"process {other.pid}"):
+                DirectoryLock(tmp_path)
+            other.kill()
+        DirectoryLock(tmp_path).release()
+
+
+class TestRestart:
+    @pytest.mark.feature(81)
+    @pytest.mark.rule(58)
+    @pytest.mark.parametrize("clean", [True, False])
+    def test_all_logs_are_there_again(self, tmp_path: Path, clean: bool) -> None:
+        log_dir = opened(tmp_path)
+        for number, partition in enumerate((ONE, TWO)):
+            fill(log_dir.create(partition, "flights", SMALL, now_ms=NOON), 10 + number)
+        if clean:
+            log_dir.close({ONE: 30, TWO: 20}, now_ms=NOON)
+        else:
+            log_dir.checkpoint({ONE: 30, TWO: 20})
+            crash(log_dir)
+        assert (tmp_path / ".kafka_cleanshutdown").exists() == clean
+        again = opened(tmp_path)
+        assert set(again.logs) == {ONE, TWO}
+        assert all_records(again.logs[TWO]) == offsets_as_values(0, 33)
+        assert (again.high_watermark(ONE), again.high_watermark(TWO)) == (30, 20)
+        assert again.logs[TWO].recovery_point == (33 if clean else 0)
+        assert not (tmp_path / ".kafka_cleanshutdown").exists(), "from now on a crash is a crash"
+
+    def test_a_crash_after_a_clean_stop_is_a_crash(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        log_dir.close({}, now_ms=NOON)
+        log_dir = opened(tmp_path)
+        fill(log_dir.logs[ONE], 5)
+        crash(log_dir)
+        path = log_dir.logs[ONE].directory / f"{0:020d}.log"
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        assert opened(tmp_path).logs[ONE].log_end_offset == 12
+
+    @pytest.mark.rule(60)
+    def test_a_cut_log_takes_back_its_recovery_point_before_an_append(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        fill(log, 5)
+        log.flush(NOON)
+        log_dir.checkpoint({})
+        assert (tmp_path / RECOVERY_POINTS).read_text() == f"0\n1\n{TOPIC.hex()} 0 15\n"
+        crash(log_dir)
+        path = log.directory / f"{0:020d}.log"
+        path.write_bytes(path.read_bytes()[:-1])
+        opened(tmp_path)
+        assert (tmp_path / RECOVERY_POINTS).read_text() == f"0\n1\n{TOPIC.hex()} 0 12\n"
+
+    @pytest.mark.rule(16)
+    def test_a_checkpointed_high_watermark_is_a_lower_bound_within_the_log(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 5)
+        log_dir.checkpoint({ONE: 99})
+        assert log_dir.high_watermark(ONE) == 15
+        log_dir.checkpoint({ONE: 3})
+        log_dir.logs[ONE].delete_records_before(6, 15)
+        assert log_dir.high_watermark(ONE) == 6
+        log_dir.checkpoint({})
+        crash(log_dir)
+        again = opened(tmp_path)
+        assert again.high_watermark(ONE) == 6
+        assert again.logs[ONE].log_start_offset == 6
+        assert again.logs[ONE].log_end_offset == 15, "never used to truncate"
+
+    @pytest.mark.rule(61)
+    @pytest.mark.parametrize("torn", ["", "0\n3\n", "\0" * 50, f"0\n1\n{TOPIC.hex()} 0 nonsense\n", "9\n0\n"])
+    def test_torn_checkpoints_stop_nobody(self, tmp_path: Path, torn: str) -> None:
+        log_dir = opened(tmp_path)
+        fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 5)
+        log_dir.checkpoint({ONE: 15})
+        crash(log_dir)
+        for name in (RECOVERY_POINTS, LOG_STARTS, "replication-offset-checkpoint"):
+            (tmp_path / name).write_text(torn)
+        again = opened(tmp_path)
+        assert all_records(again.logs[ONE]) == offsets_as_values(0, 15)
+        assert again.high_watermark(ONE) == 0
+
+    def test_a_failed_stop_leaves_no_marker(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        log_dir = opened(tmp_path)
+        fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 5)
+
+        def broken(_: DataFile) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(DataFile, "sync", broken)
+        with pytest.raises(OttlaError, match="goes offline"):
+            log_dir.close({}, now_ms=NOON)
+        monkeypatch.undo()
+        assert not (tmp_path / ".kafka_cleanshutdown").exists()
+        assert opened(tmp_path).logs[ONE].log_end_offset == 15
+
+
+class TestPartitions:
+    @pytest.mark.rule(23)
+    def test_directories_are_named_by_topic_id_and_say_whose_they_are(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        log = log_dir.create(TWO, "flights", SMALL, now_ms=NOON)
+        assert log_dir.create(TWO, "flights", SMALL, now_ms=NOON) is log
+        assert log.directory == tmp_path / "000102030405060708090a0b0c0d0e0f-1"
+        metadata = (log.directory / "partition.metadata").read_text().splitlines()
+        assert metadata[:2] == ["version: 0", "topic_id: AAECAwQFBgcICQoLDA0ODw"], "all that Kafka reads"
+        assert metadata[2:] == ["topic: flights", "partition: 1"]
+
+    def test_a_deleted_partition_is_gone_at_once_and_its_space_later(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        fill(log, 40)
+        all_records(log)  # its sealed segments are open
+        log_dir.delete(ONE)
+        assert ONE not in log_dir.logs
+        with pytest.raises(OttlaError, match="is closed"):
+            log.read(0, 100, 120)
+        fresh = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        assert fresh.log_end_offset == 0
+        left = [path.name for path in tmp_path.glob("*-delete")]
+        assert len(left) == 1
+        assert log_dir.remove_deleted() == 1
+        assert not list(tmp_path.glob("*-delete"))
+        open_paths = [
+            os.readlink(f"/proc/self/fd/{fd}")
+            for fd in os.listdir("/proc/self/fd")
+            if fd.isdigit() and os.path.lexists(f"/proc/self/fd/{fd}")
+        ]
+        assert not [path for path in open_paths if "-delete" in path and str(tmp_path) in path], "the space is free"
+
+    def test_a_deletion_that_a_crash_interrupted_is_finished(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        log_dir.delete(ONE)
+        crash(log_dir)
+        again = opened(tmp_path)
+        assert not again.logs
+        assert again.remove_deleted() == 1
+        assert not list(tmp_path.glob("*-delete"))
+
+    @pytest.mark.rule(24)
+    def test_a_partition_that_the_cluster_does_not_know_is_set_aside(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        for partition in (ONE, TWO):
+            fill(log_dir.create(partition, "flights", SMALL, now_ms=NOON), 5)
+        crash(log_dir)
+        again = opened(tmp_path)
+        (renamed,) = again.set_strays_aside({TWO})
+        assert set(again.logs) == {TWO}
+        assert renamed.name.startswith(f"{ONE}.")
+        assert renamed.name.endswith("-stray")
+        assert (renamed / f"{0:020d}.log").stat().st_size > 0
+        crash(again)
+        assert set(opened(tmp_path).logs) == {TWO}, "nor is it served after a restart"
+        assert again.remove_deleted() == 0
+        assert renamed.exists()
+
+    def test_foreign_files_are_left_alone(self, tmp_path: Path) -> None:
+        (tmp_path / "lost+found").mkdir()
+        (tmp_path / f"{TOPIC.hex()}-0").write_text("a file, not a directory")
+        log_dir = opened(tmp_path)
+        assert not log_dir.logs
+        with pytest.raises(OttlaError) as caught:
+            log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+    def test_figures_of_the_file_system(self, tmp_path: Path) -> None:
+        log_dir = opened(tmp_path)
+        figures = log_dir.figures()
+        assert figures.path == str(tmp_path)
+        assert 0 < figures.usable_bytes < figures.total_bytes
+        log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+        fill(log, 40)
+        assert log.size_bytes == sum(path.stat().st_size for path in log.directory.glob("*.log"))
