@@ -14,7 +14,7 @@ from threading import Event, Lock, Thread
 from typing import Final, NamedTuple
 
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, error_from_code, from_core
-from ottla.machines.accumulator import Batch
+from ottla.machines.batches import Batch
 
 logger = logging.getLogger("ottla.producer")
 

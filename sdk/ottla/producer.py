@@ -21,7 +21,8 @@ from ottla.delivery import Announcer, Delivery
 from ottla.errors import BufferFullError, ConfigError, ErrorCode, OttlaError, SerializationError, config_error
 from ottla.generics import K, V
 from ottla.keeper import MetadataKeeper
-from ottla.machines.accumulator import Accumulator, Batch, Limits, PartitionQueue
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import Batch, Limits, PartitionQueue
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla.machines.partitioner import KeyedPartitioner, StickyPartitioner
 from ottla.sender import Sender

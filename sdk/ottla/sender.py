@@ -15,7 +15,8 @@ from ottla.delivery import Announcer
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.keeper import MetadataKeeper
 from ottla.links import Links
-from ottla.machines.accumulator import Accumulator, Answer, Batch, Part, Reported, Request
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import Answer, Batch, Part, Reported, Request
 from ottla.machines.metadata import ClusterView
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb

@@ -17,6 +17,8 @@ from logs import headers_of, open_log, records_of
 
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.model import MAX_TIMESTAMP
+from ottla_core.records.batch import BatchHeader, body_crc
+
 
 class Row(NamedTuple):
     """A record of the model, with the end of its batch."""
@@ -25,6 +27,17 @@ class Row(NamedTuple):
     timestamp_ms: int
     value: bytes
     batch_end: int
+
+
+def sound_headers(data: bytes) -> list[BatchHeader]:
+    """Garbage may happen to be the byte that was lost."""
+    headers, at = [], 0
+    for header in headers_of(data):
+        if body_crc(data[at : at + header.size_bytes]) != header.crc:
+            break
+        headers.append(header)
+        at += header.size_bytes
+    return headers
 
 
 class LogMachine(RuleBasedStateMachine):
@@ -115,8 +128,9 @@ class LogMachine(RuleBasedStateMachine):
         self.log.abandon()
         file = max((self.path / "log").glob("*.log"))
         data = file.read_bytes()[: max(0, file.stat().st_size - lost)]
-        file.write_bytes(data + (bytes(len(garbage)) if zeroes else garbage))
-        kept = max((header.next_offset for header in headers_of(data)), default=int(file.stem))
+        data += bytes(len(garbage)) if zeroes else garbage
+        file.write_bytes(data)
+        kept = max((header.next_offset for header in sound_headers(data)), default=int(file.stem))
         self.end = max(kept, self.start)
         self.rows = [row for row in self.rows if row.batch_end <= kept]
         self.flushed = min(self.flushed, self.end)

@@ -127,7 +127,7 @@ async def test_a_topic_of_many_partitions_takes_several_transactions_and_appears
     assert await world.keys() == set()
 
 
-@pytest.mark.feature(161)
+@pytest.mark.feature(164)
 async def test_configs_are_altered_and_described_with_their_source(world: World) -> None:
     await world.register(0)
     node = await world.start_active()

@@ -122,6 +122,7 @@ def ready(admin_port: int) -> bool:
 
 
 @pytest.mark.feature(116)
+@pytest.mark.feature(124)
 async def test_the_active_one_is_killed_and_a_topic_is_created_within_five_seconds(pair: Pair) -> None:
     await pair.create_within(pair.active, "before", FAILOVER_LIMIT_S)
     dead, heir = pair.active, 1 - pair.active

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import ottla
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.running import RunningStack, wait_for
 
 KILLS = 21
@@ -57,11 +57,12 @@ class Load:
 
     def lost(self, bootstrap: str) -> list[int]:
         """Acknowledged numbers that are not where they were said to be."""
+        acknowledged = self.acknowledged.copy()
         places: dict[tuple[int, int], bytes | None] = {}
         with ottla.Consumer(self.topic, bootstrap=bootstrap, start="earliest", stop="end", value="bytes") as consumer:
             for record in consumer:
                 places[record.partition, record.offset] = record.value
-        return [n for n, place in self.acknowledged.items() if places.get(place) != b"%d" % n]
+        return [n for n, place in acknowledged.items() if places.get(place) != b"%d" % n]
 
 
 @pytest.mark.timeout(240)
@@ -89,15 +90,25 @@ def test_nothing_acknowledged_is_lost_by_kill_9_of_brokers(tmp_path: Path) -> No
 def test_a_topic_is_created_within_5_s_of_kill_9_of_the_active_controller(tmp_path: Path) -> None:
     with RunningStack(tmp_path / "s", brokers=1, controllers=2) as stack:
         admin = ottla.Admin(stack.bootstrap)
-        active = admin.cluster.describe().controller
-        assert active is not None
+        active = admin.cluster.describe().controller_id
+        assert active >= 0
         killed_at = time.monotonic()
-        os.kill(stack.pid(f"controller-{active.id}"), signal.SIGKILL)
+        os.kill(stack.pid(f"controller-{active}"), signal.SIGKILL)
         admin.topics.create("after", partitions=2)
         seconds = time.monotonic() - killed_at
         print(f"created {seconds:.2f} s after the kill")
         assert seconds < 5.0
         assert "after" in admin.topics.list()
+
+
+def created(admin: ottla.Admin, name: str) -> bool:
+    """Whether the topic could be created: not while leases that lapsed at etcd's return are taken again."""
+    try:
+        admin.topics.create(name, partitions=3)
+    except OttlaError as error:
+        assert error.retriable or error.code == ErrorCode.INVALID_REPLICATION_FACTOR
+        return False
+    return True
 
 
 @pytest.mark.timeout(120)
@@ -124,8 +135,8 @@ def test_produce_and_fetch_go_on_while_etcd_is_stopped_for_20_s(tmp_path: Path) 
                     rounds += 1
             finally:
                 os.kill(etcd, signal.SIGCONT)
+            wait_for(lambda: created(admin, "possible"), "a topic to be created again", limit_s=20)
             wait_for(lambda: len([b for b in admin.cluster.describe().brokers if not b.fenced]) == 3, "all to be back")
-            admin.topics.create("possible", partitions=3)
         assert load.errors == []
         assert rounds >= 3
         assert load.lost(stack.bootstrap) == []

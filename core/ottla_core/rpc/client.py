@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from ottla_core.errors import ErrorCode
 from ottla_core.rpc.context import CLIENT_ID
 from ottla_core.rpc.frames import FrameTypes, frame_types
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
@@ -124,7 +125,8 @@ class FrameStream(Generic[Request, Reply]):
             for frame in self._call:
                 self._open.pop(frame.correlation_id, None)
                 self._on_reply(frame.correlation_id, frame.body)
-            error = TransportError(-1, f"{self._method.name} at {self._address}: the other side ended the stream")
+            words = f"{self._method.name} at {self._address}: the other side ended the stream"
+            error = TransportError(ErrorCode.NETWORK_EXCEPTION, words)
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
         with self._lock:

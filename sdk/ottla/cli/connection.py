@@ -24,7 +24,7 @@ def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
     from ottla.admin import Admin
 
     check_listening(settings)
-    config = {name: text for name, text in settings.config.items() if strict or name in ADMIN_NAMES}
+    config = {name: text for name, text in settings.client_config.items() if strict or name in ADMIN_NAMES}
     return Admin(settings.bootstrap, config=with_timeout(config, settings.timeout, "request.timeout.ms"))
 
 
@@ -35,7 +35,7 @@ def with_timeout(config: Mapping[str, Any], timeout: float, *names: str) -> dict
 
 def check_listening(settings: Settings) -> None:
     """Raise ConnectError if every given address refuses the connection."""
-    addresses = bootstrap_addresses(settings.bootstrap or settings.config.get("bootstrap.servers"))
+    addresses = bootstrap_addresses(settings.bootstrap or settings.client_config.get("bootstrap.servers"))
     if all(_refuses(address) for address in addresses):
         raise ConnectError(
             ErrorCode.NETWORK_EXCEPTION,

@@ -151,7 +151,7 @@ def _open_consumer(
         key="bytes",
         value="bytes",
         auto_offset_reset="earliest",  # what retention took meanwhile is gone: go on with what is left
-        config=with_timeout(settings.config, settings.timeout, "request.timeout.ms"),
+        config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
     )
 
 

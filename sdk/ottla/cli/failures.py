@@ -43,6 +43,14 @@ _NOT_FOUND: Final = (
 )
 
 
+_SAID_OTHERWISE: Final = {
+    "Admin().topics.create(…)": "`ottla topic create`",
+    "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
+    "bootstrap=": "-b ",
+}
+"""What the SDK's hints call by its own names."""
+
+
 class NotFoundError(FatalError):
     """What was named does not exist."""
 
@@ -85,7 +93,10 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OttlaError):
         # What a user typed needs no number of Kafka's; what the cluster answered can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
-        return f"{error.message}{named}" + (f"; {error.hint}" if error.hint else "")
+        words = f"{error.message}{named}" + (f"; {error.hint}" if error.hint else "")
+        for theirs, ours in _SAID_OTHERWISE.items():
+            words = words.replace(theirs, ours)
+        return words
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"

@@ -44,7 +44,7 @@ def ottla(
         str | None, typer.Option(metavar="DURATION", help="How long the cluster may take: 10s, if nothing is said.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
-    config: Annotated[
+    client_config: Annotated[
         list[str] | None,
         typer.Option("-X", metavar="NAME=VALUE", help="A client setting under Kafka's name, such as linger.ms=5."),
     ] = None,

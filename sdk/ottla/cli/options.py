@@ -25,13 +25,13 @@ _TIMEOUT_S: Final = 10.0
 class Settings:
     """What the shared options say. `timeout` is in seconds; `output` is None where the terminal decides."""
 
-    NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "output", "timeout", "yes", "config"})
+    NAMES: ClassVar[frozenset[str]] = frozenset({"bootstrap", "output", "timeout", "yes", "client_config"})
 
     bootstrap: str | None = None
     output: Form | None = None
     timeout: float = _TIMEOUT_S
     yes: bool = False
-    config: Mapping[str, str] = field(default_factory=dict)
+    client_config: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def merged(cls, given: Mapping[str, tuple[Any, Any]]) -> Self:
@@ -43,7 +43,7 @@ class Settings:
             output=nearest.get("output"),
             timeout=parse_duration(timeout, "--timeout") if timeout else _TIMEOUT_S,
             yes=bool(nearest.get("yes")),
-            config=pairs([text for level in given.get("config", ()) for text in level or ()], "-X"),
+            client_config=pairs([text for level in given.get("client_config", ()) for text in level or ()], "-X"),
         )
 
     @staticmethod

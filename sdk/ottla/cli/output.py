@@ -60,9 +60,8 @@ def write_json(listing: Listing) -> None:
 
 
 def write_table(listing: Listing, *, indent: int = 0) -> None:
-    """A table without lines; numbers are aligned to the right."""
+    """A table without lines, as wide as it needs to be where no terminal bounds it; numbers are to the right."""
     from rich.console import Console
-    from rich.padding import Padding
     from rich.table import Table
 
     items = list(listing.items)
@@ -73,7 +72,10 @@ def write_table(listing: Listing, *, indent: int = 0) -> None:
     for item in items:
         table.add_row(*(_cell(item.get(column)) for column in listing.columns))
     console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
-    console.print(Padding(table, (0, 0, 0, indent)))
+    with console.capture() as capture:
+        console.print(table, width=console.width - indent)
+    for line in capture.get().splitlines():
+        print(" " * indent + line.rstrip())
 
 
 def _cell(value: object) -> str:

@@ -172,7 +172,7 @@ def _open_producer(
     from ottla.producer import Producer
 
     check_listening(settings)
-    config = with_timeout(settings.config, settings.timeout, "request.timeout.ms", "max.block.ms")
+    config = with_timeout(settings.client_config, settings.timeout, "request.timeout.ms", "max.block.ms")
     return Producer(
         settings.bootstrap,
         topic=topic,

@@ -167,6 +167,7 @@ def test_every_command_is_there_and_keeps_off_the_shared_options() -> None:
             assert isinstance(leaf, Command), leaf.name
             assert leaf.help, f"{name} {leaf.name} has no help"
             assert shared.isdisjoint(word for param in leaf.params for word in param.opts), leaf.name
+            assert Settings.NAMES.isdisjoint(param.name for param in leaf.params), leaf.name
 
 
 def test_a_server_command_is_named_where_the_server_is_not_installed(

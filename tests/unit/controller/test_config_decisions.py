@@ -35,7 +35,6 @@ def image() -> ClusterImage:
 
 
 @pytest.mark.feature(101)
-@pytest.mark.feature(161)
 def test_a_topics_configs_are_altered_one_by_one(image: ClusterImage) -> None:
     image = altered(image, TOPIC, put("retention.ms", "1h"), Op("segment.bytes", OpKind.DELETE))
     assert shown(image, TOPIC, "retention.ms") == ("3600000", Source.TOPIC)
