@@ -1,4 +1,4 @@
-"""One consumer from the earliest offset to the end: records/s, record by record (key and value touched) or by batches."""
+"""One consumer from the earliest offset to the end: records/s, record by record or by whole batches."""
 
 from __future__ import annotations
 

@@ -73,7 +73,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - literal for type checkers, compared with _HOMES by a test
+# Literal, for type checkers; a test compares it with _HOMES.
+__all__ = [
     "Admin",
     "AuthorizationError",
     "Batch",

@@ -1,47 +1,38 @@
 """Consumer: records of whole topics or chosen partitions, without a group, to the end of time or to a stop.
 
-Reading goes chunk by chunk: what one fetch brought for one partition. A chunk's batches are checked and decompressed
-when the reader comes to them, and their records are handed out one by one (`for record in consumer`) or in lists
-(`poll`, `batches`); whichever way, a partition's position is the offset after the last record that was handed out.
+This is the face: arguments, and where to read. `plan` says where reading begins and ends, `assignment` looks that up,
+`fetcher` brings chunks, `reading` opens them.
 """
 
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
 
+from ottla.assignment import Assignment
 from ottla.cluster import Cluster
-from ottla.errors import OttlaError, SerializationError, config_error
-from ottla.fetcher import Fetcher, closed_error
+from ottla.errors import config_error
+from ottla.fetcher import Fetcher
 from ottla.generics import K, V
-from ottla.keeper import MetadataKeeper
-from ottla.machines.metadata import ClusterView
-from ottla.machines.subscription import FetchLimits, Position, Subscription
-from ottla.offsets import list_offsets, list_offsets_or_end
+from ottla.limits import fetch_limits
+from ottla.machines.subscription import Subscription
+from ottla.offsets import list_offsets
 from ottla.plan import ReadingPlan
-from ottla.reading import Run
-from ottla.record import Batch, Record, Segment, Serdes
+from ottla.reading import FOREVER, Reader
+from ottla.record import Batch, Record, Serdes
 from ottla.serdes import SerdeLike, deserializer
 from ottla.settings import CONSUMER_NAMES, bootstrap_addresses, merge_config, one_of, positive, read_properties
 from ottla.topics import Moment, moment_ms
 from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, Size, seconds, size_bytes
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from ottla_core.records.record import RawRecord
-
-logger = logging.getLogger("ottla.consumer")
 
 Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | Mapping[TopicPartition, int]
 Stop = Literal["end"] | datetime | timedelta | int
-
-_NO_WAIT: Final = 0.0
-_FOREVER: Final = float("inf")
 
 _client_numbers = itertools.count(1)
 
@@ -118,16 +109,16 @@ class Consumer(Generic[K, V]):
             raise config_error(
                 f"group={group!r}: consumer groups are not served yet", hint="leave it out to read all partitions"
             )
-        self._plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
-        self._skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
-        self._serdes = Serdes(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
+        plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
+        skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
+        serdes = Serdes(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
         self._max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
         self._timeout = seconds(settings["request_timeout"], "request_timeout")
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
 
         addresses = bootstrap_addresses(settings["bootstrap"])
         self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
-        self._subscription = Subscription(_fetch_limits(settings), self._plan.reset)
+        self._subscription = Subscription(fetch_limits(settings), plan.reset)
         self._fetcher = Fetcher(
             self._subscription,
             self._cluster,
@@ -137,10 +128,17 @@ class Consumer(Generic[K, V]):
             request_timeout=self._timeout,
         )
         self._lock = self._fetcher.lock
-        self._max_age = seconds(settings["metadata_max_age"], "metadata_max_age")
-        self._keeper: MetadataKeeper | None = None
-        self._run: Run | None = None
-        self._left = stop if isinstance(stop, int) else None
+        self._assignment = Assignment(
+            plan,
+            self._subscription,
+            self._fetcher,
+            self._cluster,
+            name=self.client_id,
+            max_age=seconds(settings["metadata_max_age"], "metadata_max_age"),
+            timeout=self._timeout,
+        )
+        most = stop if isinstance(stop, int) else None
+        self._reader: Reader[K, V] = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
 
     @classmethod
     def from_properties(cls, path: str | Path, *topics: str, **arguments: Any) -> Consumer[K, V]:
@@ -156,34 +154,15 @@ class Consumer(Generic[K, V]):
         there is no reset, UnknownTopicError, ConnectError and ottla.TimeoutError where no broker answers at the start.
         Brokers that go away later are waited for.
         """
-        make = self._serdes.record
-        while (run := self._next_run(_FOREVER)) is not None:
-            partition, position, version = run.partition, run.position, run.version
-            try:
-                for raw in run.records:
-                    position.offset = raw[0]  # where to go on if its deserializer raises
-                    try:
-                        record = make(partition, raw)
-                    except SerializationError as error:
-                        self._on_bad_record(error)
-                        continue
-                    position.offset = raw[0] + 1
-                    yield record
-                    if position.version != version:
-                        break
-                else:
-                    self._end(run)
-            except OttlaError:
-                self._rewind(run)
-                raise
+        return self._reader.records()
 
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
 
-        Empty after `timeout` seconds, and from the stop on. Raises like iterating.
+        Empty after `timeout` seconds, and from the stop on. Raises like `batches`.
         """
         limit = self._max_poll_records if max_records is None else positive(max_records, "max_records")
-        return self._gather(limit, seconds(timeout, "timeout"), _NO_WAIT)
+        return self._reader.gather(limit, seconds(timeout, "timeout"), 0.0)
 
     def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> Iterator[Batch[K, V]]:
         """Batch by batch until the stop, or until `close`: of `max_records`, or of what came within `max_wait` seconds.
@@ -192,29 +171,27 @@ class Consumer(Generic[K, V]):
         those raise where the batch is looked at.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
-        while batch := self._gather(limit, _FOREVER, wait):
+        while batch := self._reader.gather(limit, FOREVER, wait):
             yield batch
 
     # ---- where to read -------------------------------------------------------------------------------------------
 
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read."""
-        self._ensure_assigned()
-        with self._lock:
-            return set(self._subscription.positions)
+        return set(self._assignment.positions())
 
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record of `partition` to be handed out."""
-        position = self._position(partition)
-        self._resolve()
+        (position,) = self._assignment.of([partition])
+        self._assignment.resolve()
         assert position.offset is not None
         return position.offset
 
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`)."""
-        if not isinstance(offset, int) or offset < 0:
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise config_error(f"offset={offset!r} is no offset", hint="give 0 or more, or use seek_to_beginning/_end")
-        position = self._position(partition)
+        (position,) = self._assignment.of([partition])
         with self._lock:
             self._subscription.seek(position, offset)
 
@@ -225,7 +202,7 @@ class Consumer(Generic[K, V]):
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is written from now on, in all partitions or in these."""
         self._seek_to_time(LATEST_TIMESTAMP, partitions)
-        self._resolve()
+        self._assignment.resolve()
 
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
         """Go on at the first record at or after `moment` (a timedelta: from now), or at the end where there is none."""
@@ -234,34 +211,35 @@ class Consumer(Generic[K, V]):
     def offsets(self, at: Moment = "latest") -> dict[TopicPartition, int | None]:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = moment_ms(at, now_ms=self._cluster.clock.wall_ms())
-        wanted = dict.fromkeys(self.assignment(), when)
-        found = list_offsets(self._cluster, wanted, timeout=self._timeout)
+        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
         return {partition: None if there is None else there.offset for partition, there in found.items()}
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out nothing of these partitions (all, if none is named) until `resume`."""
-        for position in self._positions(partitions):
+        for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.pause(position)
-        if self._run is not None and self._run.position.paused:
-            self._rewind(self._run)
+            self._reader.on_pause(position)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with these partitions (all, if none is named) where they were paused."""
-        for position in self._positions(partitions):
+        for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.resume(position)
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
-        with self._lock:
-            return {name for name, position in self._subscription.positions.items() if position.paused}
+        return {name for name, position in self._assignment.positions().items() if position.paused}
+
+    def _seek_to_time(self, timestamp: int, partitions: Sequence[tuple[str, int]]) -> None:
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.seek_to_time(position, timestamp)
 
     def close(self) -> None:
         """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing."""
         self._fetcher.close()
-        if self._keeper is not None:
-            self._keeper.close()
+        self._assignment.close()
         self._cluster.close()
 
     def __enter__(self) -> Consumer[K, V]:
@@ -272,180 +250,9 @@ class Consumer(Generic[K, V]):
     ) -> None:
         self.close()
 
-    # ---- runs ------------------------------------------------------------------------------------------------------
-
-    def _next_run(self, timeout: float) -> Run | None:
-        """The chunk that is being read, or the next; None at the stop, after `close` and after `timeout` seconds."""
-        deadline_at = self._cluster.clock.monotonic() + timeout
-        while not self._fetcher.closed:
-            if self._left == 0:
-                return None
-            if self._run is not None:
-                if not self._run.stale:
-                    return self._run
-                self._forget(self._run)
-            self._ensure_assigned()
-            self._resolve()
-            if self._subscription.done:
-                return None
-            left = deadline_at - self._cluster.clock.monotonic()
-            chunk = self._fetcher.take(max(_NO_WAIT, left))
-            if chunk is not None:
-                self._run = Run(chunk)
-                if self._left is not None:
-                    self._run.records = self._counted(self._run.records)
-            elif left <= 0:
-                return None
-        return None
-
-    def _gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
-        """Up to `limit` records; waits `wait_first` seconds for the first and from then `wait_more` for the others."""
-        segments: list[Segment] = []
-        wait, deadline_at = wait_first, _FOREVER
-        while limit > 0 and (run := self._next_run(wait)) is not None:
-            try:
-                raws = list(islice(run.records, limit))
-            except OttlaError:
-                self._rewind(run)
-                if segments:
-                    break  # what was read before it comes first; the same error comes with the next call
-                raise
-            if raws:
-                run.position.offset = raws[-1][0] + 1
-            if len(raws) < limit:
-                self._end(run)
-            good = self._readable(run.partition, raws) if self._skip else raws
-            if good:
-                segments.append((run.partition, good))
-                limit -= len(good)
-            if segments and deadline_at == _FOREVER:
-                deadline_at = self._cluster.clock.monotonic() + wait_more
-            wait = wait if not segments else max(_NO_WAIT, deadline_at - self._cluster.clock.monotonic())
-        return Batch(segments, self._serdes)
-
-    def _end(self, run: Run) -> None:
-        """`run` was read to its end."""
-        if not run.stale:
-            run.position.offset = max(run.next_offset, run.position.offset or 0)
-        self._forget(run)
-
-    def _rewind(self, run: Run) -> None:
-        """Leave `run` where it is; what is left of it is fetched again when the partition is read on."""
-        with self._lock:
-            if not run.stale and run.position.offset is not None:
-                self._subscription.seek(run.position, run.position.offset)
-        self._forget(run)
-
-    def _forget(self, run: Run) -> None:
-        if self._run is run:
-            self._run = None
-            with self._lock:
-                self._subscription.on_read(run.chunk)
-
-    def _counted(self, records: Iterator[RawRecord]) -> Iterator[RawRecord]:
-        assert self._left is not None
-        for raw in records:
-            self._left -= 1
-            yield raw
-            if not self._left:
-                return
-
-    def _readable(self, partition: TopicPartition, raws: list[RawRecord]) -> list[RawRecord]:
-        good = []
-        for raw in raws:
-            try:
-                self._serdes.record(partition, raw)
-            except SerializationError as error:
-                self._on_bad_record(error)
-            else:
-                good.append(raw)
-        return good
-
-    def _on_bad_record(self, error: SerializationError) -> None:
-        if not self._skip:
-            raise error
-        logger.warning("skipped: %s", error.message)
-
-    # ---- assignment --------------------------------------------------------------------------------------------------
-
-    def _ensure_assigned(self) -> None:
-        """Look the topics up and take their partitions, at the first use."""
-        if self._subscription.positions:
-            return
-        if self._fetcher.closed:
-            raise closed_error()
-        if self._keeper is None:
-            self._keeper = MetadataKeeper(
-                self._cluster,
-                name=self.client_id,
-                max_age=self._max_age,
-                timeout=self._timeout,
-                on_change=self._on_metadata,
-            )
-        views = self._keeper.until_known(self._plan.topics, self._timeout)
-        positions = self._plan.positions(views, self._cluster, self._timeout)
-        with self._lock:
-            for place in positions:
-                position = self._subscription.assign(place.partition)
-                position.stop = place.stop
-                if place.offset is not None:
-                    self._subscription.seek(position, place.offset)
-                else:
-                    self._subscription.seek_to_time(position, place.timestamp)
-        self._fetcher.start(self._keeper)
-
-    def _resolve(self) -> None:
-        """Look up where positions are that are only known as a time or an end."""
-        with self._lock:
-            unknown = {position: position.version for position in self._subscription.unresolved()}
-        if not unknown:
-            return
-        wanted = {position.partition: position.start for position in unknown}
-        offsets = list_offsets_or_end(self._cluster, wanted, timeout=self._timeout)
-        with self._lock:
-            for position, version in unknown.items():
-                if position.version == version:
-                    self._subscription.seek(position, offsets[position.partition])
-
-    def _on_metadata(self, view: ClusterView) -> None:
-        with self._lock:
-            if self._plan.follows_growth and self._subscription.positions:
-                for name in self._plan.topics:
-                    topic = view.topics.get(name)
-                    for number in range(0 if topic is None else len(topic.partitions)):
-                        partition = TopicPartition(name, number)
-                        if partition not in self._subscription.positions:
-                            logger.info("%s is new; reading it from its beginning", partition)
-                            self._subscription.assign(partition).start = EARLIEST_TIMESTAMP
-        self._fetcher.on_metadata(view)
-
-    def _seek_to_time(self, timestamp: int, partitions: Sequence[tuple[str, int]]) -> None:
-        for position in self._positions(partitions):
-            with self._lock:
-                self._subscription.seek_to_time(position, timestamp)
-
-    def _positions(self, partitions: Sequence[tuple[str, int]]) -> list[Position]:
-        return [self._position(partition) for partition in partitions or self.assignment()]
-
-    def _position(self, partition: tuple[str, int]) -> Position:
-        self._ensure_assigned()
-        position = self._subscription.positions.get(TopicPartition(*partition))
-        if position is None:
-            raise config_error(
-                f"{TopicPartition(*partition)} is not assigned", hint="assignment() says which partitions are"
-            )
-        return position
-
 
 _DEFAULTS: Final = {
     name: default
     for name, default in (Consumer.__init__.__kwdefaults__ or {}).items()
     if name not in ("group", "partitions", "start", "stop", "on_bad_record", "config", "_transport")
 }
-
-
-def _fetch_limits(settings: Mapping[str, Any]) -> FetchLimits:
-    return FetchLimits(
-        prefetch_bytes=size_bytes(settings["prefetch"], "prefetch"),
-        partition_bytes=size_bytes(settings["max_partition_fetch_bytes"], "max_partition_fetch_bytes"),
-    )

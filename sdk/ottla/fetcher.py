@@ -11,7 +11,7 @@ from threading import Condition
 from typing import Final
 
 from ottla.cluster import Cluster
-from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.errors import OttlaError
 from ottla.keeper import MetadataKeeper
 from ottla.links import Links
 from ottla.machines.metadata import ClusterView
@@ -41,7 +41,7 @@ class Fetcher:
         self.lock: Final = Condition()
         self.closed = False
         self._subscription: Final = subscription
-        self._clock: Final = cluster.clock
+        self.clock: Final = cluster.clock
         self._min_bytes: Final = min_bytes
         self._max_bytes: Final = max_bytes
         self._max_wait_ms: Final = round(max_wait * 1000)
@@ -66,7 +66,7 @@ class Fetcher:
         with self.lock:
             if self.closed:
                 return
-            fetches, unroutable = self._subscription.plan(self._clock.monotonic(), keeper.view.routes)
+            fetches, unroutable = self._subscription.plan(self.clock.monotonic(), keeper.view.routes)
         if unroutable:
             keeper.refresh()
         for fetch in fetches:
@@ -77,7 +77,7 @@ class Fetcher:
 
         Raises what a broker said that asking again does not mend.
         """
-        deadline_at = self._clock.monotonic() + timeout
+        deadline_at = self.clock.monotonic() + timeout
         while True:
             self.pump()
             overdue_at = self._links.break_overdue()
@@ -86,7 +86,7 @@ class Fetcher:
                     error, self._subscription.error = self._subscription.error, None
                     raise error
                 chunk = self._subscription.next_chunk()
-                now = self._clock.monotonic()
+                now = self.clock.monotonic()
                 if chunk is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return chunk
                 if self._subscription.unresolved():
@@ -129,16 +129,15 @@ class Fetcher:
             for p in reply.partitions
         }
         with self.lock:
-            news = self._subscription.on_reply(fetch, answers, self._clock.monotonic())
+            news = self._subscription.on_reply(fetch, answers, self.clock.monotonic())
             self.lock.notify_all()
         self._learn(reply)
         self._after(news)
 
     def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
-        code = error.code if error.retriable else ErrorCode.NETWORK_EXCEPTION
         for fetch in fetches:
             with self.lock:
-                news = self._subscription.on_failed(fetch, code, error.message, self._clock.monotonic())
+                news = self._subscription.on_failed(fetch, error.code, error.message, self.clock.monotonic())
                 self.lock.notify_all()
             self._after(news)
 
@@ -161,8 +160,3 @@ class Fetcher:
         if news.refresh:
             self._keeper.refresh()
         self.pump()
-
-
-def closed_error() -> OttlaError:
-    """For a client that was closed and is used."""
-    return error_from_code(ErrorCode.INVALID_REQUEST, "the client is closed", hint="make another one")

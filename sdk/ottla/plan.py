@@ -60,7 +60,7 @@ class ReadingPlan:
         """Whether partitions that are added later are read too."""
         return self._partitions is None and self._stop is None
 
-    def positions(self, topics: Sequence[TopicView], cluster: Cluster, timeout: float) -> list[Place]:
+    def places(self, topics: Sequence[TopicView], cluster: Cluster, timeout: float) -> list[Place]:
         """Each partition's place; its stop is looked up now. Raises ConfigError for a partition that is not there."""
         there = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
         wanted = there if self._partitions is None else self._partitions

@@ -11,27 +11,35 @@ import contextlib
 import itertools
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
 
 from ottla.cluster import Cluster
 from ottla.delivery import Announcer, Delivery
-from ottla.errors import BufferFullError, ConfigError, ErrorCode, OttlaError, SerializationError, config_error
+from ottla.errors import (
+    BufferFullError,
+    ConfigError,
+    ErrorCode,
+    OttlaError,
+    SerializationError,
+    config_error,
+    error_from_code,
+)
 from ottla.generics import K, V
 from ottla.keeper import MetadataKeeper
+from ottla.limits import acks_code, check_timeouts, producer_limits
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Batch, Limits, PartitionQueue
+from ottla.machines.batches import Batch, PartitionQueue
 from ottla.machines.metadata import ClusterView, TopicView
-from ottla.machines.partitioner import KeyedPartitioner, StickyPartitioner
 from ottla.sender import Sender
-from ottla.serdes import SerdeLike, Serializer, serializer
-from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, one_of, read_properties
+from ottla.serdes import HeadersLike, SerdeLike, Serializer, header_pairs, serializer
+from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, read_properties
+from ottla.target import Partitioner, Target
 from ottla.transport import Transport, grpc_transport
-from ottla.units import Duration, Size, seconds, size_bytes
+from ottla.units import Duration, Size, seconds
 from ottla_core.model import TopicPartition
-from ottla_core.records.compression import Codec, codec_of
 from ottla_core.records.record import Header
 from ottla_core.records.twins import new_builder
 
@@ -39,16 +47,8 @@ logger = logging.getLogger("ottla.producer")
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
-"""Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
-
-Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
-"""(topic, key, value, number of partitions) → a partition; key and value are serialized, None for null."""
-
-_ACKS: Final = {"all": -1, 1: 1, 0: 0}
 _CLOSE_AFTER_ERROR_S: Final = 5.0
 _CLOSE_AT_EXIT_S: Final = 5.0
-_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 
 _client_numbers = itertools.count(1)
 _open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
@@ -120,11 +120,11 @@ class Producer(Generic[K, V]):
     ) -> None:
         arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
         settings = merge_config(PRODUCER_NAMES, arguments, _DEFAULTS, config or {})
-        limits = _limits(settings)
-        acks_code = _ACKS[_check_acks(settings["acks"])]
+        limits = producer_limits(settings)
+        acks_number = acks_code(settings["acks"])
         request_s = seconds(settings["request_timeout"], "request_timeout")
         self._max_block = seconds(settings["max_block"], "max_block")
-        _check_timeouts(limits, request_s)
+        check_timeouts(limits, request_s)
         if topic is not None:
             check_topic(topic)
         self._topic = topic
@@ -140,10 +140,10 @@ class Producer(Generic[K, V]):
         self._announcer = Announcer(self.client_id)
         self._accumulator = Accumulator(limits, new_builder, self._announcer.ticket)
         self._sender = Sender(
-            self._accumulator, self._cluster, self._announcer, acks=acks_code, request_timeout=request_s
+            self._accumulator, self._cluster, self._announcer, acks=acks_number, request_timeout=request_s
         )
         self._lock = self._sender.lock
-        self._targets: dict[str, _Target] = {}
+        self._targets: dict[str, Target] = {}
         self._closed = False
         self._keeper = MetadataKeeper(
             self._cluster,
@@ -187,21 +187,23 @@ class Producer(Generic[K, V]):
             raise _not_serialized(error, target.topic) from error
         if timestamp is None:
             timestamp = self._clock.wall_ms()
-        if partition is not None:
-            queue = target.queue_of(partition)
-        elif self._partitioner is not None:
-            queue = target.queue_of(self._partitioner(target.topic, key_bytes, value_bytes, len(target.queues)))
-        elif key_bytes is not None:
-            queue = target.queues[target.keyed.partition(key_bytes)]
-        else:
-            queue = None
-        pairs: Sequence[Header] = () if headers is None else _header_pairs(headers, target.topic)
-        with self._lock:
-            sticky = queue or target.queues[target.sticky.current]
-            batch = self._accumulator.append(sticky, timestamp, key_bytes, value_bytes, pairs)
-            if batch is None:
-                batch = self._append_to_new(target, queue, timestamp, key_bytes, value_bytes, pairs)
-            return Delivery(batch, batch.count - 1, timestamp)
+        elif not isinstance(timestamp, int) or timestamp < 0:
+            raise ConfigError(
+                ErrorCode.INVALID_TIMESTAMP,
+                f"timestamp={timestamp!r} is no timestamp",
+                hint="give milliseconds since 1970, such as int(moment.timestamp() * 1000)",
+            )
+        queue = target.queue_for(partition, key_bytes, value_bytes)
+        pairs: Sequence[Header] = () if headers is None else header_pairs(headers, target.topic)
+        try:
+            with self._lock:
+                chosen = queue or target.queues[target.sticky.current]
+                batch = self._accumulator.append(chosen, timestamp, key_bytes, value_bytes, pairs)
+                if batch is None:
+                    batch = self._append_to_new(target, queue, timestamp, key_bytes, value_bytes, pairs)
+                return Delivery(batch, batch.count - 1, timestamp)
+        except TypeError as error:  # a serializer or the caller gave something else than bytes or an int
+            raise _not_serialized(error, target.topic) from error
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Send what is waiting now, without linger, and wait until all of it has an outcome.
@@ -210,7 +212,7 @@ class Producer(Generic[K, V]):
         where records failed that nobody had asked about.
         """
         if not self._sender.flush(self._seconds(timeout)):
-            raise _still_unsent("flush", len(self._accumulator.incomplete))
+            raise _not_flushed(len(self._accumulator.incomplete))
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
@@ -251,7 +253,7 @@ class Producer(Generic[K, V]):
     def _seconds(self, timeout: Duration | None) -> float:
         return self._delivery_s if timeout is None else seconds(timeout, "timeout")
 
-    def _find_target(self, name: str | None) -> _Target:
+    def _find_target(self, name: str | None) -> Target:
         """The topic's queues, after waiting for its metadata."""
         if name is None:
             raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
@@ -259,13 +261,12 @@ class Producer(Generic[K, V]):
         if name not in self._targets:
             check_topic(name)
             (view,) = self._keeper.until_known([name], self._max_block)
-            with self._lock:
-                self._update_target(view)
+            self._update_target(view)
         return self._targets[name]
 
     def _append_to_new(
         self,
-        target: _Target,
+        target: Target,
         queue: PartitionQueue | None,
         timestamp: int,
         key: bytes | None,
@@ -299,42 +300,22 @@ class Producer(Generic[K, V]):
             raise ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
 
     def _on_metadata(self, view: ClusterView) -> None:
-        with self._lock:
-            for name in self._targets:
-                topic = view.topics.get(name)
-                if topic is not None and not topic.error:
-                    self._update_target(topic)
+        for name in list(self._targets):
+            topic = view.topics.get(name)
+            if topic is not None and not topic.error:
+                self._update_target(topic)
         self._sender.on_metadata(view)
 
     def _update_target(self, view: TopicView) -> None:
-        """Make or adapt the topic's queues. The lock is held."""
-        target = self._targets.get(view.name)
-        queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
-        if target is None or len(target.queues) != len(queues):
-            target = self._targets[view.name] = _Target(view.name, queues, next(_client_numbers))
-        available = (n for n in range(len(queues)) if TopicPartition(view.name, n) in self._keeper.view.routes)
-        target.sticky.on_metadata(tuple(available), len(queues))
-
-
-class _Target:
-    """One topic as a destination: a queue a partition, and how a partition is chosen."""
-
-    __slots__ = ("keyed", "queues", "sticky", "topic")
-
-    def __init__(self, topic: str, queues: list[PartitionQueue], first: int) -> None:
-        self.topic = topic
-        self.queues = queues
-        self.keyed = KeyedPartitioner(len(queues))
-        self.sticky = StickyPartitioner(first)
-
-    def queue_of(self, partition: int) -> PartitionQueue:
-        if isinstance(partition, int) and 0 <= partition < len(self.queues):
-            return self.queues[partition]
-        raise ConfigError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"{self.topic} has no partition {partition!r}",
-            hint=f"its partitions are 0 to {len(self.queues) - 1}",
-        )
+        """Make or adapt the topic's queues."""
+        routes = self._keeper.view.routes
+        led = tuple(n for n in range(len(view.partitions)) if TopicPartition(view.name, n) in routes)
+        with self._lock:
+            target = self._targets.get(view.name)
+            if target is None or len(target.queues) != len(view.partitions):
+                queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
+                target = self._targets[view.name] = Target(view.name, queues, self._partitioner)
+            target.sticky.on_metadata(led, len(view.partitions))
 
 
 _DEFAULTS: Final = {
@@ -344,73 +325,16 @@ _DEFAULTS: Final = {
 } | {"bootstrap": None}
 
 
-def _limits(settings: Mapping[str, Any]) -> Limits:
-    label = settings["compression"] or "none"
-    request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
-    if not 0 < request_bytes <= _MAX_REQUEST_BYTES:
-        raise config_error(f"max_request_size={request_bytes} is not legal", hint="give 1 byte to 16 MiB")
-    return Limits(
-        batch_bytes=size_bytes(settings["batch_size"], "batch_size"),
-        buffer_bytes=size_bytes(settings["buffer_memory"], "buffer_memory"),
-        request_bytes=request_bytes,
-        linger_s=seconds(settings["linger"], "linger"),
-        delivery_timeout_s=seconds(settings["delivery_timeout"], "delivery_timeout"),
-        retries=settings["retries"],
-        backoff_s=seconds(settings["retry_backoff"], "retry_backoff"),
-        requests_per_broker=settings["max_in_flight"],
-        codec=codec_of(one_of(label, "compression", [codec.label for codec in Codec])),
-    )
-
-
-def _check_acks(acks: Any) -> Any:
-    if acks == -1 and not isinstance(acks, bool):
-        return "all"  # as Kafka also spells it
-    if isinstance(acks, bool) or acks not in _ACKS:
-        raise ConfigError(
-            ErrorCode.INVALID_REQUIRED_ACKS,
-            f"acks={acks!r} is not legal",
-            hint="use 'all' (every in-sync replica), 1 (the leader) or 0 (nobody answers)",
-        )
-    return acks
-
-
-def _check_timeouts(limits: Limits, request_s: float) -> None:
-    if limits.delivery_timeout_s < limits.linger_s + request_s:
-        raise config_error(
-            f"delivery_timeout={limits.delivery_timeout_s:g} s is less than linger + request_timeout "
-            f"({limits.linger_s + request_s:g} s)",
-            hint="raise delivery_timeout or lower request_timeout",
-        )
-
-
-def _header_pairs(headers: HeadersLike, topic: str) -> Sequence[Header]:
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    try:
-        return [(_header_name(name), text.encode() if isinstance(text, str) else text) for name, text in pairs]
-    except (TypeError, ValueError) as error:
-        raise SerializationError(
-            f"headers={headers!r:.80} can't be sent: {error}", hint="give pairs of str and bytes", topic=topic
-        ) from None
-
-
-def _header_name(name: Any) -> str:
-    if not isinstance(name, str):
-        raise TypeError(f"a header's name is {type(name).__name__}, not str")
-    return name
-
-
 def _not_serialized(error: Exception, topic: str) -> SerializationError:
     if isinstance(error, SerializationError):
         return SerializationError(f"{error.message}, sending to {topic}", hint=error.hint, topic=topic)
     return SerializationError(f"the serializer failed, sending to {topic}: {error}", hint="see the cause", topic=topic)
 
 
-def _still_unsent(what: str, batches: int) -> OttlaError:
-    from ottla.errors import error_from_code
-
+def _not_flushed(batches: int) -> OttlaError:
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"{what}: {batches} batches have no outcome yet",
+        f"{batches} batches have no outcome yet",
         hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
     )
 

@@ -10,16 +10,15 @@ succeeds. `cluster.seen` holds every request in the order of arrival. As with gR
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from threading import Condition, Thread
-from time import monotonic
-from typing import Any, Final
+from threading import Condition
+from typing import Any
 
 from google.protobuf.message import Message
 
+from ottla.scripted_streams import Break, Hang, Hold, Refuse, ScriptedConnection, Step
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.records.batch import check_batch, iter_headers, placed_prefix
@@ -27,34 +26,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """Answer with this code: every partition of a request, or the whole of one that has none."""
-
-    code: int
-    message: str = "scripted"
-    leader: tuple[int, int] | None = None  # (broker id, leader epoch) that the answer names
-
-
-@dataclass(frozen=True, slots=True)
-class Break:
-    """Break the stream, or the call, before or (`applied`) after doing what was asked."""
-
-    applied: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Hang:
-    """Never answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """Answer as usual once `release()` was called on the cluster."""
-
-
-Step = Refuse | Break | Hang | Hold
+__all__ = ["Break", "Hang", "Hold", "Refuse", "ScriptedCluster"]
 
 
 @dataclass(slots=True)
@@ -101,14 +73,14 @@ class ScriptedCluster:
     """Brokers b0:1, b1:1, … with `topics` (name → partitions), led in turn. `connect` is their transport."""
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
-        self.changed: Final = Condition()
+        self.changed = Condition()
         self.seen: list[tuple[str, Message]] = []
         self.logs: dict[TopicPartition, _Log] = {}
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}
-        self.addresses: Final = [f"b{n}:1" for n in range(brokers)]
+        self.addresses = [f"b{n}:1" for n in range(brokers)]
         self._ids: dict[str, TopicId] = {}
         self._steps: dict[str, deque[Step]] = {}
-        self._released = 0
+        self.released = 0
         for name, count in (topics or {}).items():
             self.add_topic(name, count)
 
@@ -129,7 +101,7 @@ class ScriptedCluster:
     def release(self) -> None:
         """Answer what is on hold."""
         with self.changed:
-            self._released += 1
+            self.released += 1
             self.changed.notify_all()
 
     def until(self, condition: Callable[[], bool], timeout: float = 5.0) -> None:

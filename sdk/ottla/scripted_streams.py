@@ -1,4 +1,7 @@
-"""Connections and streams to scripted brokers (ottla.scripted): each stream is served by a thread of its own."""
+"""Connections and streams to scripted brokers, and the steps that a test can script (ottla.scripted).
+
+Each stream is served by a thread of its own, so answers come as they come from gRPC: later, on another thread.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,60 @@ import itertools
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Thread
+from threading import Condition, Thread
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
+
+from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Method
 
-if TYPE_CHECKING:
-    from ottla.scripted import ScriptedCluster
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with this code: every partition of a request, or the whole of one that has none."""
+
+    code: int
+    message: str = "scripted"
+    leader: tuple[int, int] | None = None  # (broker id, leader epoch) that the answer names
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Break the stream, or the call, before or (`applied`) after doing what was asked."""
+
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Never answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Answer as usual once `release()` was called on the cluster."""
+
+
+Step = Refuse | Break | Hang | Hold
+
+
+class Brokers(Protocol):
+    """What a stream needs of the scripted cluster; everything under `changed`."""
+
+    changed: Condition
+    addresses: list[str]
+    released: int
+
+    def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
+    def answer(self, address: str, body: Message) -> Any: ...
+    def refusal(self, body: Any, step: Refuse) -> Any: ...
 
 
 class ScriptedConnection:
-    def __init__(self, cluster: ScriptedCluster, address: str) -> None:
+    def __init__(self, cluster: Brokers, address: str) -> None:
         self._cluster = cluster
         self._address = address
         self._streams: list[ScriptedStream] = []
@@ -65,7 +108,7 @@ class ScriptedStream:
 
     def __init__(
         self,
-        cluster: ScriptedCluster,
+        cluster: Brokers,
         address: str,
         method: Method[Any, Any],
         on_reply: Callable[[int, Any], None],
@@ -104,7 +147,7 @@ class ScriptedStream:
         while True:
             with changed:
                 if not self._broken and not self._inbox and not self._due():
-                    ripe = (p.due_at for p in self._parked if p.release <= self._cluster._released)
+                    ripe = (p.due_at for p in self._parked if p.release <= self._cluster.released)
                     earliest = min(ripe, default=monotonic() + 60)
                     changed.wait(max(0.0, earliest - monotonic()))
                 if self._broken:
@@ -123,7 +166,7 @@ class ScriptedStream:
         return [
             parked
             for parked in self._parked
-            if parked.release <= self._cluster._released
+            if parked.release <= self._cluster.released
             and (parked.due_at <= monotonic() or self._has_something(parked.body))
         ]
 
@@ -143,7 +186,7 @@ class ScriptedStream:
             self.close()
         elif step is None or isinstance(step, Hold):
             wait_s = body.max_wait_ms / 1000 if isinstance(body, pb.FetchRequest) else 0.0
-            release = self._cluster._released + isinstance(step, Hold)
+            release = self._cluster.released + isinstance(step, Hold)
             self._parked.append(_Parked(frame, body, answered, release, monotonic() + wait_s))
 
     def _reply(self, frame: int, body: Any, answered: bool) -> None:

@@ -14,7 +14,7 @@ None is null with each of them, in both directions, and never reaches a callable
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from ottla.errors import SerializationError, config_error
@@ -27,6 +27,9 @@ Deserializer = Callable[[bytes], Any]
 
 SerdeLike = str | type | Callable[[Any], Any]
 """A name of the table, one of its types, or a callable: Serializer for a producer, Deserializer for a consumer."""
+
+HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+"""Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
 
 _USE: Final = "give key= or value= one of auto, bytes, str, int, json, or a callable"
 
@@ -142,3 +145,20 @@ def _resolve(like: SerdeLike, name: str, side: int) -> Callable[[Any], Any]:
     if not isinstance(like, str) and callable(like):
         return like
     raise config_error(f"{name}={like!r} is no serializer", hint=_USE)
+
+
+def header_pairs(headers: HeadersLike, topic: str) -> list[tuple[str, bytes | None]]:
+    """Headers as a batch holds them. Raises SerializationError."""
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    try:
+        return [(_header_name(name), text.encode() if isinstance(text, str) else text) for name, text in pairs]
+    except (TypeError, ValueError) as error:
+        raise SerializationError(
+            f"headers={headers!r:.80} can't be sent: {error}", hint="give pairs of str and bytes", topic=topic
+        ) from None
+
+
+def _header_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"a header's name is {type(name).__name__}, not str")
+    return name

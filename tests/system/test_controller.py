@@ -467,6 +467,24 @@ async def test_what_is_left_half_written_is_removed_before_the_next_decision(wor
     }
 
 
+async def test_a_topic_is_deleted_with_its_topic_key_whatever_becomes_of_its_partitions(world: World) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    await node.create(topic("wide", 250))
+
+    async def before_txn(ops: Sequence[Put | Delete]) -> None:
+        if len(node.store.sent) > sent + 1:
+            raise unavailable(indefinite=False)
+
+    sent = len(node.store.sent)
+    node.store.before_txn = before_txn
+    (deleted,) = await node.delete("wide")
+    assert (deleted.error.code, len(await world.keys())) == (0, 151)
+    node.store.before_txn = None
+    (again,) = await node.create(topic("wide", 2))
+    assert (again.error.code, len(await world.keys())) == (0, 3)
+
+
 async def test_no_decision_is_made_from_an_image_that_lacks_an_own_write(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from waiting import until
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -83,7 +84,8 @@ class Stack:
         self.service = ScriptedBroker()
         self.metrics = Metrics()
         self.denied: set[Operation] = set()
-        self.server = RpcServer("127.0.0.1", 0, self.metrics, self.authorize)
+        self.why_not: str | None = None
+        self.server = RpcServer("127.0.0.1", 0, self.metrics, ready=lambda: self.why_not, authorize=self.authorize)
         self.server.add(Broker, self.service)
 
     def authorize(self, context: RequestContext, operation: Operation, resource: str) -> None:
@@ -269,6 +271,19 @@ async def test_a_broken_stream_fails_exactly_its_open_frames(stack: Stack, clien
     _, left = await client.until_broken()
     assert left in ([second], [])
     assert client.replies.qsize() == (0 if left else 1)
+
+
+async def test_the_health_service_tells_liveness_and_readiness(stack: Stack) -> None:
+    async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
+        health = health_pb2_grpc.HealthStub(channel)
+
+        async def status(service: str) -> str:
+            answer = await health.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
+            return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+
+        assert [await status(""), await status("ottla.ready")] == ["SERVING", "SERVING"]
+        stack.why_not = "not registered yet"
+        assert [await status(""), await status("ottla.ready")] == ["SERVING", "NOT_SERVING"]
 
 
 async def test_a_port_in_use_and_a_service_that_lacks_a_method_are_named(stack: Stack) -> None:

@@ -69,13 +69,24 @@ class Endpoint:
 
 
 class RpcServer:
-    """A component: `start` binds and serves, `stop` drains. Add services before the start."""
+    """A component: `start` binds and serves, `stop` drains. Add services before the start.
 
-    def __init__(self, host: str, port: int, metrics: Metrics, authorize: Authorize = allow_all) -> None:
+    `ready` answers None, or why the service is not ready, to whoever asks the health service for `ottla.ready`.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        metrics: Metrics,
+        *,
+        ready: Callable[[], str | None] = lambda: None,
+        authorize: Authorize = allow_all,
+    ) -> None:
         self._host, self._wanted_port = host, port
         self._metrics, self._authorize = metrics, authorize
         self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
-        self._health = grpc_health_aio.HealthServicer()
+        self._health = _Health(ready)
         self._draining = asyncio.Event()
         self.port = port
 
@@ -94,10 +105,6 @@ class RpcServer:
         if self.port == 0:
             raise PortInUseError(self._host, self._wanted_port)
         await self._server.start()
-
-    async def set_ready(self, ready: bool) -> None:
-        serving = health_pb2.HealthCheckResponse.SERVING if ready else health_pb2.HealthCheckResponse.NOT_SERVING
-        await self._health.set(READY_SERVICE, serving)
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Refuse new calls, let open frames and calls end for `grace_s`, then cut."""
@@ -131,6 +138,20 @@ class RpcServer:
             return await _serve_unary(endpoint, data, context)
 
         return grpc.unary_unary_rpc_method_handler(unary)
+
+
+class _Health(grpc_health_aio.HealthServicer):  # type: ignore[misc]  # untyped base
+    """gRPC's health service: "" is liveness, READY_SERVICE asks the service itself."""
+
+    def __init__(self, ready: Callable[[], str | None]) -> None:
+        super().__init__()
+        self._ready = ready
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
+        if request.service == READY_SERVICE:
+            statuses = health_pb2.HealthCheckResponse
+            return statuses(status=statuses.NOT_SERVING if self._ready() else statuses.SERVING)
+        return await super().Check(request, context)
 
 
 class PortInUseError(OSError):

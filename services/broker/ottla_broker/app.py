@@ -36,7 +36,7 @@ def build(config: BrokerConfig, *, store: MetaStore | None = None, clock: Clock 
     own_store = store is None
     store = store or EtcdStore(config.etcd)
     follower = MetadataFollower(store, config.cluster_id)
-    server = RpcServer(config.host, config.port, metrics)
+    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready())
 
     def on_disk_failure(error: OttlaError) -> None:
         app.fail(error)

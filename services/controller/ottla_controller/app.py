@@ -26,7 +26,7 @@ def build(config: ControllerConfig, *, store: MetaStore | None = None) -> App:
     own_store = store is None
     store = store or EtcdStore(config.etcd)
     follower = MetadataFollower(store, config.cluster_id)
-    server = RpcServer(config.host, config.port, metrics)
+    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready())
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

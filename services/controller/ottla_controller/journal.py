@@ -136,14 +136,15 @@ class Journal:
         self._untidy = False
 
     async def _write(self, decision: Decision[Reply]) -> None:
-        written = 0
-        try:
-            for batch in batches(decision.writes):
+        for written, batch in enumerate(batches(decision.writes)):
+            try:
                 await self._transact(batch)
-                written += 1
-        except BaseException:
-            self._untidy = self._untidy or written > 0
-            raise
+            except (StoreUnavailableError, OttlaError, _LostRaceError) as error:
+                self._untidy = self._untidy or written > 0
+                if written == 0 or not decision.commits_first:
+                    raise
+                _log.warning("carried out, but what it leaves is still to be removed: %s", error)
+                return
 
     async def _transact(self, batch: Batch) -> None:
         """One transaction, settled: it was carried out, or this raises and it never will be (rule C4)."""

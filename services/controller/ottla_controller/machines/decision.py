@@ -45,10 +45,15 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Decision(Generic[Reply]):
-    """What to write, in this order, and what to answer once it is durable."""
+    """What to write, in this order, and what to answer once it is durable.
+
+    `commits_first` says that the first write is the commit point and the others only clean up after it, as in a
+    deletion; else the last one is.
+    """
 
     reply: Reply
     writes: tuple[Write, ...] = ()
+    commits_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

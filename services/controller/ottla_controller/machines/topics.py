@@ -126,7 +126,8 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
         )
     seen = (ReliedOn(keys.topic(name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
     partitions = [p for p in image.partitions if p.topic_id == topic.id]
-    return Decision(TopicDeleted(name, topic.id), (Write(Change(keys.topic(name), None), seen), *_removed(partitions)))
+    commit = Write(Change(keys.topic(name), None), seen)
+    return Decision(TopicDeleted(name, topic.id), (commit, *_removed(partitions)), commits_first=True)
 
 
 def decide_remove_orphans(image: ClusterImage) -> Decision[int]:

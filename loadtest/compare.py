@@ -1,0 +1,163 @@
+"""`make bench`: every figure of docs/benchmarks.md, the comparisons as alternating pairs in one run.
+
+Ratios are of neighbouring runs, so that a machine whose speed drifts does not decide them. The table goes to the
+terminal, the raw figures to a JSON file that the last line names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import ottla
+from ottla_stack.running import RunningStack
+
+console = Console()
+LIMIT_S = 600
+
+
+def run(module: str, *arguments: str) -> dict[str, Any]:
+    """One benchmark program; its last line."""
+    command = [sys.executable, "-m", f"loadtest.{module}", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@contextmanager
+def answering_server(response_bytes: int = 1 << 20) -> Iterator[str]:
+    command = [sys.executable, "-m", "loadtest.answering", "--response-bytes", str(response_bytes)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        yield server.stdout.readline().strip()
+    finally:
+        server.terminate()
+        server.wait(timeout=30)
+
+
+class Figures:
+    """What was measured, as rows for people and raw for machines."""
+
+    def __init__(self) -> None:
+        self.raw: dict[str, Any] = {}
+        self.table = Table("figure", "median", "spread", "goal", "reached", title="ottla, measured")
+
+    def add(self, name: str, values: list[float], unit: str, goal: str, *, least: float = 0, most: float = 0) -> None:
+        median = statistics.median(values)
+        reached = median >= least and (not most or median <= most)
+        self.raw[name] = {"median": median, "values": values, "unit": unit, "goal": goal, "reached": reached}
+        spread = f"{_short(min(values))} … {_short(max(values))}" if len(values) > 1 else ""
+        self.table.add_row(name, f"{_short(median)} {unit}", spread, goal, "yes" if reached else "NO")
+        console.print(f"{name}: {_short(median)} {unit}")
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, records: int) -> None:
+    real, count = stack.bootstrap, ("--records", str(records))
+    with answering_server() as answering:
+        runs = [(run("produce", real, *count), run("produce", answering, *count)) for _ in range(pairs)]
+        ours = [float(a["records_s"]) for a, _ in runs]
+        figures.add("SDK produce, 100 B, acks=1", ours, "records/s", "≥ 0.5 M", least=500_000)
+        ratios = [a["records_s"] / b["records_s"] for a, b in runs]
+        figures.add("produce against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)
+        figures.add("… acks=all", repeat(pairs, "produce", real, *count, "--acks", "all"), "records/s", "")
+        keyed = repeat(pairs, "produce", real, *count, "--keys", "100000")
+        figures.add("… 100,000 distinct keys", keyed, "records/s", "≥ 0.25 M", least=250_000)
+        one_kb = repeat(pairs, "produce", real, "--size", "1000", "--records", str(records // 4))
+        figures.add("… 1 KB values", one_kb, "records/s", "")
+        fetches = [(run("fetch", real), run("fetch", answering)) for _ in range(pairs)]
+        figures.add("fetch, 1 MB responses", [float(a["mb_s"]) for a, _ in fetches], "MB/s", "")
+        ratios = [a["mb_s"] / b["mb_s"] for a, b in fetches]
+        figures.add("fetch against a server that only answers", ratios, "×", "≥ 0.6", least=0.6)
+    ottla.Admin(real).topics.create("small", partitions=6)
+    run("produce", real, "--topic", "small", *count, "--keys", "1000")
+    small = ("--topic", "small")
+    each = repeat(pairs, "consume", real, *small)
+    figures.add("SDK consume, key and value touched", each, "records/s", "≥ 0.6 M", least=600_000)
+    batches = repeat(pairs, "consume", real, *small, "--batches")
+    figures.add("… by batches()", batches, "records/s", "≥ 2 M", least=2_000_000)
+
+
+def repeat(times: int, module: str, *arguments: str) -> list[float]:
+    return [float(run(module, *arguments)["records_s"]) for _ in range(times)]
+
+
+def broker_alone(figures: Figures) -> None:
+    append = run("append")
+    figures.add("append of 64 KB besides write(2)", [append["besides_write_us"]], "µs CPU", "≤ 40", most=40)
+    figures.add("… write(2)", [append["write_us"]], "µs CPU", "")
+    growth = run("append", "--gigabytes", "8")
+    figures.add("append to an 8 GB log, last to first GB", [growth["last_to_first"]], "×", "≥ 0.8", least=0.8)
+
+
+def footprint(figures: Figures) -> None:
+    found = run("footprint")
+    figures.add("ottla up until ready", [found["up_ready_s"]], "s", "≤ 5", most=5)
+    figures.add("ottla topic ls", [found["topic_ls_s"]], "s", "≤ 0.4", most=0.4)
+    figures.add("ottla.testing.Cluster until ready", [found["testing_cluster_ready_s"]], "s", "≤ 1", most=1)
+    ours = {name: s for name, s in found["services"].items() if name != "etcd"}
+    figures.add("largest idle service", [max(s["mb"] for s in ours.values())], "MB", "≤ 80", most=80)
+    figures.add("… CPU", [max(s["cpu_percent"] for s in ours.values())], "% of a core", "≤ 1", most=1)
+
+
+def memory(figures: Figures, gigabytes: float) -> None:
+    found = run("memory", "--gigabytes", str(gigabytes))
+    figures.add(f"broker through {gigabytes:g} GB", [found["broker_peak_mb"]], "MB", "≤ 150", most=150)
+    limit = found["producer_limit_mb"]
+    figures.add("producer through it", [found["producer_peak_mb"]], "MB", f"≤ buffer + 60 = {limit}", most=limit)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--gigabytes", type=float, default=10, help="of the memory run")
+    parser.add_argument("--only", choices=["traffic", "broker", "footprint", "memory"])
+    given = parser.parse_args()
+    figures, began = Figures(), time.monotonic()
+    directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
+    try:
+        if given.only in (None, "traffic"):
+            with RunningStack(directory / "stack", brokers=1) as stack:
+                ottla.Admin(stack.bootstrap).topics.create("bench", partitions=6)
+                produce_and_consume(figures, stack, given.pairs, given.records)
+        if given.only in (None, "broker"):
+            broker_alone(figures)
+        if given.only in (None, "footprint"):
+            footprint(figures)
+        if given.only in (None, "memory"):
+            memory(figures, given.gigabytes)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    console.print(figures.table)
+    with tempfile.NamedTemporaryFile("w", prefix="ottla-bench-", suffix=".json", delete=False) as raw:
+        json.dump(figures.raw, raw, indent=1)
+    missed = [name for name, figure in figures.raw.items() if not figure["reached"]]
+    seconds = round(time.monotonic() - began)
+    print(
+        json.dumps(
+            {"figures": len(figures.raw), "missed": missed, "pairs": given.pairs, "seconds": seconds, "raw": raw.name}
+        )
+    )
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""What the clients' merged settings come to in numbers, checked against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ottla.errors import ConfigError, ErrorCode, config_error
+from ottla.machines.batches import Limits
+from ottla.machines.subscription import FetchLimits
+from ottla.settings import one_of, positive
+from ottla.units import seconds, size_bytes
+from ottla_core.records.compression import Codec, codec_of
+
+_ACKS: Final = {"all": -1, 1: 1, 0: 0}
+_MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
+
+
+def producer_limits(settings: Mapping[str, Any]) -> Limits:
+    """The accumulator's limits. Raises ConfigError."""
+    label = settings["compression"] or "none"
+    request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
+    if not 0 < request_bytes <= _MAX_REQUEST_BYTES:
+        raise config_error(f"max_request_size={request_bytes} is not legal", hint="give 1 byte to 16 MiB")
+    retries = settings["retries"]
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise config_error(f"retries={retries!r} is not legal", hint="give 0 or more")
+    return Limits(
+        batch_bytes=size_bytes(settings["batch_size"], "batch_size"),
+        buffer_bytes=size_bytes(settings["buffer_memory"], "buffer_memory"),
+        request_bytes=request_bytes,
+        linger_s=seconds(settings["linger"], "linger"),
+        delivery_timeout_s=seconds(settings["delivery_timeout"], "delivery_timeout"),
+        retries=retries,
+        backoff_s=seconds(settings["retry_backoff"], "retry_backoff"),
+        requests_per_broker=positive(settings["max_in_flight"], "max_in_flight"),
+        codec=codec_of(one_of(label, "compression", [codec.label for codec in Codec])),
+    )
+
+
+def check_timeouts(limits: Limits, request_s: float) -> None:
+    """Raise ConfigError unless a record can live through its linger and one request (KIP-91)."""
+    if limits.delivery_timeout_s < limits.linger_s + request_s:
+        raise config_error(
+            f"delivery_timeout={limits.delivery_timeout_s:g} s is less than linger + request_timeout "
+            f"({limits.linger_s + request_s:g} s)",
+            hint="raise delivery_timeout or lower request_timeout",
+        )
+
+
+def acks_code(acks: Any) -> int:
+    """-1, 1 or 0 for "all" (or -1), 1 and 0. Raises ConfigError with INVALID_REQUIRED_ACKS."""
+    if not isinstance(acks, bool):
+        if acks in _ACKS:
+            return _ACKS[acks]
+        if acks == -1:
+            return -1
+    raise ConfigError(
+        ErrorCode.INVALID_REQUIRED_ACKS,
+        f"acks={acks!r} is not legal",
+        hint="use 'all' (every in-sync replica), 1 (the leader) or 0 (nobody answers)",
+    )
+
+
+def fetch_limits(settings: Mapping[str, Any]) -> FetchLimits:
+    """The subscription's limits. Raises ConfigError."""
+    return FetchLimits(
+        prefetch_bytes=size_bytes(settings["prefetch"], "prefetch"),
+        partition_bytes=size_bytes(settings["max_partition_fetch_bytes"], "max_partition_fetch_bytes"),
+    )
