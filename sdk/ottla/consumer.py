@@ -7,6 +7,7 @@ This is the face: arguments, and where to read. `plan` says where reading begins
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -139,6 +140,9 @@ class Consumer(Generic[K, V]):
         )
         most = stop if isinstance(stop, int) else None
         self._reader: Reader[K, V] = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
+        # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
+        self._close = weakref.finalize(self, _close, self._fetcher, self._assignment, self._cluster)
+        self._close.atexit = False
 
     @classmethod
     def from_properties(cls, path: str | Path, *topics: str, **arguments: Any) -> Consumer[K, V]:
@@ -154,7 +158,7 @@ class Consumer(Generic[K, V]):
         there is no reset, UnknownTopicError, ConnectError and ottla.TimeoutError where no broker answers at the start.
         Brokers that go away later are waited for.
         """
-        return self._reader.records()
+        return self._reader.records(self)
 
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
@@ -238,9 +242,7 @@ class Consumer(Generic[K, V]):
 
     def close(self) -> None:
         """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing."""
-        self._fetcher.close()
-        self._assignment.close()
-        self._cluster.close()
+        self._close()
 
     def __enter__(self) -> Consumer[K, V]:
         return self
@@ -256,3 +258,9 @@ _DEFAULTS: Final = {
     for name, default in (Consumer.__init__.__kwdefaults__ or {}).items()
     if name not in ("group", "partitions", "start", "stop", "on_bad_record", "config", "_transport")
 }
+
+
+def _close(fetcher: Fetcher, assignment: Assignment, cluster: Cluster) -> None:
+    fetcher.close()
+    assignment.close()
+    cluster.close()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Final, Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -51,7 +51,7 @@ class Links(Generic[Request, Reply, Context]):
         self._on_reply: Final = on_reply
         self._on_failed: Final = on_failed
         self._links: dict[str, _Link[Request, Reply, Context]] = {}
-        self._lock: Final = Lock()
+        self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
         self._closed = False
 
     def send(self, address: str, body: Request, context: Context, *, timeout: float, answered: bool = True) -> bool:

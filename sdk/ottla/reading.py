@@ -1,8 +1,9 @@
 """How chunks become records: opened batch by batch, handed out one by one or in lists.
 
 A chunk is what one fetch brought for one partition. Its batches are checked and decompressed when the reader comes to
-them. However they are handed out, a partition's position is the offset after the last record that was. What may be in a chunk and is not handed out: records below the position (a batch comes whole, rule 57), records at or
-after the stop, and control batches (rule 38), whose offsets count all the same.
+them. However they are handed out, a partition's position is the offset after the last record that was. What may be in a
+chunk and is not handed out: records below the position (a batch comes whole, rule 57), records at or after the stop,
+and control batches (rule 38), whose offsets count all the same.
 """
 
 from __future__ import annotations
@@ -90,8 +91,8 @@ class Reader(Generic[K, V]):
         self._left = most
         self._run: Run | None = None
 
-    def records(self) -> Iterator[Record[K, V]]:
-        """Record by record, until the stop or until the consumer is closed."""
+    def records(self, owner: object) -> Iterator[Record[K, V]]:
+        """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
         make = self._serdes.record
         while (run := self._next_run(FOREVER)) is not None:
             partition, position, version = run.partition, run.position, run.version

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor import ServiceDescriptor
+
 from ottla_core.rpc.frames import descriptor_of, is_stream
 from ottla_proto import contracts
 from ottla_proto.contracts import Method

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from ottla import producer as producer_module
 from ottla.cli import produce
 from ottla.cli.main import run
@@ -120,7 +121,7 @@ def test_the_options_reach_the_producer_and_every_record(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     type_in(monkeypatch, b"a=1\nb=2\n")
-    arguments = "-K = -H source=cli -H empty= -p 2 -z zstd --acks 1 --timeout 3s -X linger.ms=20".split()
+    arguments = ["-K", "=", "-H", "source=cli", "-H", "empty=", "-p", "2", "-z", "zstd", "--acks", "1", "--timeout", "3s", "-X", "linger.ms=20"]
     assert run(["produce", "orders", *arguments]) == 0
     (made,) = FakeProducer.made
     headers = [("source", b"cli"), ("empty", b"")]

@@ -91,7 +91,7 @@ def test_a_text_becomes_canonical(name: str, text: str, canonical: str) -> None:
         ("retention.ms", "7 weeks", "with a unit"),
         ("retention.ms", "64MiB", "in milliseconds"),
         ("retention.ms", "1_000", "whole number"),
-        ("retention.ms", "１", "whole number"),  # noqa: RUF001 - a digit, but none that Kafka reads
+        ("retention.ms", "１", "whole number"),
         ("retention.ms", "", "whole number"),
         ("retention.bytes", "7d", "in bytes"),
         ("segment.bytes", "4GiB", "at most 2147483647"),
