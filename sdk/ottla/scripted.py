@@ -22,6 +22,8 @@ from ottla.scripted_streams import Break, Hang, Hold, Refuse, ScriptedConnection
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 from ottla_core.records.batch import check_batch, iter_headers, placed_prefix
+from ottla_core.records.reader import read_records
+from ottla_core.records.record import RawRecord
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
@@ -114,13 +116,27 @@ class ScriptedCluster:
         with self.changed:
             return [body for _, body in self.seen if isinstance(body, kind)]
 
-    def values(self, topic: str, partition: int) -> list[bytes | None]:
-        """The values in a partition's log, in order."""
-        from ottla_core.records.reader import read_records
-
+    def records(self, topic: str, partition: int) -> list[RawRecord]:
+        """What is in a partition's log, in order."""
         with self.changed:
             batches = list(self.logs[TopicPartition(topic, partition)].batches)
-        return [value for _, _, _, batch in batches for _, _, _, value, _ in read_records(batch)]
+        return [record for *_, batch in batches for record in read_records(batch)]
+
+    def values(self, topic: str, partition: int) -> list[bytes | None]:
+        """The values in a partition's log, in order."""
+        return [value for _, _, _, value, _ in self.records(topic, partition)]
+
+    def move_leader(self, topic: str, partition: int, *, broker: int, epoch: int) -> None:
+        """Give a partition another leader."""
+        with self.changed:
+            self.leaders[TopicPartition(topic, partition)] = (broker, epoch)
+
+    def truncate(self, topic: str, partition: int, *, before: int) -> None:
+        """Drop the batches that end at or below an offset, as retention does."""
+        with self.changed:
+            log = self.logs[TopicPartition(topic, partition)]
+            log.batches = [batch for batch in log.batches if batch[1] > before]
+            log.start = log.batches[0][0] if log.batches else before
 
     def connect(self, address: str) -> ScriptedConnection:
         """The transport."""

@@ -151,14 +151,18 @@ def header_pairs(headers: HeadersLike, topic: str) -> list[tuple[str, bytes | No
     """Headers as a batch holds them. Raises SerializationError."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     try:
-        return [(_header_name(name), text.encode() if isinstance(text, str) else text) for name, text in pairs]
+        return [_header(name, text) for name, text in pairs]
     except (TypeError, ValueError) as error:
         raise SerializationError(
             f"headers={headers!r:.80} can't be sent: {error}", hint="give pairs of str and bytes", topic=topic
         ) from None
 
 
-def _header_name(name: Any) -> str:
+def _header(name: Any, text: Any) -> tuple[str, bytes | None]:
     if not isinstance(name, str):
         raise TypeError(f"a header's name is {type(name).__name__}, not str")
-    return name
+    if isinstance(text, str):
+        return name, text.encode()
+    if text is None or isinstance(text, bytes):
+        return name, text
+    raise TypeError(f"the header {name!r} is {type(text).__name__}, not bytes or str")

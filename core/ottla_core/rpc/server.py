@@ -140,7 +140,7 @@ class RpcServer:
         return grpc.unary_unary_rpc_method_handler(unary)
 
 
-class _Health(grpc_health_aio.HealthServicer):  # type: ignore[misc]  # untyped base
+class _Health(grpc_health_aio.HealthServicer):  # type: ignore[misc, no-any-unimported]  # untyped base
     """gRPC's health service: "" is liveness, READY_SERVICE asks the service itself."""
 
     def __init__(self, ready: Callable[[], str | None]) -> None:

@@ -1,0 +1,243 @@
+"""The accumulator's rules: order, readiness, one request in flight, retries, deadlines, the buffer's limit."""
+
+import pytest
+
+from ottla.errors import ErrorCode, OttlaError, RecordTooLargeError
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import Answer, Batch, Limits, Request
+from ottla.machines.metadata import Route
+from ottla_core.model import PartitionId, TopicId, TopicPartition
+from ottla_core.records.batch import iter_headers
+from ottla_core.records.compression import Codec
+from ottla_core.records.reader import read_records
+from ottla_core.records.twins import new_builder
+
+IDS = [PartitionId(TopicId(b"t" * 16), n) for n in range(4)]
+PARTITIONS = [TopicPartition("t", n) for n in range(4)]
+ROUTES = {PARTITIONS[n]: Route(IDS[n], f"b{n % 2}:1", 5) for n in range(4)}
+
+
+def accumulator(**limits: object) -> Accumulator:
+    return Accumulator(Limits(**{"linger_s": 1.0, **limits}), lambda size: new_builder(size, pure=True))  # type: ignore[arg-type]
+
+
+def add(acc: Accumulator, value: bytes, *, partition: int = 0, now: float = 0.0) -> Batch | None:
+    queue = acc.queue(PARTITIONS[partition])
+    return acc.append(queue, 1000, None, value, ()) or acc.append_to_new(queue, 1000, None, value, (), now)
+
+
+def values(request: Request) -> list[bytes | None]:
+    found = []
+    for part in request.parts:
+        data = b"".join(batch.encode(Codec.NONE) for batch in part.batches)
+        for at, header in iter_headers(data):
+            found += [value for *_, value, _ in read_records(data[at : at + header.size_bytes])]
+    return found
+
+
+def answered(request: Request, base_offset: int = 0) -> dict[PartitionId, Answer]:
+    return {part.route.partition_id: Answer(base_offset) for part in request.parts}
+
+
+@pytest.mark.feature(17)
+def test_a_batch_waits_for_its_linger_and_then_takes_everything_along() -> None:
+    acc = accumulator(linger_s=1.0)
+    add(acc, b"a", now=0.0)
+    assert acc.drain(0.5, ROUTES).requests == []
+    assert acc.drain(0.5, ROUTES).wake_at == 1.0
+    add(acc, b"b", now=0.9)
+    (request,) = acc.drain(1.0, ROUTES).requests
+    assert (request.address, values(request)) == ("b0:1", [b"a", b"b"])
+
+
+@pytest.mark.feature(19)
+def test_a_full_batch_does_not_wait_and_holds_one_partition() -> None:
+    acc = accumulator(batch_bytes=200)
+    first = add(acc, b"x" * 100)
+    second = add(acc, b"y" * 100)
+    assert first is not None
+    assert second is not first
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert [(part.queue.partition, len(part.batches)) for part in request.parts] == [(PARTITIONS[0], 1)]
+    assert values(request) == [b"x" * 100]
+
+
+def test_flushing_sends_what_lingers() -> None:
+    acc = accumulator(linger_s=60)
+    add(acc, b"a")
+    acc.flushing = 1
+    assert len(acc.drain(0.0, ROUTES).requests) == 1
+
+
+@pytest.mark.feature(30)
+def test_one_request_takes_every_ready_partition_of_a_broker() -> None:
+    acc = accumulator(linger_s=0)
+    for number in range(4):
+        add(acc, b"%d" % number, partition=number)
+    requests = acc.drain(0.0, ROUTES).requests
+    assert {r.address: values(r) for r in requests} == {"b0:1": [b"0", b"2"], "b1:1": [b"1", b"3"]}
+
+
+@pytest.mark.feature(175)
+def test_a_partition_in_flight_waits_and_its_order_survives_a_retry() -> None:
+    acc = accumulator(linger_s=0, backoff_s=0.1)
+    add(acc, b"1")
+    (first,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"2", now=0.01)
+    assert acc.drain(0.02, ROUTES).requests == []
+
+    reported = acc.on_failed(first, ErrorCode.NETWORK_EXCEPTION, "gone", 0.1)
+    assert (reported.settled, reported.refresh) == ([], True)
+    assert acc.drain(0.15, ROUTES).requests == []  # the back-off
+    (again,) = acc.drain(0.2, ROUTES).requests
+    assert values(again) == [b"1", b"2"]
+    settled = acc.on_reply(again, answered(again, 40), 0.3).settled
+    assert [(batch.base_offset, batch.count, batch.error) for batch in settled] == [(40, 1, None), (41, 1, None)]
+
+
+@pytest.mark.feature(16)
+def test_the_back_off_doubles_to_its_limit_and_a_new_leader_ends_it() -> None:
+    acc = accumulator(linger_s=0, backoff_s=0.1, backoff_most_s=0.3)
+    add(acc, b"1")
+    now, waits = 0.0, []
+    for _ in range(4):
+        (request,) = acc.drain(now, ROUTES).requests
+        acc.on_failed(request, ErrorCode.NOT_LEADER_OR_FOLLOWER, "", now)
+        waits.append(round(acc.drain(now, ROUTES).wake_at - now, 3))
+        now += waits[-1]
+    assert waits == [0.1, 0.2, 0.3, 0.3]
+    (request,) = acc.drain(now, ROUTES).requests
+    acc.on_failed(request, ErrorCode.NOT_LEADER_OR_FOLLOWER, "", now)
+    acc.on_new_leader(PARTITIONS[0])
+    assert len(acc.drain(now, ROUTES).requests) == 1
+
+
+@pytest.mark.feature(31)
+def test_what_is_refused_for_good_fails_alone() -> None:
+    acc = accumulator(linger_s=0, batch_bytes=120)
+    for value in (b"good" * 20, b"evil" * 20, b"also" * 20):
+        add(acc, value)
+    sizes, failed = [], []
+    while acc.incomplete:
+        (request,) = acc.drain(0.0, ROUTES).requests
+        sizes.append(len(request.parts[0].batches))
+        if b"evil" * 20 in values(request):
+            failed += acc.on_failed(request, ErrorCode.INVALID_RECORD, "one of them", 0.0).settled
+        else:
+            assert all(batch.error is None for batch in acc.on_reply(request, answered(request), 0.0).settled)
+    assert sizes == [3, 1, 2, 1, 1]
+    assert [batch.error and batch.error.code for batch in failed] == [ErrorCode.INVALID_RECORD]
+
+
+@pytest.mark.feature(15)
+def test_retries_are_counted() -> None:
+    acc = accumulator(linger_s=0, retries=1, backoff_s=0)
+    add(acc, b"1")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0).settled == []
+    (request,) = acc.drain(0.0, ROUTES).requests
+    (failed,) = acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0).settled
+    assert failed.error is not None
+    assert failed.error.code == ErrorCode.NETWORK_EXCEPTION
+
+
+@pytest.mark.feature(13)
+def test_a_record_that_waits_too_long_fails_and_the_next_one_goes_on() -> None:
+    acc = accumulator(linger_s=0, delivery_timeout_s=10, batch_bytes=64)
+    add(acc, b"old", now=0.0)
+    add(acc, b"young", now=5.0)
+    assert acc.drain(9.0, {}).unroutable == {"t"}
+    drained = acc.drain(10.0, ROUTES)
+    (late,) = drained.expired
+    assert late.error is not None
+    assert "never sent" in str(late.error)
+    assert late.error.code == ErrorCode.REQUEST_TIMED_OUT
+    assert [values(request) for request in drained.requests] == [[b"young"]]
+    assert drained.requests[0].deadline_at == 15.0
+
+
+@pytest.mark.feature(18)
+def test_a_full_buffer_takes_nothing_more_and_sends_what_it_has() -> None:
+    acc = accumulator(batch_bytes=1000, buffer_bytes=2500, linger_s=60)
+    assert add(acc, b"a", partition=0) is not None
+    assert add(acc, b"b", partition=1) is not None
+    assert add(acc, b"c", partition=2) is None
+    requests = acc.drain(0.0, ROUTES).requests
+    assert sorted(map(values, requests)) == [[b"a"], [b"b"]]
+    for request in requests:
+        acc.on_reply(request, answered(request), 0.0)
+    assert acc.used_bytes == 0
+    assert add(acc, b"c", partition=2) is not None
+
+
+def test_a_record_larger_than_a_request_is_refused_and_one_larger_than_a_batch_is_not() -> None:
+    acc = accumulator(batch_bytes=100, request_bytes=1000, linger_s=0)
+    with pytest.raises(RecordTooLargeError, match="max_request_size=1000"):
+        add(acc, b"x" * 1000)
+    assert acc.incomplete == {}
+    add(acc, b"x" * 500)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert values(request) == [b"x" * 500]
+
+
+def test_a_request_is_bounded_and_partitions_take_turns() -> None:
+    acc = accumulator(batch_bytes=100, request_bytes=250, linger_s=0)
+    for number in (0, 2):
+        for _ in range(2):
+            add(acc, b"x" * 60, partition=number)
+    served = []
+    for _ in range(4):
+        for request in acc.drain(0.0, ROUTES).requests:
+            assert request.size_bytes <= 250
+            served.append([part.queue.partition.partition for part in request.parts])
+            acc.on_reply(request, answered(request), 0.0)
+    assert sorted(n for part in served for n in part) in ([0, 2], [0, 0, 2], [0, 2, 2], [0, 0, 2, 2])
+    assert acc.incomplete == {}
+
+
+@pytest.mark.feature(20)
+def test_a_broker_has_so_many_requests_in_flight_at_most() -> None:
+    acc = accumulator(linger_s=0, requests_per_broker=1)
+    add(acc, b"0", partition=0)
+    (first,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"2", partition=2)
+    assert acc.drain(0.0, ROUTES).requests == []
+    acc.on_reply(first, answered(first), 0.0)
+    assert len(acc.drain(0.0, ROUTES).requests) == 1
+
+
+def test_what_an_answer_leaves_out_counts_as_not_answered() -> None:
+    acc = accumulator(linger_s=0, backoff_s=0)
+    add(acc, b"0", partition=0)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert acc.on_reply(request, {}, 0.0).settled == []
+    assert [values(again) for again in acc.drain(0.0, ROUTES).requests] == [[b"0"]]
+
+
+@pytest.mark.rule(66)
+def test_without_acks_a_record_is_delivered_when_it_is_sent_and_its_offset_is_unknown() -> None:
+    acc = accumulator(linger_s=0)
+    add(acc, b"0")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    (batch,) = acc.on_sent_unanswered(request).settled
+    assert (batch.settled, batch.base_offset, batch.error) == (True, -1, None)
+
+
+def test_an_abort_fails_everything_and_late_answers_find_nothing() -> None:
+    acc = accumulator(linger_s=0)
+    add(acc, b"0", partition=0)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"1", partition=1)
+    why = OttlaError(ErrorCode.NETWORK_EXCEPTION, "closed")
+    assert [batch.error for batch in acc.abort(why)] == [why, why]
+    assert acc.on_reply(request, answered(request), 0.0).settled == []
+    assert acc.drain(0.0, ROUTES).requests == []
+    assert acc.used_bytes == 0
+
+
+def test_a_builder_that_refuses_a_record_leaves_no_trace() -> None:
+    acc = accumulator()
+    queue = acc.queue(PARTITIONS[0])
+    with pytest.raises(TypeError):
+        acc.append_to_new(queue, 0, None, "text", (), 0.0)  # type: ignore[arg-type]
+    assert (acc.used_bytes, acc.incomplete, queue.open) == (0, {}, None)

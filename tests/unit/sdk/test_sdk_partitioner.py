@@ -1,0 +1,59 @@
+"""Keys go where Kafka's clients send them; records without a key fill batch after batch."""
+
+import random
+
+import pytest
+from kafka.partitioner.default import murmur2 as independent_murmur2
+
+from ottla.machines.partitioner import CACHED_KEYS, KeyedPartitioner, StickyPartitioner, murmur2
+
+
+@pytest.mark.feature(23)
+@pytest.mark.parametrize(
+    ("key", "signed"),
+    [  # org.apache.kafka.common.utils.UtilsTest.testMurmur2
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_gives_kafkas_own_values(key: bytes, signed: int) -> None:
+    assert murmur2(key) == signed % (1 << 32)
+
+
+@pytest.mark.feature(23)
+def test_murmur2_agrees_with_an_independent_one_for_every_length() -> None:
+    chance = random.Random(7)
+    for size in [*range(70), 255, 256, 259, 260, 261, 1000]:
+        key = chance.randbytes(size)
+        assert murmur2(key) == independent_murmur2(key) & 0xFFFFFFFF
+
+
+@pytest.mark.feature(23)
+def test_the_same_key_goes_to_the_same_partition_however_many_keys_there_are() -> None:
+    partitioner = KeyedPartitioner(6)
+    keys = [str(n).encode() for n in range(CACHED_KEYS * 2 + 100)]
+    first = [partitioner.partition(key) for key in keys]
+    assert first == [(murmur2(key) & 0x7FFFFFFF) % 6 for key in keys]
+    assert [partitioner.partition(key) for key in keys] == first
+    assert set(first) == set(range(6))
+
+
+def test_the_cache_of_keys_is_bounded() -> None:
+    partitioner = KeyedPartitioner(3)
+    for n in range(CACHED_KEYS * 3):
+        partitioner.partition(n.to_bytes(4, "big"))
+    assert len(partitioner._younger) + len(partitioner._older) <= 2 * CACHED_KEYS
+
+
+@pytest.mark.feature(24)
+def test_without_a_key_batches_take_turns_over_partitions_with_a_leader() -> None:
+    sticky = StickyPartitioner(0)
+    sticky.on_metadata((0, 2), 3)
+    assert sticky.current == sticky.current == 0
+    assert [sticky.on_batch_full() for _ in range(4)] == [2, 0, 2, 0]
+    sticky.on_metadata((), 3)
+    assert {sticky.on_batch_full() for _ in range(3)} == {0, 1, 2}

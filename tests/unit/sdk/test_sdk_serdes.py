@@ -1,0 +1,81 @@
+"""What values become and come back as."""
+
+import math
+from typing import Any
+
+import pytest
+
+from ottla.errors import ConfigError, SerializationError
+from ottla.serdes import SerdeLike, deserializer, header_pairs, serializer
+
+
+@pytest.mark.feature(2)
+@pytest.mark.feature(3)
+@pytest.mark.feature(60)
+@pytest.mark.parametrize(
+    ("serde", "value", "data"),
+    [
+        ("auto", {"id": 1, "name": "Åse"}, '{"id":1,"name":"Åse"}'.encode()),
+        ("auto", [1, 2], b"[1,2]"),
+        ("auto", "plain", b"plain"),
+        ("auto", b"\xff\x00", b"\xff\x00"),
+        ("auto", "", b""),
+        ("bytes", b"abc", b"abc"),
+        ("str", "é", "é".encode()),
+        ("int", -2, b"\xff\xff\xff\xff\xff\xff\xff\xfe"),
+        ("json", 1.5, b"1.5"),
+        ("json", "text", b'"text"'),
+        (str, "typed", b"typed"),
+        (int, 7, b"\0\0\0\0\0\0\0\7"),
+        (dict, {}, b"{}"),
+    ],
+)
+def test_values_come_back_as_they_went_out(serde: SerdeLike, value: Any, data: bytes) -> None:
+    assert serializer(serde, "value")(value) == data
+    assert deserializer(serde, "value")(data) == value
+
+
+@pytest.mark.parametrize(
+    ("serde", "value"),
+    [
+        *(("auto", value) for value in (1, 1.5, object(), {"x": {1}})),
+        *(("int", value) for value in (True, 1 << 63, "5")),
+        *(("json", value) for value in (math.nan, {1, 2})),
+        ("bytes", "x"),
+        ("str", b"x"),
+    ],
+)
+def test_what_a_serializer_does_not_take_is_named(serde: str, value: object) -> None:
+    with pytest.raises(SerializationError) as caught:
+        serializer(serde, "value")(value)
+    assert "auto, bytes, str, int, json" in caught.value.hint
+
+
+@pytest.mark.parametrize("data", [b'{"cut', b"[1,", b"{}x", b"[" * 100_000])
+def test_auto_reads_what_only_looks_like_json_as_text(data: bytes) -> None:
+    assert deserializer("auto", "value")(data) == data.decode()
+
+
+@pytest.mark.feature(3)
+def test_a_callable_is_a_serializer_and_a_wrong_name_is_refused() -> None:
+    assert serializer(lambda value: value.hex().encode(), "value")(1.5) == b"0x1.8000000000000p+0"
+    with pytest.raises(ConfigError, match="key='avro'"):
+        serializer("avro", "key")
+    with pytest.raises(ConfigError):
+        deserializer(3, "key")  # type: ignore[arg-type]
+
+
+def test_ints_are_read_in_every_width_that_kafka_writes() -> None:
+    read = deserializer("int", "value")
+    assert [read(b"\xff"), read(b"\0\x05"), read(b"\0\0\0\x05")] == [-1, 5, 5]
+    with pytest.raises(ValueError, match="3 bytes"):
+        read(b"abc")
+
+
+@pytest.mark.feature(5)
+def test_headers_are_pairs_or_a_mapping() -> None:
+    assert header_pairs({"a": b"1", "b": None}, "t") == [("a", b"1"), ("b", None)]
+    assert header_pairs([("a", "text"), ("a", b"2")], "t") == [("a", b"text"), ("a", b"2")]
+    for wrong in ([("a",)], [(b"a", b"1")], 5):
+        with pytest.raises(SerializationError, match="headers="):
+            header_pairs(wrong, "t")  # type: ignore[arg-type]

@@ -1,0 +1,135 @@
+"""Arguments and Kafka's names for them: merged, converted, refused in words."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ottla.consumer import Consumer
+from ottla.errors import ConfigError, ErrorCode
+from ottla.producer import Producer
+from ottla.scripted import ScriptedCluster
+from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, merge_config, read_properties
+
+DEFAULTS = {"linger": 0.005, "acks": "all", "key": "auto", "bootstrap": None, "compression": None}
+
+
+def merged(config: dict[str, Any], **given: Any) -> dict[str, Any]:
+    return merge_config(PRODUCER_NAMES, {**DEFAULTS, **given}, DEFAULTS, config)
+
+
+def test_kafkas_names_mean_our_arguments() -> None:
+    settings = merged(
+        {
+            "linger.ms": "20",
+            "acks": "-1",
+            "compression.type": "zstd",
+            "key.serializer": "org.apache.kafka.common.serialization.StringSerializer",
+            "bootstrap.servers": "h:9650",
+            "security.protocol": "PLAINTEXT",
+            "enable.idempotence": "false",
+        }
+    )
+    assert settings == {"linger": 0.02, "acks": "all", "compression": "zstd", "key": "str", "bootstrap": "h:9650"}
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"linger": 5}, "nearest is linger.ms"),
+        ({"quite.unknown": 5}, "names are acks"),
+        ({"linger.ms": "soon"}, "linger.ms='soon' is not legal"),
+        ({"enable.idempotence": True}, "idempotence is not served yet"),
+        ({"transactional.id": "x"}, "transactions are not served yet"),
+        ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
+        ({"max.in.flight.requests.per.connection": 0}, "at least 1"),
+        ({"key.serializer": "com.acme.OrderSerializer"}, "not legal"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_words(config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        merged(config)
+    assert words in str(caught.value)
+
+
+def test_the_same_setting_given_twice_must_agree() -> None:
+    with pytest.raises(ConfigError, match=r"linger=0.1 and config linger.ms=5 contradict"):
+        merged({"linger.ms": 5}, linger=0.1)
+    assert merged({"linger.ms": 100}, linger=0.1)["linger"] == 0.1
+
+
+@pytest.mark.feature(1)
+def test_bootstrap_is_given_or_from_the_environment_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
+    assert bootstrap_addresses(None) == ["localhost:9650"]
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", "a:1, b:2")
+    assert bootstrap_addresses(None) == ["a:1", "b:2"]
+    assert bootstrap_addresses(["c:3", "[::1]:4"]) == ["c:3", "[::1]:4"]
+    for wrong in ("nowhere", "http://a:1", "a:0", "a:99999", ":5", ","):
+        with pytest.raises(ConfigError, match="bootstrap"):
+            bootstrap_addresses(wrong)
+
+
+def test_a_properties_file_makes_a_client(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("# Kafka's\nbootstrap.servers=b0:1\n\nacks = 1\nlinger.ms=1\nclient.id=mine\n")
+    cluster = ScriptedCluster({"t": 1})
+    with Producer[Any, Any].from_properties(path, topic="t", _transport=cluster.connect) as producer:
+        assert producer.client_id == "mine"
+        assert producer.send(b"x").result(5).offset == 0
+    path.write_text("no equals sign\n")
+    with pytest.raises(ConfigError, match="line 1"):
+        read_properties(path)
+    with pytest.raises(ConfigError, match="can't be read"):
+        read_properties(tmp_path / "none")
+
+
+@pytest.mark.feature(7)
+@pytest.mark.parametrize("acks", [2, "1", True, None, -2])
+def test_acks_that_do_not_exist_are_refused_with_those_that_do(acks: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Producer("b0:1", acks=acks)
+    assert caught.value.code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert "'all'" in caught.value.hint
+
+
+@pytest.mark.feature(13)
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"delivery_timeout": 1}, "less than linger [+] request_timeout"),
+        ({"compression": "brotli"}, "'none', 'gzip', 'snappy', 'lz4', 'zstd'"),
+        ({"max_request_size": "17MiB"}, "1 byte to 16 MiB"),
+        ({"max_in_flight": 0}, "max_in_flight=0"),
+        ({"retries": -1}, "retries=-1"),
+        ({"topic": "a/b"}, "a/b"),
+        ({"value": "avro"}, "value='avro'"),
+    ],
+)
+def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Producer("b0:1", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"group": "g"}, "consumer groups are not served yet"),
+        ({"start": "beginning"}, "'committed', 'earliest', 'latest'"),
+        ({"stop": "end"}, "without start= reads nothing"),
+        ({"stop": "never"}, "number of records"),
+        ({"auto_offset_reset": "error"}, "'earliest', 'latest', 'none'"),
+        ({"partitions": [-1]}, "partitions= names -1"),
+        ({"partitions": [("other", 0)]}, "other"),
+        ({"start": {("t", 0): -5}}, "-5"),
+        ({"on_bad_record": "ignore"}, "on_bad_record"),
+        ({"max_poll_records": 0}, "max_poll_records=0"),
+        ({"config": {"group.id": "g"}}, "consumer groups are not served yet"),
+        ({"config": {"isolation.level": "read_committed"}}, "transactions are not served yet"),
+    ],
+)
+def test_a_consumer_refuses_what_can_not_be(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        Consumer("t", bootstrap="b0:1", **arguments)
+    with pytest.raises(ConfigError, match="no topic"):
+        Consumer(bootstrap="b0:1")
