@@ -14,7 +14,7 @@ from itertools import chain, dropwhile, islice, takewhile
 from typing import Final, Generic
 
 from ottla.assignment import Assignment
-from ottla.errors import OttlaError, SerializationError
+from ottla.errors import OttlaError, SerializationError, error_from_code
 from ottla.fetcher import Fetcher
 from ottla.generics import K, V
 from ottla.machines.subscription import Chunk, Position, Subscription
@@ -61,13 +61,20 @@ class Run:
                 self.next_offset = stop
                 return
             if not header.is_control:
-                records = read_records(data[at : at + header.size_bytes])
+                records = self._open(data[at : at + header.size_bytes], header.next_offset)
                 if header.base_offset < first:
                     records = dropwhile(lambda raw: raw[0] < first, records)
                 if stop is not None and header.next_offset > stop:
                     records = takewhile(lambda raw: raw[0] < stop, records)
                 yield records
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
+
+    def _open(self, batch: memoryview, next_offset: int) -> Iterator[RawRecord]:
+        try:
+            return read_records(batch)
+        except OttlaError as error:
+            hint = f"read again; if it stays, the log is damaged there: to go on without it, seek to {next_offset}"
+            raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None
 
 
 class Reader(Generic[K, V]):
@@ -119,13 +126,13 @@ class Reader(Generic[K, V]):
         segments: list[Segment] = []
         wait, deadline_at = wait_first, FOREVER
         while limit > 0 and (run := self._next_run(wait)) is not None:
+            raws: list[RawRecord] = []
             try:
-                raws = self._take(run, limit)
+                self._take(run, limit, raws)
             except OttlaError:
-                self._rewind(run)
-                if segments:
-                    break  # what was read before it comes first; the same error comes with the next call
-                raise
+                if not raws and not segments:
+                    raise
+                limit = 0  # what was read before it comes first; the same error comes with the next call
             if raws:
                 segments.append((run.partition, raws))
                 limit -= len(raws)
@@ -162,13 +169,24 @@ class Reader(Generic[K, V]):
                 return None
         return None
 
-    def _take(self, run: Run, limit: int) -> list[RawRecord]:
-        raws = list(islice(run.records, limit))
+    def _take(self, run: Run, limit: int, raws: list[RawRecord]) -> None:
+        """Fill `raws` with the next records of `run`; also with those before a batch that can't be read."""
+        try:
+            raws.extend(islice(run.records, limit))
+        except OttlaError:
+            self._advance(run, raws)
+            self._rewind(run)
+            raise
+        taken = len(raws)
+        self._advance(run, raws)
+        if taken < limit:
+            self._end(run)
+
+    def _advance(self, run: Run, raws: list[RawRecord]) -> None:
         if raws:
             run.position.offset = raws[-1][0] + 1
-        if len(raws) < limit:
-            self._end(run)
-        return self._readable(run.partition, raws) if self._skip_bad else raws
+        if self._skip_bad:
+            raws[:] = self._readable(run.partition, raws)
 
     def _end(self, run: Run) -> None:
         """`run` was read to its end, which may lie behind its last record."""

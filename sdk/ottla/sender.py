@@ -56,16 +56,16 @@ class Sender:
             self.work.notify()
 
     def flush(self, timeout: float) -> bool:
-        """Wait until everything that is in the accumulator now is settled; False where `timeout` seconds passed."""
+        """Wait until everything that was sent so far is settled and told; False where `timeout` seconds passed."""
         deadline_at = self._clock.monotonic() + timeout
         with self.lock:
-            unsettled = list(reversed(self._accumulator.incomplete))
+            waited_for = list(reversed(self._accumulator.incomplete))
             self._accumulator.flushing += 1
             self.work.notify()
             try:
-                while unsettled:
-                    if unsettled[-1].settled:
-                        unsettled.pop()
+                while waited_for:
+                    if waited_for[-1] not in self._accumulator.incomplete:
+                        waited_for.pop()
                         continue
                     left = deadline_at - self._clock.monotonic()
                     if left <= 0:
@@ -83,7 +83,7 @@ class Sender:
             failed = self._accumulator.abort(why)
             self.work.notify()
             self.room.notify_all()
-        self._announcer.announce(failed)
+        self._tell(failed)
         self._thread.join()
         self._links.close()
 
@@ -170,7 +170,8 @@ class Sender:
         self._tell(reported.settled)
 
     def _tell(self, settled: list[Batch]) -> None:
+        self._announcer.announce(settled)
         with self.lock:
+            self._accumulator.on_told(settled)
             self.work.notify()
             self.room.notify_all()
-        self._announcer.announce(settled)

@@ -42,7 +42,7 @@ def get(
     everything: Annotated[bool, typer.Option("--all", help="Also what has its default.")] = False,
 ) -> None:
     """Show the configs that are set, or those named, and where each comes from."""
-    settings = Settings.of(ctx)
+    settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         entries = admin.configs.get(topic=topic, broker=broker)
     for name in names or []:
@@ -53,7 +53,7 @@ def get(
         if (name in names if names else everything or entry.source != _DEFAULT)
     ]
     if not items:
-        say(f"{_owner(topic, broker)} sets nothing; --all shows what holds")
+        say(f"{owner} sets nothing; --all shows what holds")
     write(Listing("configs/v1", items, ("name", "value", "source")), settings.output)
 
 
@@ -67,12 +67,12 @@ def set_(
 ) -> None:
     """Set configs, all of them or none."""
     configs = pairs(assignments, "config set")
-    settings = Settings.of(ctx)
+    settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)
         admin.configs.set(configs, topic=topic, broker=broker, dry_run=dry_run)
         after = before if dry_run else admin.configs.get(topic=topic, broker=broker)
-    done = _changes(configs, before, after, _owner(topic, broker), "none" if dry_run else "set")
+    done = _changes(configs, before, after, owner, "none" if dry_run else "set")
     for name in configs:
         if name in after and not after[name].enforced:
             say(f"warning: {name} is stored; this release does not act on it yet")
@@ -84,12 +84,12 @@ def unset(
     ctx: typer.Context, names: Keys, topic: OfTopic = None, broker: OfBroker = None, dry_run: DryRun = False
 ) -> None:
     """Take configs back, all of them or none: what holds without them holds again."""
-    settings = Settings.of(ctx)
+    settings, owner = Settings.of(ctx), _owner(topic, broker)
     with open_admin(settings) as admin:
         before = admin.configs.get(topic=topic, broker=broker)
         admin.configs.unset(*names, topic=topic, broker=broker, dry_run=dry_run)
         after = before if dry_run else admin.configs.get(topic=topic, broker=broker)
-    done = _changes(dict.fromkeys(names, "unset"), before, after, _owner(topic, broker), "none" if dry_run else "unset")
+    done = _changes(dict.fromkeys(names, "unset"), before, after, owner, "none" if dry_run else "unset")
     report("config-changes/v1", done, [], settings)
 
 

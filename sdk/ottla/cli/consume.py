@@ -50,8 +50,12 @@ def consume(
         typer.Option("--to", metavar="PLACE", help="Where to end; the end there is now, if -F is not given."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with what is written, until Ctrl-C.")] = False,
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="At most so many records.")] = None,
-    partition: Annotated[list[int] | None, typer.Option("--partition", "-p", help="Only this one.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="At most so many records.")
+    ] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
+    ] = None,
     template: Annotated[
         str | None,
         typer.Option(

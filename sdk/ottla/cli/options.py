@@ -8,17 +8,32 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 import typer
 
-from ottla.errors import config_error
+from ottla.errors import OttlaError, config_error
 from ottla.units import parse_duration
+
+_TIMEOUT_S: Final = 10.0
+_COMPLETION_S: Final = 0.3
 
 Form = Literal["table", "json", "jsonl", "name"]
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")]
-Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
+
+def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
+    """For the shell's completion: topics of the cluster, if it answers at once."""
+    from ottla.cli.connection import open_admin
+
+    said = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
+    try:
+        with open_admin(Settings(bootstrap=said, timeout=_COMPLETION_S)) as admin:
+            return [name for name in admin.topics.list() if name.startswith(incomplete)]
+    except OttlaError:
+        return []
+
+
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", autocompletion=complete_topic)]
+Topics = Annotated[
+    list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.", autocompletion=complete_topic)
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and check it; change nothing.")]
-
-
-_TIMEOUT_S: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from ottla.cli.connection import check_listening, with_timeout
-from ottla.cli.failures import ExitCode, say, sentence
+from ottla.cli.failures import ExitCode, count, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.options import Settings, Topic, headers
 from ottla.cli.output import Listing, write
@@ -107,7 +107,9 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option("-H", "--header", metavar="NAME=VALUE", help="A header of every record.")
     ] = None,
-    partition: Annotated[int | None, typer.Option("-p", "--partition", help="The partition; else by the key.")] = None,
+    partition: Annotated[
+        int | None, typer.Option("-p", "--partition", metavar="N", help="The partition; else by the key.")
+    ] = None,
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
     acks: Annotated[
         Literal["all", "1", "0"], typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")
@@ -199,11 +201,11 @@ def _report(topic: str, sent: Sent, settings: Settings) -> None:
         item = {"name": topic, "records": delivered, "bytes": sent.size_bytes, "failed": sent.failed}
         write(Listing("produced/v1", [item]), settings.output)
     if sent.error is None:
-        say(f"{delivered:,} records to {topic}")
+        say(f"{count(delivered, 'record')} to {topic}")
         return
     if not delivered:
         raise sent.error
-    say(f"ottla: {delivered:,} records are in {topic}, then: {sentence(sent.error)}")
+    say(f"ottla: {count(delivered, 'record')} in {topic}, then: {sentence(sent.error)}")
     raise typer.Exit(ExitCode.PARTIAL)
 
 

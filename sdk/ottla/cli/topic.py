@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
 from ottla.cli.asking import confirm, each, report
 from ottla.cli.connection import open_admin
-from ottla.cli.failures import say, sentence
+from ottla.cli.failures import count, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
 from ottla.cli.options import DryRun, Settings, Topic, Topics, pairs
@@ -32,9 +34,12 @@ OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
 _ASIDE_S: Final = 2.0
 """How long is waited for what is only told besides."""
 
-Partitions = Annotated[int | None, typer.Option("--partitions", "-p", min=1, help="How many; else num.partitions.")]
+Partitions = Annotated[
+    int | None, typer.Option("--partitions", "-p", min=1, metavar="N", help="How many; else num.partitions.")
+]
 Replicas = Annotated[
-    int | None, typer.Option("--replicas", "-r", min=1, help="Of each partition; else default.replication.factor.")
+    int | None,
+    typer.Option("--replicas", "-r", min=1, metavar="N", help="Of each partition; else default.replication.factor."),
 ]
 Configs = Annotated[
     list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="Such as retention.ms=7d.")
@@ -52,6 +57,8 @@ def list_topics(
     with open_admin(settings) as admin:
         topics = admin.topics.describe(internal=internal)
     items = [_summary(topic) for topic in topics if fnmatchcase(topic.name, pattern)]
+    if not items:
+        say("there is no such topic" if topics else "there are no topics yet; make one with `ottla topic create`")
     troubles = [name for name in ("without_leader", "under_replicated") if any(item[name] for item in items)]
     write(Listing("topics/v1", items, ("name", "partitions", "replicas", *troubles)), settings.output)
 
@@ -87,27 +94,25 @@ def create(
     settings = Settings.of(ctx)
     configs = pairs(config or [], "-c")
     with open_admin(settings) as admin:
-
-        def create_one(name: str) -> Item:
-            try:
-                topic = admin.topics.create(
-                    name, partitions=partitions, replicas=replicas, config=configs, dry_run=dry_run
-                )
-            except TopicExistsError as error:
-                if not if_not_exists:
-                    raise TopicExistsError(
-                        error.code, f"the topic {name} exists already", hint="take it as it is with --if-not-exists"
-                    ) from None
-                say(f"{name} exists already")
-                return {"name": name, "action": "none"}
-            if topic is None:
-                say(f"would create {name}")
-                return {"name": name, "action": "none"}
-            say(f"created {name}: partitions {len(topic.partitions)}, replicas {topic.replicas}")
-            return {**_summary(topic), "action": "created"}
-
-        done, failed = each(names, create_one)
+        make = partial(admin.topics.create, partitions=partitions, replicas=replicas, config=configs, dry_run=dry_run)
+        done, failed = each(names, lambda name: _create(make, name, if_not_exists=if_not_exists))
     report("topic-changes/v1", done, failed, settings)
+
+
+def _create(make: Callable[[str], TopicInfo | None], name: str, *, if_not_exists: bool) -> Item:
+    try:
+        topic = make(name)
+    except TopicExistsError as error:
+        if not if_not_exists:
+            hint = "take it as it is with --if-not-exists"
+            raise TopicExistsError(error.code, f"the topic {name} exists already", hint=hint) from None
+        say(f"{name} exists already")
+        return {"name": name, "action": "none"}
+    if topic is None:
+        say(f"would create {name}")
+        return {"name": name, "action": "none"}
+    say(f"created {name}: {count(len(topic.partitions), 'partition')}, {count(topic.replicas, 'replica')}")
+    return {**_summary(topic), "action": "created"}
 
 
 @app.command("rm", cls=Command)
@@ -123,21 +128,21 @@ def remove(
         there = [name for name in names if admin.topics.exists(name)] if if_exists else names
         topics = admin.topics.describe(*there) if there else []
         for topic in topics:
-            say(f"{topic.name}: partitions {len(topic.partitions)}, records {_count(admin, topic)}")
+            say(f"{topic.name}: {count(len(topic.partitions), 'partition')}, {_records(admin, topic)}")
         if not topics:
             say("there is nothing to delete")
         elif not dry_run:
             confirm("Delete this for good?" if len(topics) == 1 else f"Delete these {len(topics)} for good?", settings)
-
-        def remove_one(name: str) -> Item:
-            if dry_run:
-                return {"name": name, "action": "none"}
-            admin.topics.delete(name)
-            say(f"deleted {name}")
-            return {"name": name, "action": "deleted"}
-
-        done, failed = each(there, remove_one)
+        done, failed = each(there, lambda name: _remove(admin, name, dry_run=dry_run))
     report("topic-changes/v1", done, failed, settings)
+
+
+def _remove(admin: Admin, name: str, *, dry_run: bool) -> Item:
+    if dry_run:
+        return {"name": name, "action": "none"}
+    admin.topics.delete(name)
+    say(f"deleted {name}")
+    return {"name": name, "action": "deleted"}
 
 
 @app.command("alter", cls=Command)
@@ -145,7 +150,8 @@ def alter(
     ctx: typer.Context,
     name: Topic,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", "-p", min=1, help="How many in all; they can only become more.")
+        int | None,
+        typer.Option("--partitions", "-p", min=1, metavar="N", help="How many in all; they can only become more."),
     ] = None,
     config: Configs = None,
     unset: Annotated[list[str] | None, typer.Option("--unset", metavar="NAME", help="A config to take back.")] = None,
@@ -157,42 +163,59 @@ def alter(
     may go elsewhere than its old ones, and the order of that key begins anew.
     """
     settings = Settings.of(ctx)
-    configs, unwanted = pairs(config or [], "-c"), unset or []
-    if partitions is None and not configs and not unwanted:
+    alteration = Alteration(name, partitions, pairs(config or [], "-c"), tuple(unset or ()))
+    if partitions is None and not config and not unset:
         raise config_error("there is nothing to alter", hint="give -p, -c or --unset")
     with open_admin(settings) as admin:
-        # All of it is tried before any of it is done, so that nothing is left half altered.
-        warning = admin.topics.add_partitions(name, partitions, dry_run=True) if partitions else ""
-        if configs:
-            admin.configs.set(configs, topic=name, dry_run=True)
-        if unwanted:
-            admin.configs.unset(*unwanted, topic=name, dry_run=True)
-        if partitions:
-            (before,) = admin.topics.describe(name)
-            say(f"{name}: {len(before.partitions)} -> {partitions} partitions, which can't be taken back")
-            say(f"warning: {warning}")
-        for change in [*(f"{key}={value}" for key, value in configs.items()), *(f"{key} unset" for key in unwanted)]:
-            say(f"{name}: {change}")
-        if dry_run:
-            report("topic-changes/v1", [{"name": name, "action": "none"}], [], settings)
-            return
-        if partitions:
-            confirm("Add the partitions?", settings)
-            admin.topics.add_partitions(name, partitions)
-        if configs:
-            admin.configs.set(configs, topic=name)
-        if unwanted:
-            admin.configs.unset(*unwanted, topic=name)
         (topic,) = admin.topics.describe(name)
-    say(f"altered {name}")
-    report("topic-changes/v1", [{**_summary(topic), "action": "altered"}], [], settings)
+        warning = alteration.perform(admin, dry_run=True)
+        alteration.tell(topic, warning)
+        if not dry_run:
+            if partitions:
+                confirm("Add the partitions?", settings)
+            alteration.perform(admin, dry_run=False)
+            (topic,) = admin.topics.describe(name)
+            say(f"altered {name}")
+    action = "none" if dry_run else "altered"
+    report("topic-changes/v1", [{**_summary(topic), "action": action}], [], settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What `ottla topic alter` changes; all of it is tried before any of it is done."""
+
+    name: str
+    partitions: int | None
+    configs: Mapping[str, str]
+    unset: tuple[str, ...]
+
+    def perform(self, admin: Admin, *, dry_run: bool) -> str:
+        """Do it, or have it checked; what a user of keys must know, in words."""
+        warning = admin.topics.add_partitions(self.name, self.partitions, dry_run=dry_run) if self.partitions else ""
+        if self.configs:
+            admin.configs.set(self.configs, topic=self.name, dry_run=dry_run)
+        if self.unset:
+            admin.configs.unset(*self.unset, topic=self.name, dry_run=dry_run)
+        return warning
+
+    def tell(self, topic: TopicInfo, warning: str) -> None:
+        if self.partitions:
+            before = len(topic.partitions)
+            say(f"{self.name}: {before} -> {self.partitions} partitions, which can't be taken back")
+            say(f"warning: {warning}")
+        for name, value in self.configs.items():
+            say(f"{self.name}: {name}={value}")
+        for name in self.unset:
+            say(f"{self.name}: {name} unset")
 
 
 @app.command("offsets", cls=Command)
 def offsets(
     ctx: typer.Context,
     name: Topic,
-    partition: Annotated[list[int] | None, typer.Option("--partition", "-p", help="Only this one.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
+    ] = None,
     at: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Also this place, as in `ottla consume --from`: @-1h, -100.")
     ] = None,
@@ -247,9 +270,11 @@ def _extent(extent: Extent | None) -> dict[str, int | None]:
     return {"start": extent.start, "end": extent.end, "records": extent.records}
 
 
-def _count(admin: Admin, topic: TopicInfo) -> str:
+def _records(admin: Admin, topic: TopicInfo) -> str:
     extents = _or_nothing(lambda: look_up(admin, topic.name))
-    return "unknown" if extents is None else f"{sum(extent.records for extent in extents.values()):,}"
+    if extents is None:
+        return "nobody knows how many records"
+    return count(sum(extent.records for extent in extents.values()), "record")
 
 
 def _or_nothing(ask: Callable[[], Answer]) -> Answer | None:

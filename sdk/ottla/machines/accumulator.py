@@ -18,7 +18,7 @@ Not thread-safe: the producer holds one lock over it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.batches import Answer, Batch, Drained, Limits, Part, PartitionQueue, Reported, Request
@@ -229,9 +229,14 @@ class Accumulator:
         """The leader that refused is known to be replaced: don't wait for the back-off."""
         self.queue(partition).retry_at = 0.0
 
+    def on_told(self, batches: Iterable[Batch]) -> None:
+        """Everybody who waits for these settled batches knows: a flush need not wait for them any more."""
+        for batch in batches:
+            self.incomplete.pop(batch, None)
+
     def abort(self, why: OttlaError) -> list[Batch]:
         """Fail everything that is not settled yet; answers that still come for it find nothing."""
-        failed = list(self.incomplete)
+        failed = [batch for batch in self.incomplete if not batch.settled]
         for batch in failed:  # not released: one may just be being encoded
             batch.error = why
             self._settle(batch)
@@ -294,7 +299,6 @@ class Accumulator:
         batch.settled = True
         self.used_bytes -= batch.charged_bytes
         self.exhausted = False
-        self.incomplete.pop(batch, None)
 
 
 def _refusal(batch: Batch, answer: Answer) -> OttlaError:

@@ -60,8 +60,12 @@ class TestFullDisk:
         self, log: Log, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Otherwise its batches could come back to life behind the next, shorter append."""
+
+        def not_allowed(*_: object) -> None:
+            raise OSError(1, "Operation not permitted")
+
         monkeypatch.setattr(os, "pwritev", lambda *_: 100)
-        monkeypatch.setattr(os, "ftruncate", io_error)
+        monkeypatch.setattr(os, "ftruncate", not_allowed)
         with pytest.raises(OttlaError, match="goes offline: undoing an append"):
             fill(log, 1)
         monkeypatch.undo()

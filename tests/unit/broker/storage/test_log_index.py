@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,13 @@ def flipped(data: bytes) -> bytes:
     return bytes(byte ^ 0x55 for byte in data)
 
 
+def shifted(path: Path) -> bytes:
+    """Each time with the offset of the entry after it."""
+    entries = list(struct.iter_unpack(">qi", path.read_bytes()))
+    offsets = [offset for _, offset in entries[1:]] + [entries[-1][1]]
+    return b"".join(struct.pack(">qi", time, offset) for (time, _), offset in zip(entries, offsets, strict=True))
+
+
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "missing": lambda path: path.unlink(),
     "empty": lambda path: path.write_bytes(b""),
@@ -30,6 +38,9 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "garbage of odd size": lambda path: path.write_bytes(os.urandom(997)),
     "garbage but for its end": lambda path: path.write_bytes(
         flipped(path.read_bytes()[:-24]) + path.read_bytes()[-24:]
+    ),
+    "shifted": lambda path: path.write_bytes(
+        bytes(8) + path.read_bytes()[:-8] if path.suffix == ".index" else shifted(path)
     ),
     "zeroes": lambda path: path.write_bytes(bytes(path.stat().st_size)),
 }
@@ -53,6 +64,8 @@ def test_no_damage_to_an_index_loses_a_record(
     assert again.log_end_offset == 1500
     for offset in (*range(0, 1500, 97), 1499):
         assert (offset, b"%d" % offset) in records_of(again.read(offset, 1, 1500))
+        first = offset - offset % 3  # a batch has one time
+        assert again.offset_for_time(NOON + first * 1000, 1500) == (first, NOON + first * 1000)
     fill(again, 20)
     assert all_records(again, max_bytes=5000) == offsets_as_values(0, 1560)
 
@@ -85,6 +98,18 @@ def test_an_index_that_points_between_batches_is_found_out_when_it_is_used(tmp_p
     assert path.read_bytes() == whole, "it was rebuilt"
 
 
+@pytest.mark.rule(59)
+def test_an_index_that_ends_between_batches_is_rebuilt_at_the_start(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", CONFIG)
+    fill(log, 500)
+    log.close(NOON)
+    path = log.directory / f"{0:020d}.index"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    open_log(log.directory, CONFIG, clean=True)
+    assert path.read_bytes() == whole
+
+
 def test_the_time_index_only_rises(tmp_path: Path) -> None:
     indexes = SegmentIndexes(tmp_path / "00.log", 10, 1)
     for n, timestamp_ms in enumerate((50, 40, 60, 60, 10, 55, 70)):
@@ -92,6 +117,9 @@ def test_the_time_index_only_rises(tmp_path: Path) -> None:
     assert indexes.largest == TimestampOffset(70, 16)
     found = [indexes.time_entry_for(t).last_offset for t in (49, 50, 59, 60, 69, 70, 1000)]
     assert found == [-1, 10, 10, 12, 12, 16, 16]
+    indexes.seal()
+    entries = list(struct.iter_unpack(">qi", (tmp_path / "00.timeindex").read_bytes()))
+    assert entries == [(50, 0), (60, 2), (70, 6)]
 
 
 def test_lookups_reach_into_the_file_and_what_is_not_in_it_yet(tmp_path: Path) -> None:

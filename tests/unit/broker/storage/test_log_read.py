@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import random
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -174,3 +177,40 @@ def test_an_error_of_the_device_takes_the_directory_offline(log: Log, monkeypatc
     with pytest.raises(OttlaError, match="is offline") as caught:
         log.read(0, 100, 30)
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_threads_may_read_while_the_log_grows_rolls_and_shrinks(tmp_path: Path) -> None:
+    """Whatever a read gives is what was written there; an offset that is gone by now is out of range."""
+    log = open_log(tmp_path / "log", LogConfig(segment_bytes=2000, index_interval_bytes=200))
+    fill(log, 10)
+    done = threading.Event()
+
+    def follow(seed: int) -> int:
+        chance, reads = random.Random(seed), 0
+        while not done.is_set():
+            start, end = log.log_start_offset, log.log_end_offset
+            offset = chance.randrange(start, end)
+            try:
+                records = records_of(log.read(offset, 500, end))
+                log.offset_for_time(NOON + offset * 1000, end)
+            except OttlaError as error:
+                if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    raise
+                continue
+            assert records[0][0] <= offset <= records[-1][0]
+            assert records == offsets_as_values(records[0][0], records[-1][0] + 1)
+            reads += 1
+        return reads
+
+    with ThreadPoolExecutor(3) as pool:
+        readers = [pool.submit(follow, seed) for seed in range(3)]
+        try:
+            for step in range(300):
+                fill(log, 5)
+                if step % 10 == 0:
+                    log.flush(NOON)
+                    log.delete_records_before(max(0, log.log_end_offset - 400), log.log_end_offset)
+                    log._disk.unlink_discarded()
+        finally:
+            done.set()
+        assert min(reader.result(timeout=20) for reader in readers) > 10
