@@ -1,14 +1,13 @@
 """Memory through a long run: a fast producer, a slow consumer, gigabytes written to one broker.
 
-Samples resident memory of broker and producer (this process); the last line is one JSON object with the peaks.
+Each is a process of its own whose resident memory is sampled from outside; the last line is one JSON object with the
+peaks.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
 import shutil
 import subprocess
 import sys
@@ -21,8 +20,8 @@ from ottla_stack.running import RunningStack
 from ottla_stack.view import resident_mb
 
 VALUE_BYTES = 1_000
-SAMPLE_EVERY = 100_000
-BUFFER_MB = 33.6
+SAMPLE_EVERY_S = 0.2
+BUFFER_MB = 32 * 1.048576
 
 SLOW_CONSUMER = """
 import sys, time, ottla
@@ -37,24 +36,26 @@ def main() -> None:
     parser.add_argument("--gigabytes", type=float, default=10)
     given = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="ottla-memory-"))
-    value = random.Random(7).randbytes(VALUE_BYTES)
-    broker, client, consumed = [], [], []
     began = time.monotonic()
-    idle_mb = resident_mb(os.getpid())
+    peaks = {"broker": 0.0, "producer": 0.0, "slow_consumer": 0.0}
+    samples = 0
     try:
         with RunningStack(directory, brokers=1) as stack:
             ottla.Admin(stack.bootstrap).topics.create("bench", partitions=6)
+            records = int(given.gigabytes * 1e9 / VALUE_BYTES)
+            produce = [sys.executable, "-m", "loadtest.produce", stack.bootstrap]
+            producer = subprocess.Popen([*produce, "--size", str(VALUE_BYTES), "--records", str(records)])
             consumer = subprocess.Popen([sys.executable, "-c", SLOW_CONSUMER, stack.bootstrap])
-            pid = stack.pid("broker-0")
-            with ottla.Producer(stack.bootstrap, topic="bench", acks=1, value="bytes") as producer:
-                for n in range(int(given.gigabytes * 1e9 / VALUE_BYTES)):
-                    producer.send(value)
-                    if n % SAMPLE_EVERY == 0:
-                        broker.append(resident_mb(pid))
-                        client.append(resident_mb(os.getpid()))
-                        consumed.append(resident_mb(consumer.pid))
+            pids = {"broker": stack.pid("broker-0"), "producer": producer.pid, "slow_consumer": consumer.pid}
+            while producer.poll() is None:
+                for name, pid in pids.items():
+                    peaks[name] = max(peaks[name], resident_mb(pid))
+                samples += 1
+                time.sleep(SAMPLE_EVERY_S)
             consumer.terminate()
             consumer.wait(timeout=30)
+            if producer.returncode:
+                raise SystemExit("the producer failed")
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     print(
@@ -62,12 +63,9 @@ def main() -> None:
             {
                 "gigabytes": given.gigabytes,
                 "seconds": round(time.monotonic() - began),
-                "broker_peak_mb": round(max(broker)),
-                "producer_peak_mb": round(max(client)),
-                "producer_idle_mb": round(idle_mb),
+                **{f"{name}_peak_mb": round(peak) for name, peak in peaks.items()},
                 "producer_limit_mb": round(BUFFER_MB + 60),
-                "slow_consumer_peak_mb": round(max(consumed)),
-                "samples": len(broker),
+                "samples": samples,
             }
         )
     )

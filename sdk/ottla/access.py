@@ -41,6 +41,7 @@ class Deadline:
         return max(0.001, self._at - self._clock.monotonic())
 
     def is_over(self, pause: float = 0.0) -> bool:
+        """Whether the time is over after another `pause` seconds."""
         return self._clock.monotonic() + pause >= self._at
 
 
@@ -52,6 +53,7 @@ class Access:
         self.timeout: Final = timeout
 
     def deadline(self, timeout: Duration | None) -> Deadline:
+        """A deadline `timeout` seconds from now, the usual ones for None."""
         return Deadline(self, timeout)
 
     def call_controller(self, method: Method[Request, Reply], request: Request, deadline: Deadline) -> Answered[Reply]:

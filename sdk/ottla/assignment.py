@@ -84,6 +84,7 @@ class Assignment:
                     self._subscription.seek(position, offsets[position.partition])
 
     def close(self) -> None:
+        """Stop following the topics."""
         if self._keeper is not None:
             self._keeper.close()
 

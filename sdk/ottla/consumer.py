@@ -113,7 +113,7 @@ class Consumer(Generic[K, V]):
         plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
         skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
         serdes = Serdes(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
-        self._max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
+        self.max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
         self._timeout = seconds(settings["request_timeout"], "request_timeout")
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
 
@@ -139,7 +139,9 @@ class Consumer(Generic[K, V]):
             timeout=self._timeout,
         )
         most = stop if isinstance(stop, int) else None
-        self._reader: Reader[K, V] = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
+        self.reader: Final[Reader[K, V]] = Reader(
+            self._assignment, self._subscription, self._fetcher, serdes, skip, most
+        )
         # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
         self._close = weakref.finalize(self, _close, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
@@ -158,15 +160,20 @@ class Consumer(Generic[K, V]):
         there is no reset, UnknownTopicError, ConnectError and ottla.TimeoutError where no broker answers at the start.
         Brokers that go away later are waited for.
         """
-        return self._reader.records(self)
+        return self.reader.records(self)
 
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
 
         Empty after `timeout` seconds, and from the stop on. Raises like `batches`.
         """
-        limit = self._max_poll_records if max_records is None else positive(max_records, "max_records")
-        return self._reader.gather(limit, seconds(timeout, "timeout"), 0.0)
+        limit = self.max_poll_records if max_records is None else positive(max_records, "max_records")
+        return self.reader.gather(limit, seconds(timeout, "timeout"), 0.0)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing will be handed out any more: the stop is reached, or the consumer closed."""
+        return self.reader.finished
 
     def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> Iterator[Batch[K, V]]:
         """Batch by batch until the stop, or until `close`: of `max_records`, or of what came within `max_wait` seconds.
@@ -175,7 +182,7 @@ class Consumer(Generic[K, V]):
         those raise where the batch is looked at.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
-        while batch := self._reader.gather(limit, FOREVER, wait):
+        while batch := self.reader.gather(limit, FOREVER, wait):
             yield batch
 
     # ---- where to read -------------------------------------------------------------------------------------------
@@ -223,7 +230,7 @@ class Consumer(Generic[K, V]):
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.pause(position)
-            self._reader.on_pause(position)
+            self.reader.on_pause(position)
 
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with these partitions (all, if none is named) where they were paused."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Thread, current_thread
 from typing import Final, NamedTuple
 
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, error_from_code, from_core
@@ -101,6 +101,7 @@ class Ticket:
         self.seen = False
 
     def wait(self, batch: Batch, timeout: float | None) -> bool:
+        """Wait until the batch is settled; False where `timeout` seconds passed."""
         self.seen = True
         with self._announcer.lock:
             if batch.settled:
@@ -109,6 +110,7 @@ class Ticket:
         return event.wait(timeout)
 
     def add_callback(self, batch: Batch, callback: Callable[[], object]) -> None:
+        """Call back on the callback thread once the batch is settled."""
         self.seen = True
         with self._announcer.lock:
             if not batch.settled:
@@ -117,6 +119,7 @@ class Ticket:
         self._announcer.run(callback)
 
     def add_hook(self, batch: Batch, hook: Callable[[], object]) -> None:
+        """Call on the settling thread once the batch is settled, or right now."""
         self.seen = True
         with self._announcer.lock:
             if not batch.settled:
@@ -157,6 +160,7 @@ class Announcer:
         self._logged = False
 
     def ticket(self) -> Ticket:
+        """The ticket of a new batch."""
         return Ticket(self)
 
     def announce(self, batches: list[Batch]) -> None:
@@ -195,7 +199,8 @@ class Announcer:
         thread = self._thread
         if thread is not None:
             self._calls.put(None)
-            thread.join(timeout)
+            if thread is not current_thread():  # a callback may close its producer
+                thread.join(timeout)
 
     def _count(self, batch: Batch, error: OttlaError) -> None:
         with self.lock:

@@ -50,6 +50,7 @@ class Fetcher:
         self._keeper: MetadataKeeper | None = None
 
     def start(self, keeper: MetadataKeeper) -> None:
+        """Fetch from now on, from the leaders that `keeper` knows."""
         self._keeper = keeper
 
     def on_metadata(self, view: ClusterView) -> None:

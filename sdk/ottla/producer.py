@@ -137,6 +137,7 @@ class Producer(Generic[K, V]):
         addresses = bootstrap_addresses(settings["bootstrap"])
         self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
         self._clock = self._cluster.clock
+        self._wall_ms = self._clock.wall_ms
         self._announcer = Announcer(self.client_id)
         self._accumulator = Accumulator(limits, new_builder, self._announcer.ticket)
         self._sender = Sender(
@@ -186,14 +187,17 @@ class Producer(Generic[K, V]):
         except (ValueError, TypeError, AttributeError) as error:
             raise _not_serialized(error, target.topic) from error
         if timestamp is None:
-            timestamp = self._clock.wall_ms()
+            timestamp = self._wall_ms()
         elif not isinstance(timestamp, int) or timestamp < 0:
             raise ConfigError(
                 ErrorCode.INVALID_TIMESTAMP,
                 f"timestamp={timestamp!r} is no timestamp",
                 hint="give milliseconds since 1970, such as int(moment.timestamp() * 1000)",
             )
-        queue = target.queue_for(partition, key_bytes, value_bytes)
+        if key_bytes is None and partition is None and target.keyless_anywhere:
+            queue = None
+        else:
+            queue = target.queue_for(partition, key_bytes, value_bytes)
         pairs: Sequence[Header] = () if headers is None else header_pairs(headers, target.topic)
         try:
             with self._lock:
@@ -237,6 +241,12 @@ class Producer(Generic[K, V]):
         """How many partitions the topic has. Waits and raises like `send`."""
         name = topic or self._topic
         return len(self._find_target(name).queues)
+
+    def would_wait(self, topic: str | None = None) -> bool:
+        """Whether `send` to the topic may have to wait now, for metadata or for room. For facades."""
+        limits = self._accumulator.limits
+        full = self._accumulator.used_bytes + limits.request_bytes > limits.buffer_bytes
+        return full or (topic or self._topic) not in self._targets
 
     def __enter__(self) -> Producer[K, V]:
         return self

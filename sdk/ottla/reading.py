@@ -1,80 +1,28 @@
-"""How chunks become records: opened batch by batch, handed out one by one or in lists.
+"""How a consumer hands out what it fetched: record by record or in lists, from one run to the next.
 
-A chunk is what one fetch brought for one partition. Its batches are checked and decompressed when the reader comes to
-them. However they are handed out, a partition's position is the offset after the last record that was. What may be in a
-chunk and is not handed out: records below the position (a batch comes whole, rule 57), records at or after the stop,
-and control batches (rule 38), whose offsets count all the same.
+Whichever way, a partition's position is the offset after the last record that was handed out.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from itertools import chain, dropwhile, islice, takewhile
+from collections.abc import Iterator, Mapping
 from typing import Final, Generic
 
 from ottla.assignment import Assignment
-from ottla.errors import OttlaError, SerializationError, error_from_code
+from ottla.errors import OttlaError, SerializationError
 from ottla.fetcher import Fetcher
 from ottla.generics import K, V
-from ottla.machines.subscription import Chunk, Position, Subscription
+from ottla.machines.subscription import Position, Subscription
 from ottla.record import Batch, Record, Segment, Serdes
+from ottla.runs import Part, Run, next_offset
 from ottla_core.model import TopicPartition
-from ottla_core.records.batch import iter_headers
-from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.consumer")
 
 FOREVER: Final = float("inf")
 _NO_WAIT: Final = 0.0
-
-
-class Run:
-    """`records` can be read on by whoever comes next; it raises CORRUPT_MESSAGE where a batch can't be read."""
-
-    __slots__ = ("chunk", "next_offset", "partition", "position", "records", "version")
-
-    def __init__(self, chunk: Chunk) -> None:
-        self.chunk = chunk
-        self.position: Position = chunk.position
-        self.partition: TopicPartition = chunk.position.partition
-        self.version = chunk.version
-        self.next_offset = 0
-        self.records: Iterator[RawRecord] = chain.from_iterable(self._batches())
-
-    @property
-    def stale(self) -> bool:
-        """Whether the user has gone elsewhere meanwhile."""
-        return self.version != self.position.version
-
-    def _batches(self) -> Iterator[Iterator[RawRecord]]:
-        """One iterator a batch, made when the one before it is used up."""
-        data = memoryview(self.chunk.records)
-        first = self.position.offset or 0
-        stop = self.position.stop
-        self.next_offset = first
-        for at, header in iter_headers(data):
-            if header.next_offset <= first:
-                continue
-            if stop is not None and header.base_offset >= stop:
-                self.next_offset = stop
-                return
-            if not header.is_control:
-                records = self._open(data[at : at + header.size_bytes], header.next_offset)
-                if header.base_offset < first:
-                    records = dropwhile(lambda raw: raw[0] < first, records)
-                if stop is not None and header.next_offset > stop:
-                    records = takewhile(lambda raw: raw[0] < stop, records)
-                yield records
-            self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
-
-    def _open(self, batch: memoryview, next_offset: int) -> Iterator[RawRecord]:
-        try:
-            return read_records(batch)
-        except OttlaError as error:
-            hint = f"read again; if it stays, the log is damaged there: to go on without it, seek to {next_offset}"
-            raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None
 
 
 class Reader(Generic[K, V]):
@@ -104,7 +52,7 @@ class Reader(Generic[K, V]):
         while (run := self._next_run(FOREVER)) is not None:
             partition, position, version = run.partition, run.position, run.version
             try:
-                for raw in run.records:
+                for raw in run.stream() if self._left is None else self._counted(run):
                     position.offset = raw[0]  # where to go on if its deserializer raises
                     try:
                         record = make(partition, raw)
@@ -126,21 +74,34 @@ class Reader(Generic[K, V]):
         segments: list[Segment] = []
         wait, deadline_at = wait_first, FOREVER
         while limit > 0 and (run := self._next_run(wait)) is not None:
-            raws: list[RawRecord] = []
             try:
-                self._take(run, limit, raws)
+                part = self._take(run, limit)
             except OttlaError:
-                if not raws and not segments:
+                self._rewind(run)
+                if not segments:
                     raise
-                limit = 0  # what was read before it comes first; the same error comes with the next call
-            if raws:
-                segments.append((run.partition, raws))
-                limit -= len(raws)
+                break  # what was read before it comes first; the same error comes with the next call
+            if part:
+                segments.append((run.partition, part))
+                limit -= len(part)
                 if deadline_at == FOREVER:
                     deadline_at = self._clock.monotonic() + wait_more
             if segments:
                 wait = max(_NO_WAIT, deadline_at - self._clock.monotonic())
         return Batch(segments, self._serdes)
+
+    def unread(self, offsets: Mapping[TopicPartition, int], count: int) -> None:
+        """Take back the last `count` records; each partition in `offsets` goes on where that says."""
+        if self._left is not None:
+            self._left += count
+        with self._fetcher.lock:
+            for partition, offset in offsets.items():
+                self._subscription.seek(self._subscription.positions[partition], offset)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing will come any more: the stop is reached, or the consumer closed."""
+        return self._fetcher.closed or self._left == 0 or (self._run is None and self._subscription.done)
 
     def on_pause(self, position: Position) -> None:
         """Leave a partition that is being read; what is left of its chunk is fetched again."""
@@ -163,30 +124,20 @@ class Reader(Generic[K, V]):
             chunk = self._fetcher.take(max(_NO_WAIT, left))
             if chunk is not None:
                 self._run = Run(chunk)
-                if self._left is not None:
-                    self._run.records = self._counted(self._run.records)
             elif left <= 0:
                 return None
         return None
 
-    def _take(self, run: Run, limit: int, raws: list[RawRecord]) -> None:
-        """Fill `raws` with the next records of `run`; also with those before a batch that can't be read."""
-        try:
-            raws.extend(islice(run.records, limit))
-        except OttlaError:
-            self._advance(run, raws)
-            self._rewind(run)
-            raise
-        taken = len(raws)
-        self._advance(run, raws)
-        if taken < limit:
+    def _take(self, run: Run, limit: int) -> Part | None:
+        """The next records of `run`; None where it is at its end, or all of them are skipped."""
+        part = run.part(limit if self._left is None else min(limit, self._left))
+        if part is None:
             self._end(run)
-
-    def _advance(self, run: Run, raws: list[RawRecord]) -> None:
-        if raws:
-            run.position.offset = raws[-1][0] + 1
-        if self._skip_bad:
-            raws[:] = self._readable(run.partition, raws)
+            return None
+        run.position.offset = next_offset(part)
+        if self._left is not None:
+            self._left -= len(part)
+        return self._readable(run.partition, part) if self._skip_bad else part
 
     def _end(self, run: Run) -> None:
         """`run` was read to its end, which may lie behind its last record."""
@@ -207,17 +158,17 @@ class Reader(Generic[K, V]):
             with self._fetcher.lock:
                 self._subscription.on_read(run.chunk)
 
-    def _counted(self, records: Iterator[RawRecord]) -> Iterator[RawRecord]:
+    def _counted(self, run: Run) -> Iterator[RawRecord]:
         assert self._left is not None
-        for raw in records:
+        for raw in run.stream():
             self._left -= 1
             yield raw
             if not self._left:
                 return
 
-    def _readable(self, partition: TopicPartition, raws: list[RawRecord]) -> list[RawRecord]:
+    def _readable(self, partition: TopicPartition, part: Part) -> list[RawRecord]:
         good = []
-        for raw in raws:
+        for raw in part:
             try:
                 self._serdes.record(partition, raw)
             except SerializationError as error:

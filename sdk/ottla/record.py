@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, overload
 
 from ottla.errors import OttlaError, SerializationError
 from ottla.generics import K, V
+from ottla.runs import Part, first_offset, next_offset
 from ottla.serdes import Deserializer
 from ottla_core.model import TopicPartition
 
@@ -92,7 +93,7 @@ def unreadable(partition: TopicPartition, offset: int, error: Exception) -> Seri
     )
 
 
-Segment = tuple[TopicPartition, list["RawRecord"]]
+Segment = tuple[TopicPartition, Part]
 
 
 class Batch(Sequence[Record[K, V]]):
@@ -101,29 +102,31 @@ class Batch(Sequence[Record[K, V]]):
     Looking at a record that its deserializer can't read raises SerializationError. False where it is empty.
     """
 
-    __slots__ = ("_length", "_segments", "_serdes")
+    __slots__ = ("_flat", "_length", "_segments", "_serdes")
 
     def __init__(self, segments: list[Segment], serdes: Serdes) -> None:
         self._segments = segments
         self._serdes = serdes
-        self._length = sum(len(raw) for _, raw in segments)
+        self._length = sum(len(part) for _, part in segments)
+        self._flat: list[tuple[TopicPartition, RawRecord]] | None = None
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         make = self._serdes.record
-        return (make(partition, raw) for partition, raws in self._segments for raw in raws)
+        return (make(partition, raw) for partition, part in self._segments for raw in part)
 
     @overload
     def __getitem__(self, index: int) -> Record[K, V]: ...
     @overload
     def __getitem__(self, index: slice) -> list[Record[K, V]]: ...
     def __getitem__(self, index: int | slice) -> Record[K, V] | list[Record[K, V]]:
-        flat = [(partition, raw) for partition, raws in self._segments for raw in raws]
+        if self._flat is None:
+            self._flat = [(partition, raw) for partition, part in self._segments for raw in part]
         if isinstance(index, slice):
-            return [self._serdes.record(partition, raw) for partition, raw in flat[index]]
-        return self._serdes.record(*flat[index])
+            return [self._serdes.record(partition, raw) for partition, raw in self._flat[index]]
+        return self._serdes.record(*self._flat[index])
 
     def keys(self) -> list[K | None]:
         """Every record's key, in order; cheaper than the records themselves."""
@@ -134,14 +137,19 @@ class Batch(Sequence[Record[K, V]]):
         return self._column(3, self._serdes.value)
 
     @property
+    def first_offsets(self) -> dict[TopicPartition, int]:
+        """For each partition where its records in here begin."""
+        return {partition: first_offset(part) for partition, part in reversed(self._segments)}
+
+    @property
     def offsets(self) -> dict[TopicPartition, int]:
         """For each partition the offset after its last record in here: where to go on reading."""
-        return {partition: raws[-1][0] + 1 for partition, raws in self._segments}
+        return {partition: next_offset(part) for partition, part in self._segments}
 
     def _column(self, field: int, read: Deserializer) -> list[Any]:
         column: list[Any] = []
-        for partition, raws in self._segments:
-            for raw in raws:
+        for partition, part in self._segments:
+            for raw in part:
                 data = raw[field]
                 try:
                     column.append(None if data is None else read(data))  # type: ignore[arg-type]
@@ -150,5 +158,5 @@ class Batch(Sequence[Record[K, V]]):
         return column
 
     def __repr__(self) -> str:
-        spans = ", ".join(f"{partition}@{raws[0][0]}..{raws[-1][0]}" for partition, raws in self._segments)
-        return f"Batch({self._length} records{': ' if spans else ''}{spans})"
+        spans = [f"{name}@{first_offset(part)}..{next_offset(part) - 1}" for name, part in self._segments]
+        return f"Batch({self._length} records{': ' if spans else ''}{', '.join(spans)})"

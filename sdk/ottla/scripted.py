@@ -145,6 +145,7 @@ class ScriptedCluster:
     # ---- what brokers do ---------------------------------------------------------------------------------------
 
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None:
+        """Note a request, and what it is to come to."""
         with self.changed:
             self.seen.append((address, body))
             self.changed.notify_all()
@@ -152,6 +153,7 @@ class ScriptedCluster:
             return steps.popleft() if steps else None
 
     def answer(self, address: str, body: Message) -> Any:
+        """What a broker answers that does what it is asked."""
         with self.changed:
             match body:
                 case pb.ProduceRequest():
@@ -167,6 +169,7 @@ class ScriptedCluster:
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
 
     def refusal(self, body: Any, step: Refuse) -> Any:
+        """The answer that refuses every partition of a request."""
         error = Error(code=step.code, message=step.message)
         leader = None
         if step.leader is not None:

@@ -62,6 +62,8 @@ class Brokers(Protocol):
 
 
 class ScriptedConnection:
+    """transport.Connection, without sockets."""
+
     def __init__(self, cluster: Brokers, address: str) -> None:
         self._cluster = cluster
         self._address = address

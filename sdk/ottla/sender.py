@@ -47,6 +47,7 @@ class Sender:
         self._thread: Final = Thread(target=self._run, name="ottla-sender", daemon=True)
 
     def start(self, keeper: MetadataKeeper) -> None:
+        """Send from now on, to the leaders that `keeper` knows."""
         self._keeper = keeper
         self._thread.start()
 

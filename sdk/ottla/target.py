@@ -19,7 +19,7 @@ _first_turns = itertools.count()
 class Target:
     """`queues[n]` is partition n's. A topic that grows gets another Target with the same queues and more."""
 
-    __slots__ = ("_keyed", "_partitioner", "queues", "sticky", "topic")
+    __slots__ = ("_keyed", "_partitioner", "keyless_anywhere", "queues", "sticky", "topic")
 
     def __init__(self, topic: str, queues: list[PartitionQueue], partitioner: Partitioner | None) -> None:
         self.topic = topic
@@ -27,6 +27,7 @@ class Target:
         self.sticky = StickyPartitioner(next(_first_turns))
         self._keyed = KeyedPartitioner(len(queues))
         self._partitioner = partitioner
+        self.keyless_anywhere = partitioner is None  # spares `send` a call where it is sure to be answered by None
 
     def queue_for(self, partition: int | None, key: bytes | None, value: bytes | None) -> PartitionQueue | None:
         """The partition asked for, the user's choice, the key's; None where whichever batch is being filled will do.

@@ -46,7 +46,9 @@ class Connection(Protocol):
         """Both callbacks run on a thread of the stream's own; `on_broken` once, as the last, with the open frames."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the connection; streams break."""
+        ...
 
 
 Transport = Callable[[str], Connection]

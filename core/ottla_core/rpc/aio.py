@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from ottla_core.rpc.context import CLIENT_ID
+from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.status import CHANNEL_OPTIONS, raise_error, transport_error
 from ottla_proto.contracts import Method
 
@@ -21,7 +21,7 @@ class AioPeer:
 
     def __init__(self, address: str, *, client_id: str = "") -> None:
         self.address: Final = address
-        self._metadata: Final = ((CLIENT_ID, client_id),) if client_id else ()
+        self._metadata: Final = client_metadata(address, client_id)
         self._channel: Final[Any] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
     async def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:

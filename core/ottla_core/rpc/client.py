@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.message import Message
 
 from ottla_core.errors import ErrorCode
-from ottla_core.rpc.context import CLIENT_ID
+from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.frames import FrameTypes, frame_types
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
 from ottla_proto.common_pb2 import Error
@@ -37,7 +37,7 @@ class Peer:
 
     def __init__(self, address: str, *, client_id: str = "") -> None:
         self.address: Final = address
-        self._metadata: Final = ((CLIENT_ID, client_id),) if client_id else ()
+        self._metadata: Final = client_metadata(address, client_id)
         self._channel: Final[Any] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._calls: Final[dict[str, Any]] = {}
 
@@ -89,13 +89,13 @@ class FrameStream(Generic[Request, Reply]):
         self._on_reply = on_reply
         self._on_broken = on_broken
         self._ids: Iterator[int] = itertools.count(1)
-        self._outbox: SimpleQueue[Message | None] = SimpleQueue()
+        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._open: dict[int, None] = {}
         self._broken: TransportError | None = None
         self._lock = Lock()
         self._call: Any = channel.stream_stream(
             method.path,
-            request_serializer=self._types.request.SerializeToString,
+            request_serializer=None,  # serialized in `send`: a frame in flight is held once, as bytes
             response_deserializer=self._types.reply.FromString,
         )(iter(self._outbox.get, None), metadata=metadata)
         Thread(target=self._read, name=f"ottla-{method.name.lower()}-{address}", daemon=True).start()
@@ -112,7 +112,7 @@ class FrameStream(Generic[Request, Reply]):
             if answered:
                 self._open[correlation_id] = None
             frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
-            self._outbox.put(frame)
+            self._outbox.put(frame.SerializeToString())
             return correlation_id
 
     def close(self) -> None:

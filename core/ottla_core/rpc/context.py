@@ -11,6 +11,7 @@ from typing import Final
 from ottla_proto.contracts import Operation
 
 CLIENT_ID: Final = "x-ottla-client-id"
+DIALLED: Final = "x-ottla-dialled"
 REQUEST_ID: Final = "x-ottla-request-id"
 TRACEPARENT: Final = "traceparent"
 
@@ -20,7 +21,10 @@ _process: Final = f"{os.getpid():x}"
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener."""
+    """Principal and origin of one call. `listener` is "grpc" or the name of a Kafka listener.
+
+    `dialled_host` is the name under which the client reached us: what a published port or a tunnel is called outside.
+    """
 
     principal: str = "User:ANONYMOUS"
     client_id: str = ""
@@ -28,6 +32,7 @@ class RequestContext:
     listener: str = "grpc"
     request_id: str = ""
     traceparent: str = ""
+    dialled_host: str = ""
 
 
 Authorize = Callable[[RequestContext, Operation, str], None]
@@ -46,7 +51,15 @@ def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> Reques
         client_host=peer.partition(":")[2].rpartition(":")[0],
         request_id=given.get(REQUEST_ID) or new_request_id(),
         traceparent=given.get(TRACEPARENT, ""),
+        dialled_host=given.get(DIALLED, ""),
     )
+
+
+def client_metadata(address: str, client_id: str) -> tuple[tuple[str, str], ...]:
+    """What a client says with every call: the host that it dialled (gRPC keeps it from our handlers), and its name."""
+    host = address.rpartition(":")[0]
+    dialled = ((DIALLED, host),) if host.isascii() else ()  # gRPC carries ASCII; a name that is not can't be resolved
+    return (*dialled, (CLIENT_ID, client_id)) if client_id else dialled
 
 
 def new_request_id() -> str:

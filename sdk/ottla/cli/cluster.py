@@ -30,8 +30,8 @@ def info(ctx: typer.Context) -> None:
     if form_for(settings.output, sys.stdout) == "table":
         at = f"{described.controller_id} at {described.controller_address}"
         print(f"cluster {described.cluster_id}, controller {at if described.controller_address else 'none elected'}")
-        columns = ["id", "address", "kafka_address", "rack", "fenced"]
-        write_table(Listing("", brokers, [c for c in columns if any(b[c] not in ("", False) for b in brokers)]))
+        said = [name for name in ("kafka_address", "rack", "fenced") if any(broker[name] for broker in brokers)]
+        write_table(Listing("", brokers, ("id", "address", *said)))
         return
     item = {
         "cluster_id": described.cluster_id,

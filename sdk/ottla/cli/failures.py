@@ -13,6 +13,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -58,6 +59,10 @@ class NotFoundError(FatalError):
         super().__init__(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, message, hint=hint)
 
 
+def no_partition(topic: str, number: int, count: int) -> NotFoundError:
+    return NotFoundError(f"{topic} has no partition {number}", hint=f"its partitions are 0 to {count - 1}")
+
+
 def say(text: str) -> None:
     """A message to whoever runs the command; never data."""
     print(text, file=sys.stderr, flush=True)
@@ -98,10 +103,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OttlaError):
         # What a user typed needs no number of Kafka's; what the cluster answered can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
-        words = f"{error.message}{named}" + (f"; {error.hint}" if error.hint else "")
-        for theirs, ours in _SAID_OTHERWISE.items():
-            words = words.replace(theirs, ours)
-        return words
+        return _in_our_words(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"
@@ -115,6 +117,31 @@ def sentence(error: BaseException) -> str:
         f"internal error, {type(error).__name__}: {error}; "
         "please report it, with what OTTLA_DEBUG=1 in the environment adds"
     )
+
+
+def _in_our_words(text: str) -> str:
+    for theirs, ours in _SAID_OTHERWISE.items():
+        text = text.replace(theirs, ours)
+    return text
+
+
+class SdkWarnings(logging.Handler):
+    """Tells what the SDK warns of, such as brokers that are away while it waits. What it logs as an error it raises as
+    well, and the command tells that."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno == logging.WARNING:
+            say(f"ottla: {_in_our_words(record.getMessage())}")
+
+
+def hear_sdk() -> None:
+    """Send the SDK's log to the user: its warnings, or all of it where OTTLA_DEBUG is set."""
+    log = logging.getLogger("ottla")
+    if os.environ.get("OTTLA_DEBUG"):
+        logging.basicConfig()
+        log.setLevel(logging.DEBUG)
+    else:
+        log.addHandler(SdkWarnings())
 
 
 def let_go_of_stdout() -> None:

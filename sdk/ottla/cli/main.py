@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.main import get_command
 
-from ottla.cli.failures import ExitCode, fail
+from ottla.cli.failures import ExitCode, fail, hear_sdk
 from ottla.cli.lazy import LazyGroup
 from ottla.cli.options import Form
 
@@ -76,4 +76,5 @@ def run(arguments: Sequence[str]) -> int:
 
 def main() -> NoReturn:
     """The console script."""
+    hear_sdk()
     sys.exit(run(sys.argv[1:]))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ottla.cli.failures import NotFoundError
+from ottla.cli.failures import no_partition
 from ottla.cli.offsets import Anchor, Bounds, Position, resolve
 
 if TYPE_CHECKING:
@@ -29,14 +29,22 @@ class Extent:
 
 
 def look_up(
-    admin: Admin, topic: str, positions: Sequence[Position] = (), only: Sequence[int] = ()
+    admin: Admin,
+    topic: str,
+    positions: Sequence[Position] = (),
+    only: Sequence[int] = (),
+    *,
+    timeout: float | None = None,
 ) -> dict[int, Extent]:
-    """The extent of each partition of `topic`, or of those in `only`. Raises UnknownTopicError, NotFoundError."""
-    starts = admin.topics.offsets(topic, "earliest")
+    """The extent of each partition of `topic`, or of those in `only`.
+
+    `timeout` in seconds is for each question; --timeout where it is None. Raises UnknownTopicError, NotFoundError.
+    """
+    starts = admin.topics.offsets(topic, "earliest", timeout=timeout)
     for number in only:
         if number not in starts:
-            raise NotFoundError(f"{topic} has no partition {number}", hint=f"its partitions are 0 to {len(starts) - 1}")
-    ends = admin.topics.offsets(topic, "latest")
+            raise no_partition(topic, number, len(starts))
+    ends = admin.topics.offsets(topic, "latest", timeout=timeout)
     found = {p.number: _at_time(admin, topic, p.number) for p in positions if p.anchor is Anchor.TIME}
     extents = {}
     for number in only or starts:

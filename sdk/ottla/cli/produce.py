@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from ottla.cli.connection import check_listening, with_timeout
-from ottla.cli.failures import ExitCode, count, say, sentence
+from ottla.cli.connection import open_admin, with_timeout
+from ottla.cli.failures import ExitCode, count, no_partition, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.options import Settings, Topic, headers
 from ottla.cli.output import Listing, write
@@ -137,6 +137,7 @@ def produce(
         raise config_error("-K is empty", hint="give what stands between key and value, such as -K :")
     pace = parse_rate(rate) if rate else None
     pairs = headers(header or [])
+    _check_there(settings, topic, partition)
     with ExitStack() as stack:
         if tombstone and key is not None and not file:
             rows: Iterator[Line] = iter([(shape.key, None)])
@@ -155,7 +156,6 @@ def send(
     try:
         with producer:
             try:
-                producer.partitions_for()  # an unknown topic is told before anybody types
                 for key, value in rows:
                     producer.send(value, key=key, headers=headers or None, partition=partition)
                     sent.records += 1
@@ -168,12 +168,19 @@ def send(
     return sent
 
 
+def _check_there(settings: Settings, topic: str, partition: int | None) -> None:
+    """A wrong name is told before anybody types. Raises UnknownTopicError, NotFoundError."""
+    with open_admin(settings, strict=False) as admin:
+        (described,) = admin.topics.describe(topic)
+    if partition is not None and not 0 <= partition < len(described.partitions):
+        raise no_partition(topic, partition, len(described.partitions))
+
+
 def _open_producer(
     settings: Settings, topic: str, compression: Codec | None, acks: Literal["all", "1", "0"]
 ) -> Producer[bytes, bytes]:
     from ottla.producer import Producer
 
-    check_listening(settings)
     config = with_timeout(settings.client_config, settings.timeout, "request.timeout.ms", "max.block.ms")
     return Producer(
         settings.bootstrap,

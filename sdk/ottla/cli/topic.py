@@ -247,7 +247,7 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
 
 def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
     """What can be said of a topic; offsets and configs are None while those who know them can't be asked."""
-    extents = _or_nothing(lambda: look_up(admin, topic.name)) or {}
+    extents = _or_nothing(lambda: look_up(admin, topic.name, timeout=_ASIDE_S)) or {}
     configs = _or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=_ASIDE_S))
     partitions = [
         {
@@ -271,7 +271,7 @@ def _extent(extent: Extent | None) -> dict[str, int | None]:
 
 
 def _records(admin: Admin, topic: TopicInfo) -> str:
-    extents = _or_nothing(lambda: look_up(admin, topic.name))
+    extents = _or_nothing(lambda: look_up(admin, topic.name, timeout=_ASIDE_S))
     if extents is None:
         return "nobody knows how many records"
     return count(sum(extent.records for extent in extents.values()), "record")

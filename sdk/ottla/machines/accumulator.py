@@ -50,6 +50,7 @@ class Accumulator:
         self._requests: dict[str, int] = {}
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition, made at the first call."""
         queue = self._queues.get(partition)
         if queue is None:
             queue = self._queues[partition] = PartitionQueue(partition)

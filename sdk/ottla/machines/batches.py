@@ -97,6 +97,7 @@ class PartitionQueue:
         self.one_by_one = False
 
     def head(self) -> Batch | None:
+        """The oldest batch that was not sent, None for none."""
         return self.closed[0] if self.closed else self.open
 
 
@@ -119,6 +120,7 @@ class Request:
     deadline_at: float = float("inf")
 
     def add(self, part: Part, size_bytes: int) -> None:
+        """Take a part of so many bytes along."""
         self.parts.append(part)
         self.size_bytes += size_bytes
         self.deadline_at = min(self.deadline_at, part.batches[0].deadline_at)

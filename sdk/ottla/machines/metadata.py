@@ -85,6 +85,7 @@ class ClusterView:
     names: Mapping[TopicId, str] = field(default_factory=dict)
 
     def name_of(self, partition_id: PartitionId) -> TopicPartition | None:
+        """The partition's name, None where its topic id is not known (any more)."""
         name = self.names.get(partition_id.topic_id)
         return None if name is None else TopicPartition(name, partition_id.partition)
 

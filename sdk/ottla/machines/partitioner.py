@@ -74,21 +74,20 @@ class KeyedPartitioner:
 class StickyPartitioner:
     """The partition of records without a key: one for a whole batch, then the next that has a leader."""
 
-    __slots__ = ("_available", "_turn")
+    __slots__ = ("_available", "_turn", "current")
 
     def __init__(self, first: int) -> None:
+        self.current = 0  # the partition whose batch is being filled
         self._turn = first
         self._available: tuple[int, ...] = (0,)
-
-    @property
-    def current(self) -> int:
-        return self._available[self._turn % len(self._available)]
 
     def on_metadata(self, available: tuple[int, ...], count: int) -> None:
         """The partitions with a leader; where none has one, all `count` take turns and wait for theirs."""
         self._available = available or tuple(range(count))
+        self.current = self._available[self._turn % len(self._available)]
 
     def on_batch_full(self) -> int:
         """The partition of the next batch."""
         self._turn += 1
+        self.current = self._available[self._turn % len(self._available)]
         return self.current

@@ -185,6 +185,7 @@ class Subscription:
         position.paused = True
 
     def resume(self, position: Position) -> None:
+        """Go on with a paused partition."""
         position.paused = False
 
     @property

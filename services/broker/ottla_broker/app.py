@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 
+from ottla_broker.addresses import Addresses
 from ottla_broker.config import BrokerConfig
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.maintenance import Maintenance
@@ -43,7 +44,10 @@ def build(config: BrokerConfig, *, store: MetaStore | None = None, clock: Clock 
 
     directory = DataDirectory(config, follower, clock, lambda: replicas.high_watermarks())
     replicas = Replicas(follower, lambda: directory.log_dir, clock, on_disk_failure)
-    server.add(contracts.Broker, BrokerService(replicas, follower, lambda: directory.log_dir))
+    server.add(
+        contracts.Broker,
+        BrokerService(replicas, follower, lambda: directory.log_dir, Addresses(config.published_hosts)),
+    )
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

@@ -17,7 +17,8 @@ class BrokerConfig:
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750
-    advertised_host: str = ""  # what clients are told; empty: `host`
+    advertised_host: str = ""  # what services and clients are told; empty: `host`
+    published_hosts: tuple[str, ...] = ()  # who dials by one of these is told it for every service (`addresses`)
     rack: str = ""
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6

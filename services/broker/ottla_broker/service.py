@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from ottla_broker.addresses import Addresses
 from ottla_broker.fetching import FetchWant, fetch
 from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
@@ -28,10 +29,13 @@ _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 
 
 class BrokerService:
-    def __init__(self, replicas: Replicas, metadata: MetadataFollower, log_dir: Callable[[], LogDir]) -> None:
+    def __init__(
+        self, replicas: Replicas, metadata: MetadataFollower, log_dir: Callable[[], LogDir], addresses: Addresses
+    ) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._log_dir = log_dir
+        self._addresses = addresses
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
         if request.acks not in (0, 1, -1):
@@ -46,13 +50,13 @@ class BrokerService:
                 replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
                 done = replica.append(wanted.records)
             except OttlaError as error:
-                self._describe(appended, error)
+                self._describe(appended, error, context)
                 continue
             appended.base_offset = done.base_offset
             appended.log_append_time_ms = done.log_append_time_ms
             appended.log_start_offset = replica.log.log_start_offset
             if replica.must_flush:
-                flushes.append(self._flush(replica, appended))
+                flushes.append(self._flush(replica, appended, context))
         if flushes:
             await asyncio.gather(*flushes)
         if request.acks == 0:
@@ -83,7 +87,7 @@ class BrokerService:
                 records=part.records,
             )
             if part.error is not None:
-                self._describe(answer, part.error)
+                self._describe(answer, part.error, context)
         return reply
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
@@ -134,7 +138,7 @@ class BrokerService:
         for broker in image.brokers.values():
             reply.brokers.add(
                 id=broker.id,
-                address=broker.address,
+                address=self._addresses.told(broker.address, context),
                 kafka_address=broker.kafka_address,
                 rack=broker.rack,
                 epoch=broker.epoch,
@@ -142,30 +146,30 @@ class BrokerService:
             )
         if image.controller is not None:
             controller = image.controller
-            reply.controller.CopyFrom(
-                pb.ControllerNode(id=controller.id, address=controller.address, epoch=controller.epoch)
-            )
+            address = self._addresses.told(controller.address, context)
+            reply.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
         reply.topics.extend(_topic_metadata(image, name) for name in names)
         return reply
 
-    async def _flush(self, replica: Replica, appended: pb.PartitionAppended) -> None:
+    async def _flush(self, replica: Replica, appended: pb.PartitionAppended, context: RequestContext) -> None:
         try:
             await replica.flushed()
         except OttlaError as error:
             appended.base_offset = -1
-            self._describe(appended, error)
+            self._describe(appended, error, context)
 
-    def _describe(self, answer: pb.PartitionAppended | pb.PartitionFetched, error: OttlaError) -> None:
+    def _describe(
+        self, answer: pb.PartitionAppended | pb.PartitionFetched, error: OttlaError, context: RequestContext
+    ) -> None:
         """Put the error in band, and where the leader is another broker, which one."""
         answer.error.CopyFrom(error_message(error))
         if error.code in _LEADER_CHANGED:
             image, partition_id = self._metadata.image, PartitionId(TopicId(answer.topic_id), answer.partition)
             partition = image.partitions.get(partition_id)
             if partition is not None and (broker := image.brokers.get(partition.leader)) is not None:
-                leader = pb.Leader(
-                    broker_id=partition.leader, leader_epoch=partition.leader_epoch, address=broker.address
-                )
+                address = self._addresses.told(broker.address, context)
+                leader = pb.Leader(broker_id=partition.leader, leader_epoch=partition.leader_epoch, address=address)
                 answer.current_leader.CopyFrom(leader)
 
 

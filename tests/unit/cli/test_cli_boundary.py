@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import typer
 from typer.main import get_command
 
 from ottla.cli import failures, lazy
-from ottla.cli.failures import ExitCode, NotFoundError
+from ottla.cli.failures import ExitCode, NotFoundError, SdkWarnings
 from ottla.cli.lazy import Command
 from ottla.cli.main import run
 from ottla.cli.options import Settings
@@ -57,7 +58,7 @@ def test_shared_options_count_on_either_side_and_the_inner_one_counts_more(
     assert probe_("probe") == 0
     first, second, third = seen
     assert first == Settings("a:1", None, 120.0, True, {"x": "1", "y": "2=3"})
-    assert (second.output, second.config) == ("name", {"x": "2"})
+    assert (second.output, second.client_config) == ("name", {"x": "2"})
     assert third == Settings()
 
 
@@ -202,6 +203,14 @@ def test_a_closed_pipe_is_quiet() -> None:
         told = process.stderr.read()
         code = process.wait(timeout=30)
     assert (code, told) == (ExitCode.CLOSED_PIPE, b"")
+
+
+def test_warnings_of_the_sdk_are_told_in_the_words_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.Logger("ottla")
+    log.addHandler(SdkWarnings())
+    log.warning("no metadata: %s", "nobody answers; give bootstrap= (or OTTLA_BOOTSTRAP) an address")
+    log.error("3 records were not delivered")
+    assert capsys.readouterr().err == "ottla: no metadata: nobody answers; give -b (or OTTLA_BOOTSTRAP) an address\n"
 
 
 def test_the_exit_codes_are_documented() -> None:

@@ -46,6 +46,8 @@ def test_null_is_nothing_in_text_null_in_json_and_minus_one_in_length() -> None:
     assert compile_format("<%k|%v|%v{hex}|%h>")(tombstone) == b"<|||>"
     assert compile_format("%k{json} %v{json} %K %V")(tombstone) == b"null null -1 -1"
     assert compile_format("%K %V")(Told(key=b"", value=b"")) == b"0 0"
+    told = [json.loads(compile_format("json")(record)) for record in (tombstone, Told(key=b"", value=b""))]
+    assert [(item["key"], item["value"]) for item in told] == [(None, None), ("", "")]
 
 
 def test_bytes_come_out_as_they_are() -> None:

@@ -6,12 +6,12 @@ import io
 import json
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cli_fakes import FakeAdmin, Log
 
 from ottla import producer as producer_module
 from ottla.cli import produce
@@ -39,9 +39,6 @@ class FakeProducer:
         self.sent: list[tuple[bytes | None, bytes | None, Any, int | None]] = []
         FakeProducer.made.append(self)
 
-    def partitions_for(self) -> int:
-        return 3
-
     def send(self, value: bytes | None, *, key: bytes | None, headers: Any, partition: int | None) -> None:
         if self.refuses and len(self.sent) == self.refuses[0]:
             raise self.refuses[1]
@@ -56,11 +53,10 @@ class FakeProducer:
 
 
 @pytest.fixture(autouse=True)
-def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_module, "Producer", FakeProducer)
-    monkeypatch.setattr(produce, "check_listening", lambda settings: None)
+    monkeypatch.setattr(produce, "open_admin", lambda settings, strict: FakeAdmin(orders=[Log()] * 3))
     monkeypatch.setattr(FakeProducer, "made", [])
-    yield
 
 
 def type_in(monkeypatch: pytest.MonkeyPatch, text: bytes) -> None:
@@ -121,7 +117,24 @@ def test_the_options_reach_the_producer_and_every_record(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     type_in(monkeypatch, b"a=1\nb=2\n")
-    arguments = ["-K", "=", "-H", "source=cli", "-H", "empty=", "-p", "2", "-z", "zstd", "--acks", "1", "--timeout", "3s", "-X", "linger.ms=20"]
+    arguments = [
+        "-K",
+        "=",
+        "-H",
+        "source=cli",
+        "-H",
+        "empty=",
+        "-p",
+        "2",
+        "-z",
+        "zstd",
+        "--acks",
+        "1",
+        "--timeout",
+        "3s",
+        "-X",
+        "linger.ms=20",
+    ]
     assert run(["produce", "orders", *arguments]) == 0
     (made,) = FakeProducer.made
     headers = [("source", b"cli"), ("empty", b"")]
@@ -159,9 +172,7 @@ def test_what_is_left_after_a_refused_record_is_told_as_partial(
     refusal = error_from_code(ErrorCode.MESSAGE_TOO_LARGE, "too large", hint="send less")
     monkeypatch.setattr(FakeProducer, "refuses", (2, refusal))
     assert run(["produce", "orders"]) == 3
-    assert capsys.readouterr().err == (
-        "ottla: 2 records are in orders, then: too large (MESSAGE_TOO_LARGE); send less\n"
-    )
+    assert capsys.readouterr().err == ("ottla: 2 records in orders, then: too large (MESSAGE_TOO_LARGE); send less\n")
     monkeypatch.setattr(FakeProducer, "refuses", (0, refusal))
     type_in(monkeypatch, b"1\n")
     assert run(["produce", "orders"]) == 1
@@ -173,7 +184,7 @@ def test_records_that_were_lost_on_the_way_are_told(
     type_in(monkeypatch, b"1\n2\n3\n")
     monkeypatch.setattr(FakeProducer, "loses", 2)
     assert run(["produce", "orders"]) == 3
-    assert "1 records are in orders, then: 2 records lost" in capsys.readouterr().err
+    assert "1 record in orders, then: 2 records lost" in capsys.readouterr().err
     type_in(monkeypatch, b"1\n2\n")
     assert run(["produce", "orders"]) == 124
 
@@ -185,6 +196,16 @@ def test_records_that_were_lost_on_the_way_are_told(
 def test_options_that_can_not_be_are_usage_errors(arguments: list[str]) -> None:
     assert run(["produce", "orders", *arguments]) == 2
     assert FakeProducer.made == []
+
+
+@pytest.mark.parametrize("arguments", [["order"], ["orders", "-p", "3"], ["orders", "-p", "-1"]])
+def test_a_topic_or_partition_that_is_not_there_is_told_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert run(["produce", *arguments]) == 4
+    assert FakeProducer.made == []
+    assert ("did you mean orders?" if arguments == ["order"] else "0 to 2") in capsys.readouterr().err
 
 
 def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:

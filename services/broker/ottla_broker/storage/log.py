@@ -26,8 +26,8 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 
 WRITE_BEHIND_BYTES: Final = 64 << 20
-"""How much may wait for the disk where no flush policy asks for less: beyond, the kernel stops writers for
-milliseconds at a time, and a restart after a crash has more to check."""
+"""How much may wait for the disk where no flush policy asks for less. It costs no throughput; much more of it and the
+kernel makes writers wait, 20 ms at a time, and a restart after a crash has more to check."""
 
 
 class Appended(NamedTuple):
@@ -181,7 +181,7 @@ class Log:
         try:
             found = find_time(segments, start, timestamp_ms)
         except FileNotFoundError:
-            raise self._out_of_range(start) from None
+            raise self._gone(start) from None
         except OSError as error:
             raise self._disk.error(f"reading {self.directory.name}", error) from error
         return found if found is not None and found.offset < limit_offset else None
@@ -197,9 +197,14 @@ class Log:
         try:
             return self._reader.read(segments, offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=hot)
         except FileNotFoundError:
-            raise self._out_of_range(offset) from None  # retention took the segment a moment ago
+            raise self._gone(offset) from None
         except OSError as error:
             raise self._disk.error(f"reading {self.directory.name}", error) from error
+
+    def _gone(self, offset: int) -> OttlaError:
+        """The error for a segment that was deleted a moment ago, by retention or with the whole log."""
+        self._check_open()
+        return self._out_of_range(offset)
 
     def _out_of_range(self, offset: int) -> OttlaError:
         return OttlaError(
@@ -244,11 +249,9 @@ class Log:
     def _flush_segment(self, segment: Segment, *, sealed: bool) -> None:
         try:
             segment.sync(sealed=sealed)
-        except FileNotFoundError:
-            if segment in self._segments:
-                raise
-            # Retention took it since: nothing is left to keep.
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and segment not in self._segments:
+                return  # retention took it since: nothing is left to keep
             raise self._disk.error(f"flushing {segment.path.name}", error) from error
 
     # ---- deleting -----------------------------------------------------------------------------------------------
@@ -323,9 +326,10 @@ class Log:
         self._closed = True
 
     def abandon(self) -> None:
-        """Take no more calls; nothing is written. For a partition that is deleted."""
-        self._closed = True
-        self._segments[-1].abandon()
+        """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""
+        with self._flush_lock:
+            self._closed = True
+            self._segments[-1].abandon()
 
     def _ranges(self) -> list[tuple[Segment, int]]:
         """Each segment with the offset after it; for other threads, the end is at most what the segments hold."""

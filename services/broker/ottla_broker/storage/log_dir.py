@@ -102,16 +102,16 @@ class LogDir:
         directory = self.disk.path / str(partition)
         try:
             directory.mkdir(exist_ok=True)
+            # Kafka reads the first two lines and no further; the others are for people.
+            self.disk.replace_file(
+                directory / PARTITION_METADATA,
+                f"version: 0\ntopic_id: {kafka_uuid(partition.topic_id)}\n"
+                f"topic: {topic}\npartition: {partition.partition}\n",
+            )
+            self.disk.sync_directory(self.disk.path)
+            log = self._logs[partition] = Log.open(directory, self.disk, config, now_ms=now_ms)
         except OSError as error:
             raise self.disk.error(f"making {directory}", error) from error
-        # Kafka reads the first two lines and no further; the others are for people.
-        self.disk.replace_file(
-            directory / PARTITION_METADATA,
-            f"version: 0\ntopic_id: {kafka_uuid(partition.topic_id)}\n"
-            f"topic: {topic}\npartition: {partition.partition}\n",
-        )
-        self.disk.sync_directory(self.disk.path)
-        log = self._logs[partition] = Log.open(directory, self.disk, config, now_ms=now_ms)
         return log
 
     def delete(self, partition: PartitionId) -> None:

@@ -177,9 +177,7 @@ class Segment:
         """Where the first batch starts that ends at or after `offset`; None where all end before it."""
         start = self.indexes.position_for(offset)
         if not self._confirms(start):
-            _logger.warning("the index of %s points between batches", self.path)
-            if self._file is None:
-                self.rebuild_indexes()
+            self._on_wrong_index()
             start = start._replace(position=0)
         return next((at for at, header in self.headers_from(start.position) if header.last_offset >= offset), None)
 
@@ -191,7 +189,7 @@ class Segment:
             if entry in (NO_TIMESTAMP, (header.max_timestamp, header.last_offset)):
                 return position or 0
             break
-        _logger.warning("the time index of %s tells of a batch that is not there", self.path)
+        self._on_wrong_index()
         return 0
 
     def headers_from(self, position: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -207,6 +205,12 @@ class Segment:
         if self.largest.timestamp_ms >= 0:
             return self.largest.timestamp_ms
         return self.path.stat().st_mtime_ns // 1_000_000
+
+    def _on_wrong_index(self) -> None:
+        """Build a sealed segment's indexes anew; an active one's grow under the writer's hands and are left alone."""
+        if self._file is None:
+            _logger.warning("an index of %s tells of a batch that is not there: rebuilding it", self.path)
+            self.rebuild_indexes()
 
     def _confirms(self, entry: tuple[int, int]) -> bool:
         """Whether the batch that an index entry tells of lies there."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -129,3 +131,54 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
     with pytest.raises(OttlaError) as caught:
         log.read(0, 100, 180)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a consumer would start again at the beginning of whatever has the name next."""
+
+    def deleted_with_its_log(*_: object) -> int:
+        log.abandon()
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "open", deleted_with_its_log)
+    for call in (lambda: log.read(0, 100, 180), lambda: log.offset_for_time(NOON, 180)):
+        with pytest.raises(OttlaError, match="is closed"):
+            call()
+
+
+def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    second = log._segments[1].base_offset
+    real, went = os.open, []
+
+    def retention_is_faster(path: str, *rest: int) -> int:
+        if not went:
+            went.append(path)
+            log.delete_records_before(second, 180)
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", retention_is_faster)
+    assert log.flush(NOON) == 180
+    assert str(went[0]).endswith(f"{0:020d}.log")
+
+
+def test_a_deletion_waits_for_the_flush_that_runs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    running, go_on = threading.Event(), threading.Event()
+    real = os.fdatasync
+
+    def slow(fd: int) -> None:
+        running.set()
+        assert go_on.wait(20)
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", slow)
+    with ThreadPoolExecutor(2) as pool:
+        flush = pool.submit(log.flush, NOON)
+        assert running.wait(20)
+        deletion = pool.submit(log.abandon)
+        with pytest.raises(TimeoutError):
+            deletion.result(timeout=0.02)
+        go_on.set()
+        assert flush.result(timeout=20) == 180
+        deletion.result(timeout=20)
+    with pytest.raises(OttlaError, match="is closed"):
+        log.flush(NOON)

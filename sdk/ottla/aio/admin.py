@@ -1,0 +1,86 @@
+"""Admin for asyncio: every method of ottla.Admin as a coroutine, carried out on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+
+from ottla.admin import Admin as SyncAdmin
+from ottla.admin import ClusterOverview as SyncClusterOverview
+from ottla.aio.arguments import same_arguments
+from ottla.configs import Configs as SyncConfigs
+from ottla.topics import Topics as SyncTopics
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Facade(Generic[S]):
+    """Something of ottla.Admin, whose methods are called on threads."""
+
+    def __init__(self, sync: S) -> None:
+        self._sync: Final = sync
+
+
+def threaded(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[Facade[S], P], Coroutine[Any, Any, T]]:
+    """The method as a coroutine of its Facade, with its signature and its documentation."""
+
+    @functools.wraps(method)
+    async def call(self: Facade[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, self._sync, *args, **kwargs)
+
+    return call
+
+
+class Topics(Facade[SyncTopics]):
+    """The topics of a cluster."""
+
+    create = threaded(SyncTopics.create)
+    delete = threaded(SyncTopics.delete)
+    list = threaded(SyncTopics.list)
+    describe = threaded(SyncTopics.describe)
+    exists = threaded(SyncTopics.exists)
+    add_partitions = threaded(SyncTopics.add_partitions)
+    offsets = threaded(SyncTopics.offsets)
+    delete_records = threaded(SyncTopics.delete_records)
+
+
+class Configs(Facade[SyncConfigs]):
+    """Configs of a topic, of one broker, or of all brokers."""
+
+    get = threaded(SyncConfigs.get)
+    set = threaded(SyncConfigs.set)
+    unset = threaded(SyncConfigs.unset)
+
+
+class ClusterOverview(Facade[SyncClusterOverview]):
+    """The cluster as a whole."""
+
+    describe = threaded(SyncClusterOverview.describe)
+
+
+class Admin:
+    """`topics`, `configs` and `cluster` of one cluster; the arguments are those of ottla.Admin."""
+
+    @same_arguments(SyncAdmin.__init__)
+    def __init__(self, *args: Any, **arguments: Any) -> None:
+        self._sync = SyncAdmin(*args, **arguments)
+        self.topics: Final = Topics(self._sync.topics)
+        self.configs: Final = Configs(self._sync.configs)
+        self.cluster: Final = ClusterOverview(self._sync.cluster)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await asyncio.to_thread(self._sync.close)
+
+    async def __aenter__(self) -> Admin:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,189 @@
+"""Consumer for asyncio: `async for record in consumer`, fetched and opened a batch at a time on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Final, Generic, ParamSpec, TypeVar
+
+from ottla.aio.arguments import same_arguments
+from ottla.consumer import Consumer as SyncConsumer
+from ottla.errors import SerializationError
+from ottla.generics import K, V
+from ottla.record import Batch, Record
+from ottla.settings import positive
+from ottla.topics import Moment
+from ottla.units import Duration, seconds
+from ottla_core.model import TopicPartition
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_STEP_S: Final = 0.5
+"""The thread waits for records no longer than this at a time, so that it is soon free for something else."""
+
+_READ_AHEAD: Final = 500
+"""Records that are taken at a time for `async for`."""
+
+
+class Consumer(Generic[K, V]):
+    """Reads records; the arguments are those of ottla.Consumer. Used from one event loop, by one reader at a time.
+
+    A reading that is cancelled or left loses nothing: what it had fetched comes with the next one.
+    """
+
+    @same_arguments(SyncConsumer.__init__)
+    def __init__(self, *topics: str, **arguments: Any) -> None:
+        self._sync: SyncConsumer[K, V] = SyncConsumer(*topics, **arguments)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
+        self._under_way: asyncio.Future[Batch[K, V]] | None = None
+        self._rest: _Rest[K, V] | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
+        """Record by record until the stop, or until `close`. Raises like iterating over ottla.Consumer."""
+        while True:
+            if self._rest is None:
+                batch = await self._take(_READ_AHEAD, _STEP_S, 0.0)
+                if not batch and self._sync.finished:
+                    return
+                self._rest = _Rest(batch)
+            rest = self._rest
+            try:
+                for record in rest.records:
+                    rest.on_handed_out(record.topic, record.partition, record.offset)
+                    yield record
+                    if self._rest is not rest:  # somebody went elsewhere meanwhile
+                        break
+                else:
+                    self._rest = None
+            except SerializationError:
+                await self._give_back()
+                raise
+
+    async def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
+        """Like ottla.Consumer.poll."""
+        limit = self._sync.max_poll_records if max_records is None else positive(max_records, "max_records")
+        return await self._first(limit, seconds(timeout, "timeout"), 0.0)
+
+    async def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> AsyncIterator[Batch[K, V]]:
+        """Like ottla.Consumer.batches."""
+        limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
+        while batch := await self._first(limit, float("inf"), wait):
+            yield batch
+
+    async def assignment(self) -> set[TopicPartition]:
+        """Like ottla.Consumer.assignment."""
+        return await self._call(self._sync.assignment)
+
+    async def position(self, partition: tuple[str, int]) -> int:
+        """Like ottla.Consumer.position."""
+        if self._rest is not None and partition in self._rest.offsets:
+            return self._rest.offsets[TopicPartition(*partition)]
+        return await self._call(self._sync.position, partition)
+
+    async def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Like ottla.Consumer.seek."""
+        await self._elsewhere(self._sync.seek, partition, offset)
+
+    async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Like ottla.Consumer.seek_to_beginning."""
+        await self._elsewhere(self._sync.seek_to_beginning, *partitions)
+
+    async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Like ottla.Consumer.seek_to_end."""
+        await self._elsewhere(self._sync.seek_to_end, *partitions)
+
+    async def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
+        """Like ottla.Consumer.seek_to_time."""
+        await self._elsewhere(self._sync.seek_to_time, moment, *partitions)
+
+    async def offsets(self, at: Moment = "latest") -> dict[TopicPartition, int | None]:
+        """Like ottla.Consumer.offsets."""
+        return await self._call(self._sync.offsets, at)
+
+    async def pause(self, *partitions: tuple[str, int]) -> None:
+        """Like ottla.Consumer.pause."""
+        await self._elsewhere(self._sync.pause, *partitions)
+
+    async def resume(self, *partitions: tuple[str, int]) -> None:
+        """Like ottla.Consumer.resume."""
+        await self._call(self._sync.resume, *partitions)
+
+    async def paused(self) -> set[TopicPartition]:
+        """Like ottla.Consumer.paused."""
+        return await self._call(self._sync.paused)
+
+    async def close(self) -> None:
+        """Like ottla.Consumer.close; a task that is reading ends."""
+        try:
+            await asyncio.to_thread(self._sync.close)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    async def __aenter__(self) -> Consumer[K, V]:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # ---- one thread --------------------------------------------------------------------------------------------------
+
+    async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        bound = functools.partial(call, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, bound)
+
+    async def _elsewhere(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """A call that moves positions: what was read ahead is given back first."""
+        await self._give_back()
+        await self._call(call, *args, **kwargs)
+
+    async def _first(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
+        """Like Reader.gather, in steps; empty when the time is over, the stop is reached, or the consumer closed."""
+        await self._give_back()
+        loop = asyncio.get_running_loop()
+        deadline_at = loop.time() + wait_first
+        while True:
+            left = max(0.0, deadline_at - loop.time())
+            batch = await self._take(limit, min(left, _STEP_S), wait_more)
+            if batch or left <= 0 or self._sync.finished:
+                return batch
+
+    async def _take(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
+        """One gathering; first comes what a cancelled one has gathered, unless it is too much."""
+        while True:
+            fresh = self._under_way is None
+            if self._under_way is None:
+                gathering = self._call(self._sync.reader.gather, limit, wait_first, wait_more)
+                self._under_way = asyncio.ensure_future(gathering)
+            await asyncio.wait([self._under_way])  # a cancellation ends this wait, not the gathering
+            under_way, self._under_way = self._under_way, None
+            batch = under_way.result()
+            if len(batch) > limit:
+                await self._call(self._sync.reader.unread, batch.first_offsets, len(batch))
+            elif batch or fresh:
+                return batch
+
+    async def _give_back(self) -> None:
+        """What was read ahead and not handed out is fetched again."""
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            await self._call(self._sync.reader.unread, rest.offsets, rest.left)
+
+
+class _Rest(Generic[K, V]):
+    """A batch that is being handed out: `offsets` says where each partition goes on, `left` how many are left."""
+
+    def __init__(self, batch: Batch[K, V]) -> None:
+        self.records: Iterator[Record[K, V]] = iter(batch)
+        self.offsets = batch.first_offsets
+        self.left = len(batch)
+
+    def on_handed_out(self, topic: str, partition: int, offset: int) -> None:
+        self.offsets[TopicPartition(topic, partition)] = offset + 1
+        self.left -= 1

@@ -1,0 +1,24 @@
+"""Which address a client is told for a service: the registered one, or the published one by which the client came.
+
+Services register the address under which they reach each other, in containers a name that only their own network
+knows. A client from outside dials a published port; it can reach the other services only under the host that it
+dialled itself. So whoever comes by one of the published hosts is told that host for every service, with the service's
+own port: ports are published under the numbers that they have inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla_core.rpc.context import RequestContext
+
+
+class Addresses:
+    def __init__(self, published_hosts: Iterable[str]) -> None:
+        self._published = frozenset(published_hosts)
+
+    def told(self, address: str, context: RequestContext) -> str:
+        """What the caller is to dial in order to reach the service that is registered at `address` (host:port)."""
+        if context.dialled_host not in self._published:
+            return address
+        return f"{context.dialled_host}:{address.rpartition(':')[2]}"

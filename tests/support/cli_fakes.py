@@ -1,0 +1,190 @@
+"""An Admin and a Consumer for tests of the command line: the methods that it calls, over dictionaries."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ottla.admin import BrokerInfo, ClusterInfo
+from ottla.cli.main import run
+from ottla.configs import ConfigEntry
+from ottla.errors import ErrorCode, TopicExistsError, UnknownTopicError, error_from_code
+from ottla.record import Record
+from ottla.topics import PartitionInfo, TopicInfo
+
+TOPIC, DEFAULT = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"
+WARNING = "records with a key may now go to another partition than before"
+
+
+def ottla(line: str) -> int:
+    """Run the command line `ottla <line>` in this process; its exit code."""
+    return run(shlex.split(line))
+
+
+@dataclass
+class Log:
+    """A partition: its first offset, and the timestamp of each record from there on."""
+
+    start: int = 0
+    times: tuple[int, ...] = ()
+
+
+class FakeAdmin:
+    """One cluster. `calls` names what changed something, in order; what is in `broken` raises."""
+
+    def __init__(self, **topics: list[Log]) -> None:
+        self.logs = topics
+        self.calls: list[tuple[Any, ...]] = []
+        self.broken: set[str] = set()
+        self.leaderless: set[tuple[str, int]] = set()
+        self.values = {"retention.ms": ("604800000", DEFAULT), "segment.ms": ("3600000", TOPIC)}
+        self.topics = FakeTopics(self)
+        self.configs = FakeConfigs(self)
+        self.cluster = self
+
+    def __enter__(self) -> FakeAdmin:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def describe(self) -> ClusterInfo:
+        return ClusterInfo("c1", 0, "localhost:9640", (BrokerInfo(0, "localhost:9650", "", "", False),))
+
+    def check(self, what: str) -> None:
+        if what in self.broken:
+            raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{what}: nobody leads", hint="wait")
+
+
+class FakeTopics:
+    def __init__(self, admin: FakeAdmin) -> None:
+        self.admin = admin
+
+    def describe(self, *names: str, internal: bool = False) -> list[TopicInfo]:
+        for name in names:
+            self._there(name)
+        return [self._info(name) for name in names or sorted(self.admin.logs)]
+
+    def list(self) -> list[str]:
+        return sorted(self.admin.logs)
+
+    def exists(self, name: str) -> bool:
+        return name in self.admin.logs
+
+    def create(self, name: str, *, dry_run: bool, partitions: int | None, **settings: Any) -> TopicInfo | None:
+        if name in self.admin.logs:
+            raise TopicExistsError(ErrorCode.TOPIC_ALREADY_EXISTS, "exists", hint="choose another name")
+        if dry_run:
+            return None
+        self.admin.calls.append(("create", name, partitions, settings["replicas"], settings["config"]))
+        self.admin.logs[name] = [Log()] * (partitions or 1)
+        return self._info(name)
+
+    def delete(self, name: str) -> None:
+        self._there(name)
+        self.admin.check(f"delete {name}")
+        self.admin.calls.append(("delete", name))
+        del self.admin.logs[name]
+
+    def add_partitions(self, name: str, total: int, *, dry_run: bool) -> str:
+        self._there(name)
+        if not dry_run:
+            self.admin.calls.append(("add_partitions", name, total))
+            self.admin.logs[name] += [Log()] * (total - len(self.admin.logs[name]))
+        return WARNING
+
+    def offsets(self, name: str, at: str | datetime, timeout: float | None = None) -> dict[int, int | None]:
+        self._there(name)
+        self.admin.check("offsets")
+        logs = self.admin.logs[name]
+        if at == "earliest":
+            return {number: log.start for number, log in enumerate(logs)}
+        if isinstance(at, str):
+            return {number: log.start + len(log.times) for number, log in enumerate(logs)}
+        when = at.timestamp() * 1000
+        return {
+            number: next((log.start + i for i, time in enumerate(log.times) if time >= when), None)
+            for number, log in enumerate(logs)
+        }
+
+    def _there(self, name: str) -> None:
+        if name not in self.admin.logs:
+            raise UnknownTopicError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint="did you mean orders?"
+            )
+
+    def _info(self, name: str) -> TopicInfo:
+        partitions = (
+            PartitionInfo(number, -1 if (name, number) in self.admin.leaderless else 0, 4, (0,), (0,))
+            for number in range(len(self.admin.logs[name]))
+        )
+        return TopicInfo(name, "ab" * 16, tuple(partitions))
+
+
+class FakeConfigs:
+    def __init__(self, admin: FakeAdmin) -> None:
+        self.admin = admin
+
+    def get(self, *, topic: str | None, broker: int | None = None, timeout: float = 0) -> dict[str, ConfigEntry]:
+        self.admin.check("configs")
+        return {
+            name: ConfigEntry(name, value, source, "long", False, name != "segment.ms", "What it is for.")
+            for name, (value, source) in self.admin.values.items()
+        }
+
+    def set(
+        self, config: Mapping[str, str], *, topic: str | None, broker: int | None = None, dry_run: bool = False
+    ) -> None:
+        self._check(config)
+        if not dry_run:
+            self.admin.calls.append(("set", topic, broker, dict(config)))
+            self.admin.values |= {name: (value, TOPIC) for name, value in config.items()}
+
+    def unset(self, *names: str, topic: str | None, broker: int | None = None, dry_run: bool = False) -> None:
+        self._check(names)
+        if not dry_run:
+            self.admin.calls.append(("unset", topic, broker, names))
+            self.admin.values |= dict.fromkeys(names, ("1", DEFAULT))
+
+    def _check(self, names: Any) -> None:
+        for name in names:
+            if name not in self.admin.values:
+                raise error_from_code(ErrorCode.INVALID_CONFIG, f"there is no topic config {name!r}", hint="look")
+
+
+class FakeConsumer:
+    """Hands out `polls`, one a time; a callable among them is called instead (to raise)."""
+
+    def __init__(self, polls: list[list[Record[bytes, Any]] | Callable[[], None]], start: Mapping[int, int]) -> None:
+        self.polls = list(polls)
+        self.positions = dict(start)
+        self.paused: list[int] = []
+        self.asked: list[tuple[float, int]] = []
+
+    def poll(self, timeout: float, *, max_records: int) -> list[Record[bytes, Any]]:
+        self.asked.append((timeout, max_records))
+        rows = self.polls.pop(0) if self.polls else []
+        if callable(rows):
+            rows()
+            return []
+        rows = rows[:max_records]
+        for row in rows:
+            self.positions[row.partition] = row.offset + 1
+        return rows
+
+    def position(self, partition: tuple[str, int]) -> int:
+        return self.positions[partition[1]]
+
+    def pause(self, partition: tuple[str, int]) -> None:
+        self.paused.append(partition[1])
+
+    def __enter__(self) -> FakeConsumer:
+        return self
+
+    def __exit__(self, *error: object) -> None: ...
+
+
+def row(partition: int, offset: int, value: bytes | None = b"v", key: bytes | None = None) -> Record[bytes, Any]:
+    return Record("orders", partition, offset, 1_793_527_200_000 + offset, key, value, ())

@@ -1,0 +1,72 @@
+"""What users import: light, complete, documented, and the same names in both worlds."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ottla
+import ottla.aio
+
+SDK = Path(ottla.__file__).parent
+_DEFINED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_definitions(path: Path) -> list[tuple[str, bool]]:
+    """Every public class, function and method of a module, and whether it is documented."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tops = [node for node in tree.body if isinstance(node, _DEFINED) and not node.name.startswith("_")]
+    inner = [(top, node) for top in tops if isinstance(top, ast.ClassDef) for node in top.body]
+    named = [(top.name, top) for top in tops]
+    named += [(f"{top.name}.{node.name}", node) for top, node in inner if isinstance(node, _DEFINED)]
+    shown = [(f"{path.stem}.{name}", ast.get_docstring(node) is not None) for name, node in named if "._" not in name]
+    return [(path.stem, ast.get_docstring(tree) is not None), *shown]
+
+
+def test_the_sdk_is_its_own_reference() -> None:
+    modules = [path for folder in ("", "machines", "aio") for path in (SDK / folder).glob("*.py")]
+    definitions = [d for path in modules for d in public_definitions(path)]
+    missing = [name for name, documented in definitions if not documented]
+    assert len(definitions) > 200
+    assert 1 - len(missing) / len(definitions) >= 0.95, missing
+
+
+def test_every_public_name_is_there_and_listed() -> None:
+    assert sorted(ottla._HOME_OF) == sorted(ottla.__all__)
+    assert set(ottla.__all__) <= set(dir(ottla))
+    for name in ottla.__all__:
+        assert getattr(ottla, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = ottla.Nothing
+
+
+def test_importing_ottla_costs_next_to_nothing() -> None:
+    script = (
+        "import sys, ottla; heavy = {'grpc', 'google.protobuf', 'asyncio', 'typer', 'logging'} & set(sys.modules); "
+        "assert not heavy, heavy; ottla.Admin; assert 'grpc' not in sys.modules; assert 'asyncio' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["Producer", "Consumer", "Admin"])
+def test_both_worlds_have_the_same_names_and_arguments(name: str) -> None:
+    sync, asynchronous = getattr(ottla, name), getattr(ottla.aio, name)
+    assert list(inspect.signature(asynchronous).parameters) == list(inspect.signature(sync).parameters)
+    assert {"close"} <= methods(asynchronous) <= methods(sync)
+    assert methods(sync) - methods(asynchronous) <= {"from_properties", "partitions_for", "would_wait"}
+
+
+@pytest.mark.parametrize("part", ["Topics", "Configs", "ClusterOverview"])
+def test_the_parts_of_admin_are_the_same_too(part: str) -> None:
+    from ottla import admin
+    from ottla.aio import admin as aio_admin
+
+    assert methods(getattr(aio_admin, part)) == methods(getattr(admin, part))
+
+
+def methods(kind: type) -> set[str]:
+    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
