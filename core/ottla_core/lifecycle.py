@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from ottla_core.errors import OttlaError
@@ -55,11 +55,18 @@ class App:
 
     async def stop(self) -> None:
         """Stop all in reverse, each within its bound; one that fails to does not keep the others from it."""
+        await self._end(lambda component: component.stop)
+
+    async def kill(self) -> None:
+        """End as SIGKILL would, for tests: a component that says goodbye in `stop` has a `kill` that does not."""
+        await self._end(lambda component: getattr(component, "kill", component.stop))
+
+    async def _end(self, ending: Callable[[Component], Callable[[], Awaitable[None]]]) -> None:
         while self._started:
             component = self._started.pop()
             try:
                 async with asyncio.timeout(STOP_LIMIT_S):
-                    await component.stop()
+                    await ending(component)()
             except Exception:
                 _log.exception("%s did not stop cleanly", type(component).__name__)
 

@@ -23,6 +23,8 @@ from ottla_proto.contracts import Broker
 logger = logging.getLogger("ottla.consumer")
 
 _LONGEST_WAIT_S: Final = 1.0
+_ANSWER_S: Final = 0.5
+"""What a broker needs to answer, on top of the wait that it was asked for."""
 
 
 class Fetcher:
@@ -45,7 +47,7 @@ class Fetcher:
         self._min_bytes: Final = min_bytes
         self._max_bytes: Final = max_bytes
         self._max_wait_ms: Final = round(max_wait * 1000)
-        self._timeout: Final = max(request_timeout, max_wait + 1.0)
+        self._timeout: Final = max(request_timeout, max_wait + _ANSWER_S)
         self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
         self._keeper: MetadataKeeper | None = None
 

@@ -1,7 +1,8 @@
 """A whole cluster inside this process: the same services, over the in-memory store and a temporary directory.
 
 It runs on a thread and an event loop of its own, with real gRPC on free ports, so that clients of any kind reach it.
-What `ottla up` starts as processes is built here by the same `build` functions.
+What `ottla up` starts as processes is built here by the same `build` functions. Tests take it apart: brokers are
+killed, paused and started again, calls fail by plan, the clock is frozen and moved.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -24,31 +26,38 @@ from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.lifecycle import App
+from ottla_stack.faults import Faults
+from ottla_stack.movable_clock import MovableClock
 
 START_LIMIT_S: Final = 20.0
 _T = TypeVar("_T")
 
 
 class Cluster:
-    """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data."""
+    """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
+
+    `c.brokers[n]` is one broker to kill or pause, `c.faults` the plan of calls that fail, `c.clock` everybody's clock.
+    """
 
     def __init__(self, *, brokers: int = 1) -> None:
-        self._broker_count = brokers
+        self.faults: Final = Faults()
+        self.clock: Final = MovableClock()
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-cluster-")
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
         self._store: Final = MemoryStore()
-        self._apps: list[App] = []
+        self._controller: App | None = None
+        self.brokers: Final = [RunningBroker(self, number, Path(self._folder.name)) for number in range(brokers)]
 
     @property
     def bootstrap(self) -> str:
         """The brokers' gRPC addresses, as `bootstrap` of every client takes them."""
-        return ",".join(app.address() for app in self._apps if app.name.startswith("broker"))
+        return ",".join(broker.address for broker in self.brokers)
 
     def start(self) -> Self:
         self._thread.start()
         try:
-            self._run(self._start(), START_LIMIT_S)
+            self.run(self._start())
         except BaseException:
             self.stop()
             raise
@@ -58,7 +67,7 @@ class Cluster:
         """End every service, then the loop; nothing of the cluster is left afterwards."""
         if not self._thread.is_alive():
             return
-        self._run(self._stop(), START_LIMIT_S)
+        self.run(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_LIMIT_S)
         self._loop.close()
@@ -70,26 +79,100 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
-    def _run(self, work: Coroutine[Any, Any, _T], limit_s: float) -> _T:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(limit_s)
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run `work` on the cluster's loop and wait for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_LIMIT_S)
+
+    def build_broker(self, config: BrokerConfig) -> App:
+        around = self.faults.around(f"broker-{config.node_id}")
+        return ottla_broker.app.build(config, store=self._store, clock=self.clock, around=around)
 
     async def _start(self) -> None:
-        self._apps.append(
-            ottla_controller.app.build(ControllerConfig(node_id=0, port=0, admin_port=0), store=self._store)
+        config = ControllerConfig(node_id=0, port=0, admin_port=0)
+        self._controller = ottla_controller.app.build(
+            config, store=self._store, around=self.faults.around("controller-0")
         )
-        for number in range(self._broker_count):
-            data = Path(self._folder.name) / f"broker-{number}"
-            config = BrokerConfig(node_id=number, data_dir=data, port=0, admin_port=0)
-            self._apps.append(ottla_broker.app.build(config, store=self._store))
-        for app in self._apps:
-            await app.start()
-        give_up_at = time.monotonic() + START_LIMIT_S
-        while waiting := [f"{a.name}: {why}" for a in self._apps if (why := a.ready()) is not None]:
-            if time.monotonic() > give_up_at:
-                raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster did not start: {'; '.join(waiting)}")
-            await asyncio.sleep(0.005)
+        await self._controller.start()
+        for broker in self.brokers:
+            await broker.start_app()
+        await until_ready(self._controller)
 
     async def _stop(self) -> None:
-        for app in reversed(self._apps):
-            await app.stop()
+        for broker in self.brokers:
+            await broker.stop_app()
+        if self._controller is not None:
+            await self._controller.stop()
         await self._store.close()
+
+
+class RunningBroker:
+    """One broker of a cluster, to be taken away and brought back. All methods return once it is done."""
+
+    def __init__(self, cluster: Cluster, number: int, folder: Path) -> None:
+        self.id: Final = number
+        self._cluster = cluster
+        self._config = BrokerConfig(node_id=number, data_dir=folder / self.name, port=0, admin_port=0)
+        self._app: App | None = None
+
+    @property
+    def address(self) -> str:
+        """gRPC host:port; the same again after a restart."""
+        return f"{self._config.host}:{self._config.port}"
+
+    @property
+    def name(self) -> str:
+        return f"broker-{self.id}"
+
+    @property
+    def running(self) -> bool:
+        return self._app is not None
+
+    def kill(self) -> None:
+        """End it as SIGKILL would: no goodbye, its registration lapses, its logs have to recover."""
+        self._cluster.run(self._kill())
+
+    def stop(self) -> None:
+        """End it in order, as SIGTERM would."""
+        self._cluster.run(self.stop_app())
+
+    def restart(self) -> None:
+        """Start it again where it was, on its data; ends it in order first where it runs."""
+        self._cluster.run(self._restart())
+
+    def pause(self) -> None:
+        """Let it answer nothing until `resume`: calls are taken and wait. It keeps its registration meanwhile."""
+        self._cluster.run(self._cluster.faults.pause(self.name))
+
+    def resume(self) -> None:
+        """Let it answer again, what has waited first."""
+        self._cluster.run(self._cluster.faults.resume(self.name))
+
+    async def start_app(self) -> None:
+        app = self._cluster.build_broker(self._config)
+        await app.start()
+        self._app = app
+        # The port that was found free the first time stays this broker's.
+        self._config = replace(self._config, port=int(app.address().rpartition(":")[2]))
+        await until_ready(app)
+
+    async def stop_app(self) -> None:
+        if self._app is not None:
+            app, self._app = self._app, None
+            await app.stop()
+
+    async def _kill(self) -> None:
+        if self._app is not None:
+            app, self._app = self._app, None
+            await app.kill()
+
+    async def _restart(self) -> None:
+        await self.stop_app()
+        await self.start_app()
+
+
+async def until_ready(app: App) -> None:
+    give_up_at = time.monotonic() + START_LIMIT_S
+    while (why := app.ready()) is not None:
+        if time.monotonic() > give_up_at:
+            raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{app.name} did not become ready: {why}")
+        await asyncio.sleep(0.005)

@@ -69,15 +69,19 @@ class LeaseSession:
 
     async def stop(self, timeout: float) -> None:
         """Revoke the lease: the registration goes at once. A store that is away lets it run out instead."""
+        await self.abandon()
+        if self._lease is not None:
+            with contextlib.suppress(StoreUnavailableError):
+                await self._store.revoke_lease(self._lease, timeout=timeout)
+        self._lose()
+
+    async def abandon(self) -> None:
+        """Keep the lease alive no longer, and let it run out, as the end of the process would."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
-        if self._lease is not None:
-            with contextlib.suppress(StoreUnavailableError):
-                await self._store.revoke_lease(self._lease, timeout=timeout)
-        self._lose()
 
     async def _run(self) -> None:
         away = False

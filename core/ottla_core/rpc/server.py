@@ -23,7 +23,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
 from ottla_core.rpc.frames import is_stream
 from ottla_core.rpc.status import SERVER_OPTIONS, error_message, log_bug
-from ottla_core.rpc.streams import serve_frames
+from ottla_core.rpc.streams import EndStreamError, serve_frames
 from ottla_core.telemetry import Counter, Histogram, Metrics
 from ottla_proto.contracts import Method
 
@@ -31,6 +31,14 @@ READY_SERVICE: Final = "ottla.ready"
 """The health service's name for readiness; "" is liveness."""
 
 Answer = Callable[[Any, RequestContext], Awaitable[Any]]
+
+
+Around = Callable[[Method[Any, Any], Answer], Answer]
+"""Wraps every method that is served; how `ottla.testing` brings its faults in. Must await the answer, or raise."""
+
+
+def as_it_is(method: Method[Any, Any], answer: Answer) -> Answer:
+    return answer
 
 
 class ContractError(Exception):
@@ -82,9 +90,10 @@ class RpcServer:
         *,
         ready: Callable[[], str | None] = lambda: None,
         authorize: Authorize = allow_all,
+        around: Around = as_it_is,
     ) -> None:
         self._host, self._wanted_port = host, port
-        self._metrics, self._authorize = metrics, authorize
+        self._metrics, self._authorize, self._around = metrics, authorize, around
         self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
         self._health = _Health(ready)
         self._draining = asyncio.Event()
@@ -106,6 +115,10 @@ class RpcServer:
             raise PortInUseError(self._host, self._wanted_port)
         await self._server.start()
 
+    async def kill(self) -> None:
+        """Cut every connection at once, as the end of the process would."""
+        await self._server.stop(None)
+
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Refuse new calls, let open frames and calls end for `grace_s`, then cut."""
         self._draining.set()
@@ -122,9 +135,8 @@ class RpcServer:
         missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]
         if missing:
             raise ContractError(f"{type(service).__name__} lacks async methods for {', '.join(missing)}")
-        return [
-            Endpoint(m, getattr(service, snake_case(n)), self._authorize, self._metrics) for n, m in methods.items()
-        ]
+        answers = {n: self._around(m, getattr(service, snake_case(n))) for n, m in methods.items()}
+        return [Endpoint(m, answers[n], self._authorize, self._metrics) for n, m in methods.items()]
 
     def _handler(self, endpoint: Endpoint) -> Any:
         if is_stream(endpoint.method):
@@ -179,6 +191,8 @@ async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any) -> by
         return bytes(reply.SerializeToString())
     except DecodeError:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} request")
+    except EndStreamError as end:
+        await grpc_context.abort(grpc.StatusCode.UNAVAILABLE, str(end))
     except Exception as error:
         await grpc_context.abort(grpc.StatusCode.INTERNAL, log_bug(endpoint.method.name, context.request_id, error))
     raise AssertionError("abort raises")

@@ -50,6 +50,8 @@ SERVER_OPTIONS: Final = (
 _CODES: Final = {
     grpc.StatusCode.UNAVAILABLE: ErrorCode.NETWORK_EXCEPTION,
     grpc.StatusCode.CANCELLED: ErrorCode.NETWORK_EXCEPTION,
+    grpc.StatusCode.ABORTED: ErrorCode.NETWORK_EXCEPTION,
+    grpc.StatusCode.UNKNOWN: ErrorCode.NETWORK_EXCEPTION,  # the connection was reset: nothing of ours answers so
     grpc.StatusCode.DEADLINE_EXCEEDED: ErrorCode.REQUEST_TIMED_OUT,
     grpc.StatusCode.INVALID_ARGUMENT: ErrorCode.INVALID_REQUEST,
     grpc.StatusCode.RESOURCE_EXHAUSTED: ErrorCode.MESSAGE_TOO_LARGE,

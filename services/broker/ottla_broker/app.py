@@ -25,19 +25,24 @@ from ottla_core.cluster.image import Broker
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import App, Component
-from ottla_core.rpc.server import RpcServer
+from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
 
 
-def build(config: BrokerConfig, *, store: MetaStore | None = None, clock: Clock | None = None) -> App:
-    """A broker. It has its own connection to etcd unless a `store` is given, which stays the caller's."""
+def build(
+    config: BrokerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
+) -> App:
+    """A broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
+
+    Tests give a store, a clock and what is to be `around` each method that is served.
+    """
     clock = clock or SystemClock()
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
     follower = MetadataFollower(store, config.cluster_id)
-    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready())
+    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
 
     def on_disk_failure(error: OttlaError) -> None:
         app.fail(error)

@@ -55,6 +55,10 @@ class DataDirectory:
         except OttlaError as error:
             _log.error("the next start has to recover: %s", error)
 
+    async def kill(self) -> None:
+        """Leave everything as it is, unmarked: the next start recovers."""
+        await asyncio.to_thread(self.log_dir.abandon)
+
     async def _identity(self) -> Identity:
         """The settings' node id, else the directory's, else one that the controller hands out."""
         found = await asyncio.to_thread(load_identity, self._config.data_dir)

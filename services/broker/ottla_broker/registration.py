@@ -53,6 +53,9 @@ class Registration:
     async def stop(self) -> None:
         await self._session.stop(_CALL_S)
 
+    async def kill(self) -> None:
+        await self._session.abandon()
+
     async def _register(self, lease: int) -> None:
         broker = self._describe()
         epoch, revision = await self._put_fenced(replace(broker, fenced=True), lease)

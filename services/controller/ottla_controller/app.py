@@ -15,18 +15,21 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.store import MetaStore
 from ottla_core.lifecycle import App, Component
-from ottla_core.rpc.server import RpcServer
+from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Controller
 
 
-def build(config: ControllerConfig, *, store: MetaStore | None = None) -> App:
-    """A controller. It has its own connection to etcd unless a `store` is given, which stays the caller's."""
+def build(config: ControllerConfig, *, store: MetaStore | None = None, around: Around = as_it_is) -> App:
+    """A controller. It has its own connection to etcd unless a `store` is given, which stays the caller's.
+
+    Tests give a store and what is to be `around` each method that is served.
+    """
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
     follower = MetadataFollower(store, config.cluster_id)
-    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready())
+    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"

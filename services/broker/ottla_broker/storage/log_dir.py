@@ -174,6 +174,12 @@ class LogDir:
         finally:
             self._lock.release()
 
+    def abandon(self) -> None:
+        """Let go of everything without a write, as the end of the process would."""
+        for log in self._logs.values():
+            log.abandon()
+        self._lock.release()
+
     def _rename(self, directory: Path, suffix: str) -> Path:
         renamed = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}{suffix}")
         try:

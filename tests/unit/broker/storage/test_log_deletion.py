@@ -12,7 +12,7 @@ from batches import NOON, raw_batch, raw_record
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, records_of
 
 from ottla_broker.machines.retention import Cause
-from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import ErrorCode, OttlaError
@@ -148,17 +148,17 @@ def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monke
 
 def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     second = log._segments[1].base_offset
-    real, went = os.open, []
+    real, went = OpenFiles.get, []
 
-    def retention_is_faster(path: str, *rest: int) -> int:
+    def retention_is_faster(files: OpenFiles, path: Path) -> DataFile:
         if not went:
-            went.append(path)
+            went.append(path.name)
             log.delete_records_before(second, 180)
-        return real(path, *rest)
+        return real(files, path)
 
-    monkeypatch.setattr(os, "open", retention_is_faster)
+    monkeypatch.setattr(OpenFiles, "get", retention_is_faster)
     assert log.flush(NOON) == 180
-    assert str(went[0]).endswith(f"{0:020d}.log")
+    assert went == [f"{0:020d}.log"]
 
 
 def test_a_deletion_waits_for_the_flush_that_runs(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,143 @@
+"""The fault plan of a test: which calls are to fail, how, and how often.
+
+    cluster.faults.error("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER).times(3)
+    cluster.faults.delay("Fetch", 0.2).once()
+    cluster.faults.drop("Produce", broker=1).once()
+
+A fault meets calls in the order of their arrival, in front of the service: what fails was not carried out, except by
+`lose_reply`, where it was and the client can't know. Each fault counts the calls that it has met.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from google.protobuf.message import Message
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.server import Answer, Around
+from ottla_core.rpc.status import error_message
+from ottla_core.rpc.streams import EndStreamError
+from ottla_proto import contracts
+from ottla_proto.contracts import Method
+
+Act = Callable[[Method[Any, Any], Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+_METHODS = {m.name for c in (contracts.Broker, contracts.Controller) for m in vars(c).values() if isinstance(m, Method)}
+
+
+@dataclass(eq=False)
+class Fault:
+    """Meets every call until it is told how often; `met` counts them."""
+
+    method: str
+    instance: str | None
+    act: Act
+    left: int | None = None
+    met: int = field(default=0, init=False)
+
+    def times(self, count: int) -> Self:
+        self.left = count
+        return self
+
+    def once(self) -> Self:
+        return self.times(1)
+
+    def matches(self, method: str, instance: str) -> bool:
+        return self.left != 0 and method == self.method and self.instance in (None, instance)
+
+
+class Faults:
+    """The plan. Add and clear from any thread; the newest fault that matches a call meets it."""
+
+    def __init__(self) -> None:
+        self._plan: list[Fault] = []
+        self._paused: dict[str, asyncio.Event] = {}
+
+    def error(self, method: str, code: ErrorCode, *, broker: int | None = None) -> Fault:
+        """Answer with an error: of each partition that was asked for, or of the whole request where it has none."""
+
+        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+            return _failed(called, request, OttlaError(code, "a fault of the test's plan"))
+
+        return self._add(method, broker, act)
+
+    def delay(self, method: str, seconds: float, *, broker: int | None = None) -> Fault:
+        """Answer that much later."""
+
+        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+            await asyncio.sleep(seconds)
+            return await answer()
+
+        return self._add(method, broker, act)
+
+    def drop(self, method: str, *, broker: int | None = None) -> Fault:
+        """Cut the call instead of carrying it out; a stream goes down with all of its open frames."""
+
+        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+            raise EndStreamError("a fault of the test's plan: the connection is dropped")
+
+        return self._add(method, broker, act)
+
+    def lose_reply(self, method: str, *, broker: int | None = None) -> Fault:
+        """Carry the call out, then cut it: the client sees an indefinite failure."""
+
+        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+            await answer()
+            raise EndStreamError("a fault of the test's plan: the reply is lost")
+
+        return self._add(method, broker, act)
+
+    def clear(self) -> None:
+        """Let everything through again."""
+        self._plan = []
+
+    async def pause(self, instance: str) -> None:
+        """Let every call of the instance wait. On the cluster's loop."""
+        self._paused.setdefault(instance, asyncio.Event())
+
+    async def resume(self, instance: str) -> None:
+        """Let them go on, in their order. On the cluster's loop."""
+        if (paused := self._paused.pop(instance, None)) is not None:
+            paused.set()
+
+    def around(self, instance: str) -> Around:
+        """What `RpcServer` is to put around the methods of this instance, such as "broker-0"."""
+
+        def around(method: Method[Any, Any], answer: Answer) -> Answer:
+            async def answer_or_fail(request: Any, context: RequestContext) -> Any:
+                if (paused := self._paused.get(instance)) is not None:
+                    await paused.wait()
+                fault = next((f for f in reversed(self._plan) if f.matches(method.name, instance)), None)
+                if fault is None:
+                    return await answer(request, context)
+                fault.met += 1
+                if fault.left is not None:
+                    fault.left -= 1
+                return await fault.act(method, request, lambda: answer(request, context))
+
+            return answer_or_fail
+
+        return around
+
+    def _add(self, method: str, broker: int | None, act: Act) -> Fault:
+        if method not in _METHODS:
+            raise ValueError(f"no contract has a method {method!r}; there is {', '.join(sorted(_METHODS))}")
+        fault = Fault(method, None if broker is None else f"broker-{broker}", act)
+        self._plan = [*self._plan, fault]
+        return fault
+
+
+def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Message:
+    """The method's reply with the error where a broker puts it: at each partition, else at the request."""
+    reply: Any = method.reply()
+    if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
+        reply.error.CopyFrom(error_message(error))
+        return reply  # type: ignore[no-any-return]
+    for wanted in request.partitions:
+        part = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
+        part.error.CopyFrom(error_message(error))
+    return reply  # type: ignore[no-any-return]

@@ -1,0 +1,171 @@
+"""`make compose`: docker-compose.yml proved on a real Docker Engine.
+
+Build, up, healthy; records in and out from the host and from inside while a broker is killed and a controller crashes;
+memory; down and up again with the data still there; down with the volumes. The last line is one JSON object. What is
+started here is ended here, by its process or its project name. The ports of docs/architecture.md have to be free.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Final
+from urllib.request import urlopen
+
+from base_image import ROOT, base_image
+from engine import compose_command, docker_engine
+from project import Project
+from shell import ProofError, say, wait_for
+from traffic import BOOTSTRAP, Traffic, check_all_there
+
+import ottla
+from ottla_stack.plan import StackPlan
+from ottla_stack.supervisor import check_ports
+
+PLAN: Final = StackPlan(ROOT, controllers=2, brokers=3)
+TOPIC: Final = "proof"
+KILLED_BROKER: Final = "broker-1"
+READY_GOAL_S: Final = 15.0
+MEMORY_GOAL_MB: Final = 700.0
+_UP_LIMIT_S: Final = 90.0
+_LOAD_RECORDS: Final = 100_000
+
+
+@dataclass
+class Report:
+    services: int = 0
+    healthy: int = 0
+    ready_s: float = 0.0
+    rss_mb: float = 0.0
+    killed: list[str] = field(default_factory=list)
+    client_errors: int = 0
+    volumes_kept: bool = False
+
+
+def prove(project: Project, report: Report) -> None:
+    say(f"images built in {project.build():.1f} s")
+    check_ports(PLAN)
+    start(project, report)
+    ottla.Admin(BOOTSTRAP).topics.create(TOPIC, partitions=6)
+    traffic = Traffic(TOPIC)
+    try:
+        survive_kills(project, report, traffic)
+    finally:
+        report.client_errors = len(traffic.errors)
+    check_all_there(TOPIC)
+    use_from_inside(project)
+    report.rss_mb = round(project.resident_mb(), 1)
+    say(f"{report.rss_mb} MB resident in all")
+    restart_with_data(project, report)
+    missed = [] if report.ready_s <= READY_GOAL_S else [f"ready after {report.ready_s} s, not {READY_GOAL_S:g}"]
+    missed += [] if report.rss_mb <= MEMORY_GOAL_MB else [f"{report.rss_mb} MB resident, not {MEMORY_GOAL_MB:g}"]
+    if missed:
+        raise ProofError("; ".join(missed))
+
+
+def start(project: Project, report: Report) -> None:
+    report.services = len(project.services())
+    report.ready_s = round(project.up(_UP_LIMIT_S), 1)
+    containers = project.containers()
+    report.healthy = sum(c.health == "healthy" for c in containers.values())
+    say(f"{report.healthy} of {report.services} services healthy after {report.ready_s} s")
+    published = {name: dict(c.ports) for name, c in containers.items() if c.ports}
+    wanted = {s.name: {f"{p}/tcp": ("127.0.0.1", str(p)) for p in (s.port, s.admin_port)} for s in PLAN.services()}
+    if published != wanted or not report.healthy == report.services == len(containers):
+        raise ProofError(f"not what docs/architecture.md says: {project.describe()}, published {published}")
+
+
+def survive_kills(project: Project, report: Report, traffic: Traffic) -> None:
+    traffic.start()
+    try:
+        traffic.wait_for_share(0.2)
+        project.kill(KILLED_BROKER)
+        report.killed.append(KILLED_BROKER)
+        say(f"{KILLED_BROKER} killed: {project.describe()}")
+        say(f"all healthy again {project.up(_UP_LIMIT_S):.1f} s later, by `up`")
+        controller = active_controller()
+        project.crash(controller)
+        report.killed.append(controller)
+        wait_for(lambda: project.containers()[controller].restarts == 1, f"restart of {controller}", limit_s=30)
+        seconds = wait_for(project.all_healthy, f"healthy stack after {controller} crashed", limit_s=_UP_LIMIT_S)
+        say(f"{controller}, the active one, crashed; all healthy again {seconds:.1f} s after Docker restarted it")
+    finally:
+        traffic.finish()
+    say(f"both consumers have seen everything, no client saw an error ({traffic.read} records read)")
+
+
+def active_controller() -> str:
+    """By its metrics on the published admin port."""
+    for service in PLAN.services():
+        if service.name.startswith("controller"):
+            with urlopen(f"http://127.0.0.1:{service.admin_port}/metrics", timeout=5) as answer:
+                if re.search(r"^ottla_controller_active 1\.0$", answer.read().decode(), re.MULTILINE):
+                    return service.name
+    raise ProofError("no controller says that it is active")
+
+
+def use_from_inside(project: Project) -> None:
+    """Clients in containers are told other addresses than clients on the host: both must work."""
+    listed = project.run("cli", "topic", "ls", "-o", "name").split()
+    if listed != [TOPIC]:
+        raise ProofError(f"from inside, `ottla topic ls` shows {listed}")
+    load = json.loads(project.run("load", LOAD_RECORDS=str(_LOAD_RECORDS)).splitlines()[-1])
+    say(f"from inside: topics {listed}; load {load}")
+
+
+def restart_with_data(project: Project, report: Report) -> None:
+    before = project.volumes()
+    project.down(volumes=False)
+    if project.containers():
+        raise ProofError(f"`down` leaves {project.describe()}")
+    kept = project.volumes() == before
+    say(f"down; volumes kept: {', '.join(before)}")
+    say(f"up again, healthy after {project.up(_UP_LIMIT_S):.1f} s")
+    check_all_there(TOPIC)
+    report.volumes_kept = kept
+    project.down(volumes=True)
+    if project.volumes():
+        raise ProofError(f"`down -v` leaves {project.volumes()}")
+    if not kept:
+        raise ProofError(f"`down` removed volumes: there were {before}")
+
+
+@contextmanager
+def ended(project: Project) -> Iterator[None]:
+    """Nothing of the project is there before, and nothing afterwards, whatever happens."""
+    project.down(volumes=True)
+    try:
+        yield
+    except BaseException:
+        project.tell_logs()
+        raise
+    finally:
+        project.down(volumes=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compose", help="another compose command than `docker compose` or `docker-compose`")
+    parser.add_argument("--base-image", help="another base than the Dockerfile's, or Debian where that can't be pulled")
+    given = parser.parse_args()
+    report, failure = Report(), ""
+    try:
+        with docker_engine():
+            compose = given.compose.split() if given.compose else compose_command()
+            project = Project(compose, given.base_image or base_image())
+            with ended(project):
+                prove(project, report)
+    except (ProofError, ottla.OttlaError) as error:
+        failure = str(error)
+        print(f"not proved: {failure}", file=sys.stderr)
+    print(json.dumps(asdict(report)))
+    return 1 if failure else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

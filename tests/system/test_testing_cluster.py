@@ -1,0 +1,122 @@
+"""`ottla.testing.Cluster` and what a test can do to it: faults by plan, kills, pauses, a clock that moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=2) as cluster:
+        yield cluster
+
+
+def values(cluster: Cluster, topic: str = "t") -> list[int]:
+    consumer = ottla.Consumer(topic, bootstrap=cluster.bootstrap, start="earliest", stop="end", value="int")
+    with consumer:
+        return [record.value for record in consumer]
+
+
+def test_the_readme_snippet_works_as_written() -> None:
+    with Cluster() as c:
+        ottla.Admin(c.bootstrap).topics.create("t", partitions=3)
+        with ottla.Producer(c.bootstrap, topic="t") as p:
+            for i in range(10_000):
+                p.send({"i": i}, key=str(i % 7))
+        rows = [r.value["i"] for r in ottla.Consumer("t", bootstrap=c.bootstrap, start="earliest", stop="end")]
+    assert sorted(rows) == list(range(10_000))
+
+
+def test_errors_by_plan_are_met_as_often_as_planned_and_survived(cluster: Cluster) -> None:
+    ottla.Admin(cluster.bootstrap).topics.create("t")
+    refused = cluster.faults.error("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER).times(3)
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+        assert producer.send(1).result(timeout=20).offset == 0
+        assert refused.met == 3
+        fatal = cluster.faults.error("Produce", ErrorCode.INVALID_RECORD).once()
+        with pytest.raises(OttlaError) as raised:
+            producer.send(2).result(timeout=20)
+        assert (raised.value.code, fatal.met) == (ErrorCode.INVALID_RECORD, 1)
+        assert producer.send(3).result(timeout=20).offset == 1
+    assert values(cluster) == [1, 3]
+
+
+@pytest.mark.rule(66)
+def test_a_dropped_call_is_sent_again_and_a_lost_reply_repeats(cluster: Cluster) -> None:
+    ottla.Admin(cluster.bootstrap).topics.create("t")
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+        cluster.faults.drop("Produce").once()
+        producer.send(1).result(timeout=20)
+        cluster.faults.lose_reply("Produce").once()
+        producer.send(2).result(timeout=20)
+    assert values(cluster) == [1, 2, 2], "without idempotence a lost reply repeats, and never loses"
+
+
+def test_a_delay_and_a_pause_are_waited_out(cluster: Cluster) -> None:
+    ottla.Admin(cluster.bootstrap).topics.create("t", partitions=2)
+    slow = cluster.faults.delay("Fetch", 0.2).once()
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+        producer.send(2).result(timeout=20)
+        for broker in cluster.brokers:
+            broker.pause()
+        waiting = [producer.send(n, partition=n) for n in (0, 1)]
+        assert not any(delivery.done() for delivery in waiting)
+        for broker in cluster.brokers:
+            broker.resume()
+        for delivery in waiting:
+            delivery.result(timeout=20)
+    assert sorted(values(cluster)) == [0, 1, 2]
+    assert slow.met == 1
+
+
+def test_a_killed_broker_comes_back_with_what_it_acknowledged(cluster: Cluster) -> None:
+    ottla.Admin(cluster.bootstrap).topics.create("t", partitions=2)
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+        for n in range(100):
+            producer.send(n, partition=n % 2).result(timeout=20)
+        for broker in cluster.brokers:
+            address = broker.address
+            broker.kill()
+            assert not broker.running
+            broker.restart()
+            assert broker.address == address
+        producer.send(100, partition=0).result(timeout=30)
+    assert sorted(values(cluster)) == list(range(101))
+
+
+@pytest.mark.feature(86, 87)
+@pytest.mark.rule(63)
+def test_a_clock_that_is_moved_lets_retention_delete(cluster: Cluster) -> None:
+    admin = ottla.Admin(cluster.bootstrap)
+    admin.topics.create("t", config={"retention.ms": "86400000", "segment.bytes": "1000"})
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+        for n in range(50):
+            producer.send(n).result(timeout=20)
+    assert len(values(cluster)) == 50
+    cluster.clock.move(timedelta(days=2))
+    wait_until(lambda: values(cluster) == [])
+
+
+def test_a_frozen_clock_stands_still(cluster: Cluster) -> None:
+    ottla.Admin(cluster.bootstrap).topics.create("t", config={"message.timestamp.type": "LogAppendTime"})
+    cluster.clock.freeze()
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+        stamps = [producer.send(n).result(timeout=20).timestamp for n in range(3)]
+        cluster.clock.move(5.0)
+        stamps.append(producer.send(3).result(timeout=20).timestamp)
+        cluster.clock.unfreeze()
+        wait_until(lambda: producer.send(4).result(timeout=20).timestamp > stamps[-1])
+    assert stamps == [stamps[0]] * 3 + [stamps[0] + 5000]
+
+
+def test_a_fault_for_no_method_is_refused_by_name(cluster: Cluster) -> None:
+    with pytest.raises(ValueError, match="no contract has a method 'Prodcue'; there is AllocateBrokerId"):
+        cluster.faults.delay("Prodcue", 1)
