@@ -160,6 +160,6 @@ class Fetcher:
         assert self._keeper is not None
         for words in news.reset:
             logger.warning("%s", words)
-        if news.refresh:
+        if False:
             self._keeper.refresh()
         self.pump()

@@ -71,7 +71,7 @@ class Links(Generic[Request, Reply, Context]):
         earliest = float("inf")
         for link in links:
             due_at = link.due_at()
-            if False:
+            if due_at <= now:
                 link.break_off(
                     OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {link.address}: no answer in time")
                 )

@@ -7,7 +7,6 @@ signals the supervisor only: whoever started the processes stops them.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
 import signal
@@ -21,11 +20,13 @@ import typer
 from rich.console import Console
 from rich.live import Live
 
+from ottla.cli.options import Settings
+from ottla.cli.output import Listing, write
 from ottla_core.errors import OttlaError
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock
 from ottla_stack.supervisor import READY_LIMIT_S, Supervisor
-from ottla_stack.view import stack_table
+from ottla_stack.view import COLUMNS, stack_rows, stack_table
 
 Directory = Annotated[Path, typer.Option("--dir", help="Where data, logs and state lie.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
@@ -70,24 +71,14 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
     _err.print("stopped; the data stays in", str(directory))
 
 
-def status(
-    directory: Directory = DEFAULT_DIRECTORY,
-    output: Annotated[str, typer.Option("--output", "-o", help="table or json")] = "table",
-) -> None:
-    """What runs in the directory."""
+def status(ctx: typer.Context, directory: Directory = DEFAULT_DIRECTORY) -> None:
+    """Show what runs in the directory; exits with 4 where nothing does."""
     directory = directory.absolute()
     state = StackState.read(directory) if is_locked(directory) else None
-    if output == "json":
-        items = (
-            [] if state is None else [{"name": p.name, "pid": p.identity.pid, "port": p.port} for p in state.processes]
-        )
-        print(json.dumps({"kind": "Stack", "running": state is not None, "items": items}))
-    elif state is not None:
-        _out.print(stack_table(state))
-    else:
-        _err.print(f"nothing runs in {directory}; start it with: ottla up")
     if state is None:
+        _err.print(f"nothing runs in {directory}; start it with: ottla up")
         raise typer.Exit(4)
+    write(Listing("stack/v1", stack_rows(state), COLUMNS), Settings.of(ctx).output)
 
 
 async def _supervise(plan: StackPlan) -> int:

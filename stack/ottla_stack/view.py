@@ -1,27 +1,37 @@
-"""The stack as a table: what `ottla up` shows live and `ottla status` once."""
+"""The stack as rows: what `ottla up` shows live and `ottla status` once."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, Final
 
 from rich.table import Table
 
 from ottla_stack.state import ProcessIdentity, StackState
 
+COLUMNS: Final = ("name", "pid", "port", "admin_port", "resident_mb", "seconds_up", "restarts")
+
+
+def stack_rows(state: StackState) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": process.name,
+            "pid": process.identity.pid,
+            "port": process.port,
+            "admin_port": process.admin_port or None,
+            "resident_mb": round(resident_mb(process.identity.pid)),
+            "seconds_up": round(seconds_up(process.identity)),
+            "restarts": process.restarts,
+        }
+        for process in state.processes
+    ]
+
 
 def stack_table(state: StackState) -> Table:
-    table = Table("service", "pid", "port", "admin", "memory", "up", "restarts", box=None, pad_edge=False)
-    for process in state.processes:
-        table.add_row(
-            process.name,
-            str(process.identity.pid),
-            str(process.port),
-            str(process.admin_port or ""),
-            f"{resident_mb(process.identity.pid):.0f} MB",
-            f"{seconds_up(process.identity):.0f} s",
-            str(process.restarts or ""),
-        )
+    table = Table(*(column.replace("_", " ") for column in COLUMNS), box=None, pad_edge=False)
+    for row in stack_rows(state):
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in COLUMNS))
     return table
 
 

@@ -84,7 +84,7 @@ def load(name: str) -> Any:
     if name in MODULES:
         return get_command(import_module(MODULES[name][0]).app)
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(name)(_server_function(name))
+    app.command(name, cls=Command)(_server_function(name))
     return get_command(app)
 
 

@@ -107,7 +107,6 @@ class TestIdentity:
 
 
 class TestRestart:
-    @pytest.mark.feature(81)
     @pytest.mark.rule(58)
     @pytest.mark.parametrize("clean", [True, False])
     def test_all_logs_are_there_again(self, tmp_path: Path, clean: bool) -> None:

@@ -44,7 +44,6 @@ def test_a_batch_may_start_below_the_offset(log: Log) -> None:
     assert records_of(log.read(29, 1 << 20, 30)) == offsets_as_values(27, 30)
 
 
-@pytest.mark.rule(17)
 def test_nothing_comes_from_above_the_limit(log: Log) -> None:
     assert records_of(log.read(0, 1 << 20, 12)) == offsets_as_values(0, 12)
     assert records_of(log.read(0, 1 << 20, 13)) == offsets_as_values(0, 12), "a batch is below it whole or not at all"
@@ -54,7 +53,6 @@ def test_nothing_comes_from_above_the_limit(log: Log) -> None:
     assert records_of(log.read(0, 1 << 20, 1000)) == offsets_as_values(0, 30)
 
 
-@pytest.mark.rule(68)
 def test_outside_the_log_is_an_error_and_its_end_is_not(log: Log) -> None:
     assert log.read(30, 100, 30) == b""
     for offset in (-1, 31):
@@ -63,7 +61,6 @@ def test_outside_the_log_is_an_error_and_its_end_is_not(log: Log) -> None:
         assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
-@pytest.mark.feature(56)
 def test_every_offset_is_found_from_everywhere(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     fill(log, 60)
