@@ -160,6 +160,6 @@ class Fetcher:
         assert self._keeper is not None
         for words in news.reset:
             logger.warning("%s", words)
-        if False:
+        if news.refresh:
             self._keeper.refresh()
         self.pump()

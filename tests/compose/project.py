@@ -78,10 +78,6 @@ class Project:
         profiles = ["--profile", "tools", "--profile", "load"]
         self(*profiles, "down", "--remove-orphans", *(["-v"] if volumes else []), timeout_s=180)
 
-    def services(self) -> list[str]:
-        """Of the default profile."""
-        return sorted(self("config", "--services").split())
-
     def containers(self) -> dict[str, Container]:
         ids = run(["docker", "ps", "-aq", *_of_project(), "--filter", f"label={_LABEL}.oneoff=False"]).split()
         described = json.loads(run(["docker", "inspect", *ids])) if ids else []

@@ -69,7 +69,7 @@ def prove(project: Project, report: Report) -> None:
 
 
 def start(project: Project, report: Report) -> None:
-    report.services = len(project.services())
+    report.services = 1 + len(PLAN.services())  # etcd, which publishes nothing
     report.ready_s = round(project.up(_UP_LIMIT_S), 1)
     containers = project.containers()
     report.healthy = sum(c.health == "healthy" for c in containers.values())

@@ -7,7 +7,8 @@ client that knows another leader epoch is told which side is behind (rule 5).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from ottla_broker.storage.log import Appended, Log
@@ -82,7 +83,8 @@ class Replica:
     def append(self, records: bytes) -> Appended:
         """Check, give offsets, write; without a yield (I1). Raises what `Log.append` raises."""
         now_ms = self._now_ms()
-        done = self.log.append(records, self._leader_epoch, now_ms)
+        with self._watching_the_disk():
+            done = self.log.append(records, self._leader_epoch, now_ms)
         self._waiters.on_append(self.id, done.size_bytes)
         if self.log.is_flush_due(now_ms):
             self.start_flush()
@@ -106,10 +108,17 @@ class Replica:
         return self._flushing
 
     async def _flush(self) -> None:
-        try:
+        with self._watching_the_disk():
             await asyncio.to_thread(self.log.flush, self._now_ms())
+
+    @contextmanager
+    def _watching_the_disk(self) -> Iterator[None]:
+        """Report a disk that has failed for good; a full one, or a log that was closed meanwhile, ends nothing."""
+        try:
+            yield
         except OttlaError as error:
-            self._on_disk_failure(error)
+            if self.log.is_offline:
+                self._on_disk_failure(error)
             raise
 
     async def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> bytes:

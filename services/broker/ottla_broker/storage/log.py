@@ -314,6 +314,11 @@ class Log:
         return sum(segment.size_bytes for segment in self._segments)
 
     @property
+    def is_offline(self) -> bool:
+        """Whether the disk under the log has failed for good (rule 20)."""
+        return bool(self._disk.failure)
+
+    @property
     def segment_count(self) -> int:
         return len(self._segments)
 
