@@ -14,6 +14,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
+from ottla_core.allocator import keep_freed_memory
 from ottla_core.errors import OttlaError
 
 _log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ def run(build: Callable[[], App]) -> int:
     """Run a service until a signal or a failure; the process's exit code. `build` runs inside the loop."""
     import uvloop
 
+    keep_freed_memory()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_live(build))

@@ -13,6 +13,7 @@ from ottla.units import seconds, size_bytes
 from ottla_core.records.compression import Codec, codec_of
 
 _ACKS: Final = {"all": -1, 1: 1, 0: 0}
+_BACKOFF_MOST_S: Final = 1.0  # Kafka's retry.backoff.max.ms
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 
 
@@ -25,6 +26,7 @@ def producer_limits(settings: Mapping[str, Any]) -> Limits:
     retries = settings["retries"]
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise config_error(f"retries={retries!r} is not legal", hint="give 0 or more")
+    backoff_s = seconds(settings["retry_backoff"], "retry_backoff")
     return Limits(
         batch_bytes=size_bytes(settings["batch_size"], "batch_size"),
         buffer_bytes=size_bytes(settings["buffer_memory"], "buffer_memory"),
@@ -32,7 +34,8 @@ def producer_limits(settings: Mapping[str, Any]) -> Limits:
         linger_s=seconds(settings["linger"], "linger"),
         delivery_timeout_s=seconds(settings["delivery_timeout"], "delivery_timeout"),
         retries=retries,
-        backoff_s=seconds(settings["retry_backoff"], "retry_backoff"),
+        backoff_s=backoff_s,
+        backoff_most_s=max(_BACKOFF_MOST_S, backoff_s),
         requests_per_broker=positive(settings["max_in_flight"], "max_in_flight"),
         codec=codec_of(one_of(label, "compression", [codec.label for codec in Codec])),
     )

@@ -43,6 +43,7 @@ def base_image() -> str:
         else:
             say(f"no registry has {wanted}; making {base} with debootstrap")
             _debootstrap(base)
+            say(f"{base} made")
     return _configured(base)
 
 

@@ -14,6 +14,7 @@ from shell import run, say, wait_for, works
 NAME: Final = "ottla-prove"
 _LABEL: Final = "com.docker.compose"
 _BUILD_S: Final = 1200.0
+_PROFILES: Final = tuple(word for name in ("tools", "load", "observe") for word in ("--profile", name))
 
 CRASH: Final = """
 import os, signal
@@ -58,7 +59,7 @@ class Project:
     def build(self) -> float:
         """Every image of ours, those of the profiles too; seconds."""
         began_at = time.monotonic()
-        self("--profile", "tools", "--profile", "load", "build", timeout_s=_BUILD_S)
+        self(*_PROFILES, "build", timeout_s=_BUILD_S)
         return time.monotonic() - began_at
 
     def up(self, limit_s: float) -> float:
@@ -75,8 +76,7 @@ class Project:
 
     def down(self, *, volumes: bool) -> None:
         """Containers and network go; volumes too where it is said. Also what an earlier run left of this project."""
-        profiles = ["--profile", "tools", "--profile", "load"]
-        self(*profiles, "down", "--remove-orphans", *(["-v"] if volumes else []), timeout_s=180)
+        self(*_PROFILES, "down", "--remove-orphans", *(["-v"] if volumes else []), timeout_s=180)
 
     def containers(self) -> dict[str, Container]:
         ids = run(["docker", "ps", "-aq", *_of_project(), "--filter", f"label={_LABEL}.oneoff=False"]).split()

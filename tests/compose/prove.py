@@ -29,6 +29,7 @@ from ottla_stack.supervisor import check_ports
 
 PLAN: Final = StackPlan(ROOT, controllers=2, brokers=3)
 TOPIC: Final = "proof"
+TOPIC_AFTER: Final = "created-after-the-crash"
 KILLED_BROKER: Final = "broker-1"
 READY_GOAL_S: Final = 15.0
 MEMORY_GOAL_MB: Final = 700.0
@@ -94,6 +95,7 @@ def survive_kills(project: Project, report: Report, traffic: Traffic) -> None:
         wait_for(lambda: project.containers()[controller].restarts == 1, f"restart of {controller}", limit_s=30)
         seconds = wait_for(project.all_healthy, f"healthy stack after {controller} crashed", limit_s=_UP_LIMIT_S)
         say(f"{controller}, the active one, crashed; all healthy again {seconds:.1f} s after Docker restarted it")
+        ottla.Admin(BOOTSTRAP).topics.create(TOPIC_AFTER, partitions=1)
     finally:
         traffic.finish()
     say(f"both consumers have seen everything, no client saw an error ({traffic.read} records read)")
@@ -112,7 +114,7 @@ def active_controller() -> str:
 def use_from_inside(project: Project) -> None:
     """Clients in containers are told other addresses than clients on the host: both must work."""
     listed = project.run("cli", "topic", "ls", "-o", "name").split()
-    if listed != [TOPIC]:
+    if set(listed) != {TOPIC, TOPIC_AFTER}:
         raise ProofError(f"from inside, `ottla topic ls` shows {listed}")
     load = json.loads(project.run("load", LOAD_RECORDS=str(_LOAD_RECORDS)).splitlines()[-1])
     say(f"from inside: topics {listed}; load {load}")

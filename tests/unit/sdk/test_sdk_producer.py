@@ -256,6 +256,29 @@ def test_flush_does_not_wait_for_linger_and_names_what_is_left() -> None:
         assert delivery.done()
 
 
+def test_a_flush_returns_when_everybody_was_told() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    settling, gate, flushed = threading.Event(), threading.Event(), threading.Event()
+
+    def hook() -> None:
+        settling.set()
+        gate.wait(WAIT)
+
+    def flush() -> None:
+        producer.flush(WAIT)
+        flushed.set()
+
+    with producer_of(cluster) as producer:
+        producer.send(b"x").on_settled(hook)
+        assert settling.wait(WAIT)
+        thread = threading.Thread(target=flush)
+        thread.start()
+        assert not flushed.wait(0.1)
+        gate.set()
+        assert flushed.wait(WAIT)
+        thread.join()
+
+
 def test_closing_fails_what_is_left() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Hang())
