@@ -1,4 +1,4 @@
-"""Clients outside the containers, two with the SDK and two by the command line, while the stack is mistreated.
+"""Clients outside the containers, two of the SDK and two of the command line, while the stack is mistreated.
 
 Every record is a number. Each producer writes half of them, slowly enough that a broker dies in the middle; each
 consumer follows until it has seen all. What any of them reports as an error is counted.
@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from shell import ProofError, run, say, wait_for
 
@@ -23,6 +23,7 @@ OTTLA: Final = [sys.executable, "-m", "ottla", "-b", BOOTSTRAP, "--timeout", "60
 RECORDS: Final = 10_000
 RATE: Final = 500  # records/s of each producer
 _LIMIT_S: Final = 120.0
+_END_S: Final = 30.0
 _ENDED_BY_CTRL_C: Final = (0, 130)
 
 Numbers = set[str]
@@ -30,7 +31,7 @@ EVERYTHING: Final[Numbers] = {str(n) for n in range(RECORDS)}
 
 
 class Traffic:
-    """`start`, mistreat, `finish`. Then `errors` holds what clients said, in words."""
+    """Inside the block the clients run; `errors` holds what they said went wrong, in words."""
 
     def __init__(self, topic: str) -> None:
         self.topic: Final = topic
@@ -45,7 +46,7 @@ class Traffic:
         follow = [*OTTLA, "consume", topic, "-F", "-f", "%v\\n"]
         self._cli_consumer = subprocess.Popen(follow, stdout=subprocess.PIPE, text=True)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         half = RECORDS // 2
         for work in (
             lambda: self._consume(),
@@ -56,30 +57,25 @@ class Traffic:
             thread = threading.Thread(target=self._guarded, args=[work], daemon=True)
             thread.start()
             self._threads.append(thread)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+        self._cli_consumer.send_signal(signal.SIGINT)
+        code = self._cli_consumer.wait(_END_S)
+        for thread in self._threads:
+            thread.join(_END_S)
+        if code not in _ENDED_BY_CTRL_C:
+            self.errors.append(f"`ottla consume` ended with {code}")
 
     def wait_for_share(self, share: float) -> None:
-        """Return when both consumers have seen that share of the records."""
+        """Return when both consumers have seen that share of the records, or a client has said that it can't go on."""
         enough = share * RECORDS
         wait_for(
             lambda: self.errors or min(len(self.seen_by_sdk), len(self.seen_by_cli)) >= enough,
             f"{share:.0%} of the records ({len(self.seen_by_sdk)} and {len(self.seen_by_cli)} seen)",
             limit_s=_LIMIT_S,
         )
-
-    def finish(self) -> None:
-        """Wait until both consumers have seen everything; end all clients. Raises ProofError where they don't."""
-        try:
-            self.wait_for_share(1.0)
-        finally:
-            self._consumer.close()
-            self._cli_consumer.send_signal(signal.SIGINT)
-            code = self._cli_consumer.wait(30)
-            for thread in self._threads:
-                thread.join(30)
-        if code not in _ENDED_BY_CTRL_C:
-            self.errors.append(f"`ottla consume` ended with {code}")
-        if self.errors:
-            raise ProofError("clients saw errors: " + "; ".join(self.errors[:5]))
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:

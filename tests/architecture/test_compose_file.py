@@ -1,0 +1,66 @@
+"""docker-compose.yml and deploy/ against the tables they repeat: ports, settings, image targets.
+
+The file is read as text, since nothing else here needs a YAML parser; that Docker takes it is shown by `make compose`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ottla_broker.config import BrokerConfig
+from ottla_controller.config import ControllerConfig
+from ottla_stack.plan import ServicePlan, StackPlan
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = (ROOT / "docker-compose.yml").read_text()
+SERVICES = StackPlan(ROOT, controllers=2, brokers=3).services()
+PROMETHEUS_PORT = 9090
+
+
+def block(service: str) -> str:
+    """The text of one service."""
+    found = re.search(rf"^  {service}:\n((?:    .*\n|\n)+)", COMPOSE, re.MULTILINE)
+    assert found is not None, service
+    return found[1]
+
+
+@pytest.mark.parametrize("plan", SERVICES, ids=lambda plan: plan.name)
+def test_a_service_has_the_ports_of_the_table_inside_outside_and_in_its_probe(plan: ServicePlan) -> None:
+    text = block(plan.name)
+    section = f"OTTLA_{plan.name.partition('-')[0].upper()}"
+    for setting, value in [("PORT", plan.port), ("ADMIN_PORT", plan.admin_port), ("ADVERTISED_HOST", plan.name)]:
+        assert f"{section}__{setting}: {value}\n" in text
+    assert f'"ottla_core.health", "{plan.admin_port}"]' in text
+    assert f'["{plan.name}:{plan.admin_port}"' in prometheus() or f'"{plan.name}:{plan.admin_port}"' in prometheus()
+
+
+def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_else_is() -> None:
+    published = re.findall(r'^      - "(\S+):(\d+):(\d+)"$', COMPOSE, re.MULTILINE)
+    assert {host for host, _, _ in published} == {"127.0.0.1"}
+    assert all(outside == inside for _, outside, inside in published)
+    ports = [p for plan in SERVICES for p in (plan.port, plan.admin_port)]
+    assert sorted(int(outside) for _, outside, _ in published) == sorted([PROMETHEUS_PORT, *ports])
+
+
+def test_every_setting_exists() -> None:
+    known = {"BROKER": BrokerConfig, "CONTROLLER": ControllerConfig}
+    for section, setting in re.findall(r"OTTLA_(BROKER|CONTROLLER)__(\w+)", COMPOSE):
+        assert setting.lower() in {f.name for f in fields(known[section])}, setting
+
+
+def test_every_image_is_a_target_and_every_file_that_is_copied_reaches_the_build() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    targets = re.findall(r"^FROM \S+ AS (\w+)$", dockerfile, re.MULTILINE)
+    wanted = re.findall(r"^ +target: (\w+)$", COMPOSE, re.MULTILINE)
+    assert set(wanted) == set(targets) - {"build", "service"}
+    let_in = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    packages = re.findall(r'^  "(\w+)/\S+",$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert {p for p in packages if not any(path.startswith(p) for path in let_in)} == set()
+
+
+def prometheus() -> str:
+    return (ROOT / "deploy/prometheus.yml").read_text()
