@@ -38,6 +38,8 @@ lock: $(VENV)/bin/python  ## pin the requirements anew
 	@compile="$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11"; \
 	$$compile --extra dev pyproject.toml -o requirements/dev.txt; \
 	$$compile --extra demo -c requirements/dev.txt pyproject.toml -o requirements/demo.txt; \
+	$$compile --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt; \
+	$$compile -c requirements/dev.txt requirements/build.in -o requirements/build.txt; \
 	$$compile --no-deps requirements/demo-data.in -o requirements/demo-data.txt
 
 proto: $(VENV)/.dev  ## generate the code of the contracts
@@ -77,8 +79,11 @@ coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which 
 bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 	$(BIN)/python -m loadtest.compare
 
+compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none)
+	$(BIN)/python tests/compose/prove.py
+
 clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench compose clean

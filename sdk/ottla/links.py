@@ -79,13 +79,13 @@ class Links(Generic[Request, Reply, Context]):
                 earliest = min(earliest, due_at)
         return earliest
 
-    def close(self) -> None:
-        """Close every stream; open frames fail."""
+    def close(self, *, timeout: float = 0.0) -> None:
+        """Close every stream; open frames fail. Brokers have `timeout` seconds to take what nobody answers (acks=0)."""
         with self._lock:
             self._closed = True
             links = list(self._links.values())
         for link in links:
-            link.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"))
+            link.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
 
     def _link(self, address: str) -> _Link[Request, Reply, Context]:
         with self._lock:
@@ -131,10 +131,10 @@ class _Link(Generic[Request, Reply, Context]):
         with self._lock:
             return min((frame.deadline_at for frame in self._open.values()), default=float("inf"))
 
-    def break_off(self, why: OttlaError) -> None:
+    def break_off(self, why: OttlaError, timeout: float = 0.0) -> None:
         self._links._forget(self)
         self._why = why
-        self._stream.close()
+        self._stream.close(timeout=timeout)
 
     def on_reply(self, correlation_id: int, reply: Any) -> None:
         with self._lock:

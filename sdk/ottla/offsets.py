@@ -31,7 +31,7 @@ def list_offsets(
     """
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
-    backoff = Backoff()
+    backoff = Backoff(first_s=0.01)
     while left := {partition: at for partition, at in wanted.items() if partition not in found}:
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
         view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)

@@ -126,6 +126,7 @@ class ScriptedStream:
         self._parked: list[_Parked] = []
         self._open: dict[int, None] = {}
         self._broken = address not in cluster.addresses
+        self._busy = False
         Thread(target=self._run, name=f"scripted-{address}", daemon=True).start()
 
     def send(self, body: Any, *, timeout_ms: int, answered: bool = True) -> int:
@@ -139,15 +140,23 @@ class ScriptedStream:
             self._cluster.changed.notify_all()
             return frame
 
-    def close(self) -> None:
+    def close(self, *, timeout: float = 0.0) -> None:
         with self._cluster.changed:
+            if timeout > 0:
+                self._cluster.changed.wait_for(lambda: self._broken or self._is_idle(), timeout)
             self._broken = True
             self._cluster.changed.notify_all()
+
+    def _is_idle(self) -> bool:
+        return not (self._busy or self._inbox or self._parked)
 
     def _run(self) -> None:
         changed = self._cluster.changed
         while True:
             with changed:
+                if self._busy:
+                    self._busy = False
+                    changed.notify_all()
                 if not self._broken and not self._inbox and not self._due():
                     ripe = (p.due_at for p in self._parked if p.release <= self._cluster.released)
                     earliest = min(ripe, default=monotonic() + 60)
@@ -155,6 +164,7 @@ class ScriptedStream:
                 if self._broken:
                     left = list(self._open)
                     break
+                self._busy = True
                 arrived = self._inbox.popleft() if self._inbox else None
                 due = self._due()
             if arrived is not None:

@@ -25,6 +25,8 @@ from ottla_proto.contracts import Broker
 logger = logging.getLogger("ottla.producer")
 
 _LONGEST_WAIT_S: Final = 5.0
+_UNANSWERED_S: Final = 5.0
+"""How long a close waits for brokers to take the last records of acks=0."""
 
 
 class Sender:
@@ -78,19 +80,27 @@ class Sender:
 
     def close(self) -> None:
         """Fail what is left, end the thread and the streams."""
-        why = error_from_code(ErrorCode.NETWORK_EXCEPTION, "the producer was closed before the broker had answered")
-        with self.lock:
-            self._closed = True
-            failed = self._accumulator.abort(why)
-            self.work.notify()
-            self.room.notify_all()
-        self._tell(failed)
+        self._closed = True
+        why = "the producer was closed before the broker had answered"
+        self._fail_all(error_from_code(ErrorCode.NETWORK_EXCEPTION, why))
         self._thread.join()
-        self._links.close()
+        self._links.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
+
+    def _fail_all(self, why: OttlaError) -> None:
+        with self.lock:
+            failed = self._accumulator.abort(why)
+        self._tell(failed)
 
     # ---- out ---------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._drain_until_closed()
+        except Exception as bug:  # without this thread nothing is sent any more: whoever waits has to hear of it
+            logger.exception("the sender failed")
+            self._fail_all(error_from_code(ErrorCode.UNKNOWN_SERVER_ERROR, f"the sender failed: {bug!r}"))
+
+    def _drain_until_closed(self) -> None:
         assert self._keeper is not None
         while not self._closed:
             due_at = self._links.break_overdue()

@@ -208,7 +208,11 @@ class Topics:
                 return False
             return not topic_id or topic.id == topic_id
 
-        return _info(self._until_all(name, served, deadline, "is made").topics[name])
+        view = self._until_all(name, served, deadline, "is made")
+        # Metadata tells what was decided; that a leader has opened its log shows when it answers for its partition.
+        ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
+        list_offsets(self._access.cluster, ends, timeout=deadline.left())
+        return _info(view.topics[name])
 
     def _until_gone(self, name: str, topic_id: bytes, deadline: Deadline) -> None:
         def gone(view: ClusterView) -> bool:

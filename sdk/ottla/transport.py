@@ -25,8 +25,8 @@ class Stream(Protocol[Sent]):
         """Hand over a frame without blocking; its correlation id. Raises OttlaError where the stream is broken."""
         ...
 
-    def close(self) -> None:
-        """End the stream; open frames are reported as failed."""
+    def close(self, *, timeout: float = 0.0) -> None:
+        """End the stream; open frames are reported as failed, after `timeout` seconds for the broker to take them."""
         ...
 
 

@@ -11,7 +11,7 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 
 import uvloop
 
+import ottla
 import ottla_broker.app
 import ottla_controller.app
 from ottla_broker.config import BrokerConfig
@@ -53,6 +54,17 @@ class Cluster:
     def bootstrap(self) -> str:
         """The brokers' gRPC addresses, as `bootstrap` of every client takes them."""
         return ",".join(broker.address for broker in self.brokers)
+
+    def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[ottla.RecordMetadata]:
+        """Send `values` and wait for all of them; `settings` are the producer's, such as `value="json"`."""
+        with ottla.Producer(self.bootstrap, topic=topic, **settings) as producer:
+            deliveries = [producer.send(value) for value in values]
+            return [delivery.result() for delivery in deliveries]
+
+    def read(self, topic: str, **settings: Any) -> list[ottla.Record[Any, Any]]:
+        """All records that the topic holds now; `settings` are the consumer's."""
+        with ottla.Consumer(topic, bootstrap=self.bootstrap, start="earliest", stop="end", **settings) as consumer:
+            return list(consumer)
 
     def start(self) -> Self:
         self._thread.start()

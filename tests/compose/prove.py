@@ -2,7 +2,7 @@
 
 Build, up, healthy; records in and out from the host and from inside while a broker is killed and a controller crashes;
 memory; down and up again with the data still there; down with the volumes. The last line is one JSON object. What is
-started here is ended here, by its process or its project name. The ports of docs/architecture.md have to be free.
+started here is ended here, by its process or its project name. The default ports of the stack have to be free.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def start(project: Project, report: Report) -> None:
     published = {name: dict(c.ports) for name, c in containers.items() if c.ports}
     wanted = {s.name: {f"{p}/tcp": ("127.0.0.1", str(p)) for p in (s.port, s.admin_port)} for s in PLAN.services()}
     if published != wanted or not report.healthy == report.services == len(containers):
-        raise ProofError(f"not what docs/architecture.md says: {project.describe()}, published {published}")
+        raise ProofError(f"not what ottla_stack.plan says: {project.describe()}, published {published}")
 
 
 def survive_kills(project: Project, report: Report, traffic: Traffic) -> None:

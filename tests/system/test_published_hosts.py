@@ -48,6 +48,7 @@ async def apps(tmp_path: Path) -> AsyncIterator[list[App]]:
     await store.close()
 
 
+@pytest.mark.feature(135)
 async def test_metadata_names_what_the_caller_can_reach(apps: list[App]) -> None:
     ports = [port_of(app) for app in apps]
 

@@ -98,7 +98,8 @@ class FrameStream(Generic[Request, Reply]):
             request_serializer=None,  # serialized in `send`: a frame in flight is held once, as bytes
             response_deserializer=self._types.reply.FromString,
         )(iter(self._outbox.get, None), metadata=metadata)
-        Thread(target=self._read, name=f"ottla-{method.name.lower()}-{address}", daemon=True).start()
+        self._reader = Thread(target=self._read, name=f"ottla-{method.name.lower()}-{address}", daemon=True)
+        self._reader.start()
 
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
         """The frame's correlation id. `answered=False` is for acks=0, which nobody answers.
@@ -115,9 +116,15 @@ class FrameStream(Generic[Request, Reply]):
             self._outbox.put(frame.SerializeToString())
             return correlation_id
 
-    def close(self) -> None:
-        """End the stream; frames that are still open are reported to `on_broken`."""
+    def close(self, *, timeout: float = 0.0) -> None:
+        """End the stream; frames that are still open are reported to `on_broken`.
+
+        With a timeout, in seconds, the other side may first take what was sent and answer it: the only way to know
+        that frames which nobody answers have left this process. Not to be called by a callback then.
+        """
         self._outbox.put(None)
+        if timeout > 0:
+            self._reader.join(timeout)
         self._call.cancel()
 
     def _read(self) -> None:

@@ -1,0 +1,92 @@
+"""Latencies, counted in bounded memory, with percentiles that are right to a thousandth.
+
+A value up to 2047 µs has a bucket of its own; from there on buckets double in width with every doubling of the value,
+so that a percentile is never more than 0.1 % above what it would be of all values sorted. Average and maximum are
+exact. Nothing is sampled: a rare slow one is always in here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, Self, TypedDict
+
+_EXACT_BITS: Final = 11
+
+
+class HistogramState(TypedDict):
+    """A histogram as plain values."""
+
+    counts: list[tuple[int, int]]
+    total_us: int
+    max_us: int
+
+
+def bucket_of(value_us: int) -> int:
+    """The largest value that shares a bucket with `value_us`; it stands for all of them."""
+    width = value_us.bit_length() - _EXACT_BITS
+    return value_us if width <= 0 else value_us | ((1 << width) - 1)
+
+
+class Histogram:
+    """Latencies in whole microseconds, 0 or more. Not thread-safe."""
+
+    __slots__ = ("_counts", "count", "max_us", "total_us")
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self.count = 0
+        self.total_us = 0
+        self.max_us = 0
+
+    def add(self, value_us: int, times: int = 1) -> None:
+        """Count `value_us` so many times."""
+        self._counts[bucket_of(value_us)] += times
+        self.count += times
+        self.total_us += value_us * times
+        self.max_us = max(self.max_us, value_us)
+
+    def add_all(self, values_us: Sequence[int]) -> None:
+        """Count each of many values; several times as fast as one by one."""
+        if not values_us:
+            return
+        most = max(values_us)
+        self._counts.update(values_us if most >> _EXACT_BITS == 0 else map(bucket_of, values_us))
+        self.count += len(values_us)
+        self.total_us += sum(values_us)
+        self.max_us = max(self.max_us, most)
+
+    def merge(self, other: Self) -> None:
+        """Count everything that `other` has counted as well."""
+        self._counts.update(other._counts)
+        self.count += other.count
+        self.total_us += other.total_us
+        self.max_us = max(self.max_us, other.max_us)
+
+    @property
+    def mean_us(self) -> float:
+        """The average; 0 where nothing was counted."""
+        return self.total_us / self.count if self.count else 0.0
+
+    def percentile(self, percent: float) -> int:
+        """The least value, in microseconds, that `percent` of all are not above; 0 where nothing was counted."""
+        wanted = self.count * percent / 100
+        reached = 0
+        for value_us in sorted(self._counts):
+            reached += self._counts[value_us]
+            if reached >= wanted:
+                return min(value_us, self.max_us)
+        return 0
+
+    def state(self) -> HistogramState:
+        """All of it as plain values, for another process; `from_state` is the way back."""
+        return {"counts": list(self._counts.items()), "total_us": self.total_us, "max_us": self.max_us}
+
+    @classmethod
+    def from_state(cls, state: HistogramState) -> Self:
+        """What `state` gave, as a histogram again."""
+        made = cls()
+        made._counts.update(dict(state["counts"]))
+        made.count = sum(made._counts.values())
+        made.total_us, made.max_us = state["total_us"], state["max_us"]
+        return made

@@ -1,0 +1,75 @@
+"""A measurement as the OpenMessaging Benchmark writes its results, for the tools and figures that exist for those.
+
+One array entry per window of 10 s, latencies in milliseconds, publish delays in microseconds, percentiles as keys of
+the quantiles: the fields of its TestResult. What a run does not measure is 0 there, as it is in theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ottla.bench.histogram import Histogram
+from ottla.bench.measurement import Measurement, Window
+
+WINDOW_S: Final = 10.0
+
+_PERCENTS: Final = {"50pct": 50, "75pct": 75, "95pct": 95, "99pct": 99, "999pct": 99.9, "9999pct": 99.99, "99999pct": 99.999}
+_QUANTILES: Final = (0, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 95, 97.5, 99, 99.5, 99.9, 99.99, 99.999, 100)
+
+_MS: Final = 1000.0
+_US: Final = 1.0
+_KINDS: Final[dict[str, tuple[Callable[[Window], Histogram], float]]] = {
+    "publishLatency": (lambda window: window.publish, _MS),
+    "publishDelayLatency": (lambda window: window.delay, _US),
+    "endToEndLatency": (lambda window: window.end_to_end, _MS),
+}
+"""Each latency's name there, where it is here, and how many of our microseconds make its unit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What was run: `name` says which benchmark, `size_bytes` is a value's."""
+
+    name: str
+    size_bytes: int
+    partitions: int
+    producers: int
+    consumers: int
+
+
+def result(workload: Workload, measured: Measurement) -> dict[str, Any]:
+    """The fields of a TestResult; plain values, ready for JSON."""
+    windows = measured.windows
+    found: dict[str, Any] = {
+        "workload": workload.name,
+        "driver": "ottla",
+        "messageSize": workload.size_bytes,
+        "topics": 1,
+        "partitions": workload.partitions,
+        "producersPerTopic": workload.producers,
+        "consumersPerTopic": workload.consumers,
+        "publishRate": [_round(w.sent / w.seconds) for w in windows],
+        "publishErrorRate": [_round(w.failed / w.seconds) for w in windows],
+        "consumeRate": [_round(w.received / w.seconds) for w in windows],
+        "backlog": [w.backlog for w in windows],
+    }
+    for kind, (histogram_of, unit) in _KINDS.items():
+        each = [_summary(histogram_of(w), unit) for w in windows]
+        total = histogram_of(measured.total)
+        for name, value in _summary(total, unit).items():
+            found[kind + name] = [summary[name] for summary in each]
+            found[f"aggregated{kind[0].upper()}{kind[1:]}{name}"] = value
+        quantiles = {f"{float(q)}": _round(total.percentile(q) / unit) for q in _QUANTILES}
+        found[f"aggregated{kind[0].upper()}{kind[1:]}Quantiles"] = quantiles
+    return found
+
+
+def _summary(histogram: Histogram, unit: float) -> dict[str, float]:
+    percentiles = {name: _round(histogram.percentile(percent) / unit) for name, percent in _PERCENTS.items()}
+    return {"Avg": _round(histogram.mean_us / unit), **percentiles, "Max": _round(histogram.max_us / unit)}
+
+
+def _round(value: float) -> float:
+    return round(value, 3)
