@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.diagnose import Diagnosis, why_silent
-from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, error_from_code, from_core
+from ottla.errors import ErrorCode, NotABrokerError, OttlaError, UnknownTopicError, error_from_code, from_core
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla.transport import Connection, Transport
 from ottla_core.clock import Clock, SystemClock
@@ -75,7 +75,7 @@ class Cluster:
     def call_any(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
         """A call that any broker can answer: each in turn, until `timeout` seconds have passed.
 
-        Raises ConnectError or TimeoutError where none did, and at once what is not retriable.
+        Raises ConnectError or TimeoutError where none did; at once NotABrokerError, and what is not retriable.
         """
         deadline_at = self.clock.monotonic() + timeout
         backoff = Backoff()
@@ -145,16 +145,14 @@ class Cluster:
         return addresses[first:] + addresses[:first]
 
     def _give_up(self, last: OttlaError, timeout: float, *, over: bool) -> None:
-        """Raise if the time is over, or if every given address is something else than a broker."""
+        """Raise if every given address is something else than a broker, or if the time is over."""
         found = [self._diagnose(address) for address in self._bootstrap[:3]]
-        if not over and not (len(found) == len(self._bootstrap) and all(f.hopeless for f in found)):
-            return
-        within = f" within {timeout:g} s" if over else ""
-        raise error_from_code(
-            last.code,
-            f"no broker answered{within}: {'; '.join(f.words for f in found)}",
-            hint="give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker, such as localhost:9650",
-        ) from last
+        reasons = "; ".join(diagnosis.words for diagnosis in found)
+        hint = "give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker, such as localhost:9650"
+        if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
+            raise NotABrokerError(ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=hint) from last
+        if over:
+            raise error_from_code(last.code, f"no broker answered within {timeout:g} s: {reasons}", hint=hint) from last
 
 
 def view_of(reply: pb.MetadataReply) -> ClusterView:

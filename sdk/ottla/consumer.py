@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
 
-from ottla.assignment import Assignment
+from ottla.assignment import Assignment, closed_error
 from ottla.cluster import Cluster
 from ottla.errors import config_error
 from ottla.fetcher import Fetcher
@@ -68,7 +68,8 @@ class Consumer(Generic[K, V]):
             earliest or a time, else "latest".
         fetch_min_bytes, fetch_max_wait: a broker answers once it has so many bytes, or after so many seconds.
         fetch_max_bytes, max_partition_fetch_bytes: bytes of one answer, and of one partition in it. A first batch comes
-            whole in any case.
+            whole in any case. Several answers are under way at a time, so larger ones are slower, not faster: broker
+            and client would work in turn (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
         prefetch: bytes that may be fetched and not read yet.
         max_poll_records: records of one `poll`.
         request_timeout: seconds for a broker to answer a request.
@@ -94,7 +95,7 @@ class Consumer(Generic[K, V]):
         auto_offset_reset: Literal["earliest", "latest", "none"] | None = None,
         fetch_min_bytes: Size = 1,
         fetch_max_wait: Duration = 0.5,
-        fetch_max_bytes: Size = "8MiB",
+        fetch_max_bytes: Size = "2MiB",
         max_partition_fetch_bytes: Size = "1MiB",
         prefetch: Size = "16MiB",
         max_poll_records: int = 500,
@@ -167,6 +168,8 @@ class Consumer(Generic[K, V]):
 
         Empty after `timeout` seconds, and from the stop on. Raises like `batches`.
         """
+        if self._fetcher.closed:
+            raise closed_error()
         limit = self.max_poll_records if max_records is None else positive(max_records, "max_records")
         return self.reader.gather(limit, seconds(timeout, "timeout"), 0.0)
 

@@ -32,7 +32,7 @@ def why_silent(address: str) -> Diagnosis:
         if not answer.startswith((b"HTTP/", b"\x15\x03", b"\x00\x00")):
             answer = _ask(host, int(port), b"GET / HTTP/1.0\r\n\r\n")
     except socket.gaierror:
-        return Diagnosis(f"the host name of {address} can't be resolved", hopeless=True)
+        return Diagnosis(f"the host name of {address} can't be resolved", hopeless=False)  # not yet, in a container
     except ConnectionRefusedError:
         return Diagnosis(f"nothing listens at {address}", hopeless=False)
     except OSError as error:

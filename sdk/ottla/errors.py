@@ -20,6 +20,7 @@ __all__ = [
     "DeliveryError",
     "ErrorCode",
     "FatalError",
+    "NotABrokerError",
     "OffsetOutOfRangeError",
     "OttlaError",
     "RecordTooLargeError",
@@ -73,6 +74,10 @@ class BufferFullError(TimeoutError):
 
 class ConnectError(RetriableError, ConnectionError):
     """No broker could be reached, or the connection broke while a call was open."""
+
+
+class NotABrokerError(FatalError, ConnectionError):
+    """Something else than a broker's gRPC port answers at the address: a Kafka, HTTP or TLS port."""
 
 
 class UnknownTopicError(RetriableError):

@@ -202,7 +202,9 @@ class ScriptedStream:
             self._parked.append(_Parked(frame, body, answered, release, monotonic() + wait_s))
 
     def _reply(self, frame: int, body: Any, answered: bool) -> None:
-        if answered:
+        if not answered and any(part.error.code for part in body.partitions):
+            self.close()  # the only answer that there is (rule 66)
+        elif answered:
             with self._cluster.changed:
                 self._open.pop(frame, None)
             self._on_reply(frame, body)

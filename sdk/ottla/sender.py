@@ -155,6 +155,8 @@ class Sender:
         self._after(reported)
 
     def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
+        assert self._keeper is not None
+        self._keeper.refresh()  # a broker answers an acks=0 that it refuses by ending the stream, and no more (rule 66)
         for request in requests:
             with self.lock:
                 reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())

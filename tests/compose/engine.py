@@ -63,25 +63,22 @@ def install(*packages: str) -> None:
 
 @contextmanager
 def _started() -> Iterator[None]:
-    log = tempfile.NamedTemporaryFile("w+", prefix="dockerd-", suffix=".log", delete=False)  # noqa: SIM115 - outlives
-    with log:
+    with tempfile.NamedTemporaryFile(prefix="dockerd-", suffix=".log") as log:
         daemon = subprocess.Popen(
             ["dockerd"], stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
         )
-    try:
-        seconds = wait_for(
-            lambda: answers() or daemon.poll() is not None, f"answer of dockerd (log: {log.name})", limit_s=_START_S
-        )
-        if daemon.poll() is not None:
-            raise ProofError(f"dockerd ended at once; its log is {log.name}")
-        say(f"started dockerd, {seconds:.1f} s")
-        yield
-    finally:
-        daemon.terminate()
         try:
-            daemon.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            daemon.wait()
-        say("stopped dockerd")
-    Path(log.name).unlink()
+            seconds = wait_for(lambda: answers() or daemon.poll() is not None, "answer of dockerd", limit_s=_START_S)
+            if daemon.poll() is not None:
+                last_words = Path(log.name).read_text(errors="replace").splitlines()[-5:]
+                raise ProofError("dockerd ended instead of starting:\n" + "\n".join(last_words))
+            say(f"started dockerd, {seconds:.1f} s")
+            yield
+        finally:
+            daemon.terminate()
+            try:
+                daemon.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+            say("stopped dockerd")

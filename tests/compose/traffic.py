@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ OTTLA: Final = [sys.executable, "-m", "ottla", "-b", BOOTSTRAP, "--timeout", "60
 RECORDS: Final = 10_000
 RATE: Final = 500  # records/s of each producer
 _LIMIT_S: Final = 120.0
-_END_S: Final = 30.0
+_END_S: Final = 10.0
 _ENDED_BY_CTRL_C: Final = (0, 130)
 
 Numbers = set[str]
@@ -34,48 +35,62 @@ class Traffic:
     """Inside the block the clients run; `errors` holds what they said went wrong, in words."""
 
     def __init__(self, topic: str) -> None:
-        self.topic: Final = topic
         self.errors: Final[list[str]] = []
         self.seen_by_sdk: Final[Numbers] = set()
         self.seen_by_cli: Final[Numbers] = set()
         self.read = 0  # by the SDK's consumer, with what at-least-once delivery wrote twice
+        self._topic = topic
         self._threads: list[threading.Thread] = []
-        self._consumer: ottla.Consumer[Any, str] = ottla.Consumer(
-            topic, bootstrap=BOOTSTRAP, start="earliest", value="str"
-        )
-        follow = [*OTTLA, "consume", topic, "-F", "-f", "%v\\n"]
-        self._cli_consumer = subprocess.Popen(follow, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> Self:
         half = RECORDS // 2
-        for work in (
-            lambda: self._consume(),
-            lambda: self._read_cli(),
-            lambda: self._produce(range(half)),
-            lambda: self._produce_by_cli(range(half, RECORDS)),
-        ):
+        self._consumer: ottla.Consumer[Any, str] = ottla.Consumer(
+            self._topic, bootstrap=BOOTSTRAP, start="earliest", value="str"
+        )
+        self._producer: ottla.Producer[Any, Any] = ottla.Producer(BOOTSTRAP, topic=self._topic)
+        self._cli_consumer = subprocess.Popen(
+            [*OTTLA, "consume", self._topic, "-F", "-f", "%v\\n"], stdout=subprocess.PIPE, text=True
+        )
+        with tempfile.TemporaryFile("w+") as lines:
+            lines.writelines(f"{n}\n" for n in range(half, RECORDS))
+            lines.seek(0)
+            produce = [*OTTLA, "produce", self._topic, "--rate", f"{RATE}/s"]
+            self._cli_producer = subprocess.Popen(produce, stdin=lines, stdout=subprocess.DEVNULL)
+        for work in (self._consume, self._read_cli, lambda: self._produce(range(half))):
             thread = threading.Thread(target=self._guarded, args=[work], daemon=True)
             thread.start()
             self._threads.append(thread)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *failure: object) -> None:
+        """End every client. Each should have nothing left to do, unless the proof failed already."""
         self._consumer.close()
-        self._cli_consumer.send_signal(signal.SIGINT)
-        code = self._cli_consumer.wait(_END_S)
+        self._guarded(lambda: self._producer.close(timeout=_END_S))
+        self._end("ottla consume", self._cli_consumer, signal.SIGINT)
+        self._end("ottla produce", self._cli_producer, None)
         for thread in self._threads:
             thread.join(_END_S)
-        if code not in _ENDED_BY_CTRL_C:
-            self.errors.append(f"`ottla consume` ended with {code}")
 
     def wait_for_share(self, share: float) -> None:
         """Return when both consumers have seen that share of the records, or a client has said that it can't go on."""
         enough = share * RECORDS
         wait_for(
             lambda: self.errors or min(len(self.seen_by_sdk), len(self.seen_by_cli)) >= enough,
-            f"{share:.0%} of the records ({len(self.seen_by_sdk)} and {len(self.seen_by_cli)} seen)",
+            f"{share:.0%} of the records seen by both consumers",
             limit_s=_LIMIT_S,
         )
+
+    def _end(self, name: str, client: subprocess.Popen[Any], number: signal.Signals | None) -> None:
+        """Its exit code counts; where it has to be ended by force, that is an error too."""
+        if number is not None:
+            client.send_signal(number)
+        try:
+            code = client.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            client.kill()
+            code = client.wait()
+        if code not in _ENDED_BY_CTRL_C:
+            self.errors.append(f"`{name}` ended with {code}")
 
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
@@ -86,19 +101,11 @@ class Traffic:
     def _produce(self, numbers: range) -> None:
         sent: list[ottla.Delivery] = []
         began_at = time.monotonic()
-        with ottla.Producer(BOOTSTRAP, topic=self.topic) as producer:
-            for n in numbers:
-                time.sleep(max(0.0, began_at + len(sent) / RATE - time.monotonic()))
-                sent.append(producer.send(str(n), key=str(n % 97)))
-            for one in sent:
-                one.result(timeout=_LIMIT_S)
-
-    def _produce_by_cli(self, numbers: range) -> None:
-        lines = "".join(f"{n}\n" for n in numbers)
-        command = [*OTTLA, "produce", self.topic, "--rate", f"{RATE}/s"]
-        done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=_LIMIT_S)
-        if done.returncode:
-            self.errors.append(f"`ottla produce` ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+        for n in numbers:
+            time.sleep(max(0.0, began_at + len(sent) / RATE - time.monotonic()))
+            sent.append(self._producer.send(str(n), key=str(n % 97)))
+        for one in sent:
+            one.result(timeout=_LIMIT_S)
 
     def _consume(self) -> None:
         for record in self._consumer:

@@ -260,7 +260,7 @@ async def test_the_same_for_asyncio(cluster: Cluster) -> None:
 def complaint(bootstrap: str, timeout: float = 5.0) -> str:
     with ottla.Admin(bootstrap, request_timeout=timeout) as admin, pytest.raises(ottla.OttlaError) as caught:
         admin.cluster.describe()
-    assert isinstance(caught.value, ottla.ConnectError | ottla.TimeoutError)
+    assert isinstance(caught.value, ottla.ConnectError | ottla.TimeoutError | ottla.NotABrokerError)
     return str(caught.value)
 
 
@@ -272,7 +272,7 @@ def test_an_address_where_nobody_listens() -> None:
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    assert "can't be resolved" in complaint("no-such-host.invalid:9650")
+    assert "can't be resolved" in complaint("no-such-host.invalid:9650", timeout=0.5)
 
 
 def test_a_kafka_port_is_named(background: Any) -> None:
@@ -281,9 +281,14 @@ def test_a_kafka_port_is_named(background: Any) -> None:
         if request[4:6] == b"\x00\x12":  # ApiVersions
             connection.sendall(struct.pack(">i", 10) + request[8:12] + bytes(6))
 
-    words = complaint(background(answer))
+    address = background(answer)
+    words = complaint(address)
     assert "speaks the Kafka protocol" in words
     assert "9650" in words
+    with ottla.Producer(address, topic="t") as producer, pytest.raises(ottla.NotABrokerError):
+        producer.send("x")  # raises at once, and not after max_block
+    with ottla.Consumer("t", bootstrap=address) as consumer, pytest.raises(ottla.NotABrokerError):
+        consumer.poll()
 
 
 def test_a_port_that_accepts_and_is_silent(background: Any) -> None:

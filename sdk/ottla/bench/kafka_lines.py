@@ -15,8 +15,12 @@ from ottla.bench.measurement import Window
 _MB: Final = 1 << 20
 
 _EXTENDED: Final = "rebalance.time.ms, fetch.time.ms, fetch.MB.sec, fetch.nMsg.sec"
-CONSUMED_HEADER: Final = f"start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, {_EXTENDED}"
-CONSUMED_WINDOW_HEADER: Final = f"time, threadId, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, {_EXTENDED}"
+CONSUMED_HEADER: Final = (
+    f"start.time, end.time, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, {_EXTENDED}"
+)
+CONSUMED_WINDOW_HEADER: Final = (
+    f"time, threadId, data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, {_EXTENDED}"
+)
 
 
 def sent_window(window: Window) -> str:

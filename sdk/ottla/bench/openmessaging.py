@@ -15,7 +15,15 @@ from ottla.bench.measurement import Measurement, Window
 
 WINDOW_S: Final = 10.0
 
-_PERCENTS: Final = {"50pct": 50, "75pct": 75, "95pct": 95, "99pct": 99, "999pct": 99.9, "9999pct": 99.99, "99999pct": 99.999}
+_PERCENTS: Final = {
+    "50pct": 50,
+    "75pct": 75,
+    "95pct": 95,
+    "99pct": 99,
+    "999pct": 99.9,
+    "9999pct": 99.99,
+    "99999pct": 99.999,
+}
 _QUANTILES: Final = (0, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 95, 97.5, 99, 99.5, 99.9, 99.99, 99.999, 100)
 
 _MS: Final = 1000.0

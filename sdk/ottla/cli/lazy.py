@@ -30,6 +30,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "consume": ("ottla.cli.consume", "Read the records of a topic."),
     "config": ("ottla.cli.config", "Get, set and explain the configs of topics, brokers and the cluster."),
     "cluster": ("ottla.cli.cluster", "Show the cluster and its brokers."),
+    "bench": ("ottla.cli.bench", "Measure what the cluster and this client reach."),
 }
 """Commands of the SDK: the module whose `app` it is, and a line for the list of commands."""
 

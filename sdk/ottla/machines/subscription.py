@@ -36,7 +36,6 @@ class FetchLimits:
     """The consumer's settings that rule here; sizes in bytes, times in seconds."""
 
     prefetch_bytes: int = 16 * 1024 * 1024
-    request_bytes: int = 8 * 1024 * 1024
     partition_bytes: int = 1024 * 1024
     requests_per_broker: int = 16
     backoff_s: float = 0.1

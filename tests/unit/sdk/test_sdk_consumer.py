@@ -337,6 +337,8 @@ def test_closing_from_another_thread_ends_the_loop() -> None:
     assert not thread.is_alive()
     assert seen == [0, 1, 2]
     consumer.close()
+    with pytest.raises(OttlaError, match="the client is closed"):
+        consumer.poll()
 
 
 def test_partitions_that_are_added_are_read_from_their_beginning() -> None:

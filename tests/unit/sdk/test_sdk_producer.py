@@ -21,10 +21,12 @@ from ottla.errors import (
 )
 from ottla.producer import Producer
 from ottla.scripted import Break, Hang, Hold, Refuse, ScriptedCluster
+from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 WAIT = 10.0
+T0 = TopicPartition("t", 0)
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
@@ -127,6 +129,21 @@ def test_acks_0_is_done_when_sent_and_says_no_offset() -> None:
     (request,) = cluster.requests(pb.ProduceRequest)
     assert request.acks == 0
     assert cluster.values("t", 0) == [b"x"]  # the close has waited for the broker to take it
+
+
+@pytest.mark.rule(66)
+def test_acks_0_finds_a_leader_that_moved_when_its_stream_ends() -> None:
+    cluster = ScriptedCluster({"t": 1}, brokers=2)
+    with producer_of(cluster, acks=0) as producer:
+        producer.send(b"first").result(WAIT)
+        cluster.until(lambda: len(cluster.logs[T0].batches) == 1)
+        cluster.move_leader("t", 0, broker=1, epoch=1)
+        arrived = threading.Event()
+        for _ in range(500):
+            producer.send(b"later").result(WAIT)
+            if len(cluster.logs[T0].batches) > 1 or arrived.wait(0.01):
+                break
+    assert set(cluster.values("t", 0)[1:]) == {b"later"}
 
 
 @pytest.mark.feature(7)

@@ -1,0 +1,273 @@
+"""`ottla bench`: what a cluster and this client reach, in the words of the tools that people compare with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from ottla.cli.connection import open_admin, with_timeout
+from ottla.cli.failures import ExitCode, count, say, sentence
+from ottla.cli.lazy import Command
+from ottla.cli.options import Settings, Topic
+from ottla.cli.output import Listing, write
+from ottla.cli.produce import MAX_LINE_BYTES, Codec, parse_rate
+from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
+from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES
+from ottla.units import parse_duration, size_bytes
+
+if TYPE_CHECKING:
+    from ottla.bench.acknowledgements import Acknowledgements
+    from ottla.bench.measurement import Measurement
+    from ottla.consumer import Consumer
+    from ottla.producer import Producer
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Measure what the cluster and this client reach.")
+
+Acks = Literal["all", "1", "0"]
+Records = Annotated[int, typer.Option("--records", "-n", min=1, metavar="N", help="At most so many records.")]
+Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Of each value, such as 100 or 4KiB.")]
+For = Annotated[str, typer.Option("--for", metavar="DURATION", help="At most so long.")]
+
+_WINDOW_S: Final = 5.0
+_FOR: Final = "60s"
+
+
+@app.callback()
+def bench() -> None:
+    """Measure what the cluster and this client reach.
+
+    The lines are those of Kafka's performance tools. -o jsonl is a result of the OpenMessaging Benchmark instead, and
+    -o json the same as an item.
+    """
+
+
+@app.command("produce", cls=Command)
+def produce(
+    ctx: typer.Context,
+    topic: Topic,
+    records: Records = 1_000_000,
+    size: Size = "100",
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/s", help="Records that are due in a second; else as fast as it goes.")
+    ] = None,
+    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")] = "all",
+    compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
+    distinct_keys: Annotated[
+        int, typer.Option("--keys", min=0, metavar="N", help="So many different keys; none if it is 0.")
+    ] = 0,
+    limit: For = _FOR,
+) -> None:
+    """Send records; the latency is from handing one over to its acknowledgement.
+
+    \b
+      ottla bench produce orders
+      ottla bench produce orders -n 100000 --size 1KiB --rate 20000/s -z zstd
+    """
+    from ottla.bench import kafka_lines, runs
+
+    settings = Settings.of(ctx)
+    bytes_each, bounds = _value_bytes(size), runs.Bounds(records, parse_duration(limit, "--for"))
+    wanted = parse_rate(rate) if rate else None
+    partitions, _ = _look(settings, topic)
+    with _open_producer(settings, topic, acks, compression=compression) as producer:
+        measured = _measurement(settings)
+        acknowledged = runs.produce(
+            producer,
+            measured,
+            bounds,
+            lambda window: _print_lines(settings, [kafka_lines.sent_window(window)]),
+            size_bytes=bytes_each,
+            distinct_keys=distinct_keys,
+            rate=wanted,
+        )
+    _print_lines(settings, [kafka_lines.sent_total(measured.total)])
+    _write_result(settings, measured, f"produce {topic}", bytes_each, partitions, producers=1)
+    if measured.total.delay.percentile(50) > 1_000_000 * _WINDOW_S / 10:
+        say(f"half of the records left more than {_WINDOW_S / 10:g} s late: {rate} is more than what is reached here")
+    _check_delivered(acknowledged, measured)
+
+
+@app.command("consume", cls=Command)
+def consume(
+    ctx: typer.Context,
+    topic: Topic,
+    records: Annotated[
+        int | None, typer.Option("--records", "-n", min=1, metavar="N", help="At most so many; else all there are.")
+    ] = None,
+    detailed: Annotated[bool, typer.Option("--detailed", help="A line for every 5 seconds as well.")] = False,
+    limit: For = _FOR,
+) -> None:
+    """Read a topic from its beginning to the end that it has now.
+
+    \b
+      ottla bench consume orders -n 1000000
+    """
+    from ottla.bench import kafka_lines, runs
+
+    settings = Settings.of(ctx)
+    partitions, there = _look(settings, topic)
+    bounds = runs.Bounds(records or max(1, there), parse_duration(limit, "--for"))
+    if detailed:
+        _print_lines(settings, [kafka_lines.CONSUMED_WINDOW_HEADER])
+    ahead_s = time.time() - time.monotonic()
+
+    def wall(monotonic_at: float) -> datetime:
+        return datetime.fromtimestamp(monotonic_at + ahead_s).astimezone()
+
+    measured = _measurement(settings)
+    with _open_consumer(settings, topic, start="earliest", stop="end") as consumer:
+        runs.consume(
+            consumer,
+            measured,
+            bounds,
+            lambda window: _print_lines(
+                settings, [kafka_lines.consumed_window(window, measured.total, wall)] if detailed else []
+            ),
+            there=there,
+        )
+    lines = [kafka_lines.CONSUMED_HEADER, kafka_lines.consumed_total(measured.total, wall)]
+    _print_lines(settings, lines)
+    _write_result(settings, measured, f"consume {topic}", 0, partitions, consumers=1)
+    if records and measured.total.received < records:
+        say(f"{topic} gave {count(measured.total.received, 'record')} of the {records:,} asked for")
+
+
+@app.command("e2e", cls=Command)
+def end_to_end(
+    ctx: typer.Context,
+    topic: Topic,
+    records: Records = 1_000,
+    size: Size = "100",
+    rate: Annotated[str, typer.Option(metavar="N/s", help="Records that are due in a second.")] = "100/s",
+    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")] = "all",
+    limit: For = _FOR,
+) -> None:
+    """Send records on schedule and read them back; the latency is from when one was due until it was read.
+
+    \b
+      ottla bench e2e orders -n 10000 --rate 1000/s
+    """
+    from ottla.bench import kafka_lines, runs
+    from ottla.bench.end_to_end import EndToEnd
+
+    settings = Settings.of(ctx)
+    bytes_each, bounds = _value_bytes(size), runs.Bounds(records, parse_duration(limit, "--for"))
+    wanted = parse_rate(rate)
+    partitions, _ = _look(settings, topic)
+
+    def on_record(number: int, latency_us: int) -> None:
+        if number % 1000 == 0:
+            _print_lines(settings, [kafka_lines.end_to_end_progress(number, latency_us)])
+
+    with (
+        _open_producer(settings, topic, acks, linger=0.0) as producer,
+        _open_consumer(settings, topic, start="latest") as consumer,
+    ):
+        measured = _measurement(settings)
+        run = EndToEnd(producer, consumer, measured, bounds, size_bytes=bytes_each, rate=wanted)
+        missing = run.run(on_record, patience_s=settings.timeout)
+    _print_lines(settings, kafka_lines.end_to_end_total(measured.total))
+    _write_result(settings, measured, f"e2e {topic}", bytes_each, partitions, producers=1, consumers=1)
+    _check_delivered(run.acknowledged, measured)
+    if missing:
+        raise error_from_code(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{count(missing, 'record')} did not come back within {settings.timeout:g} s",
+            hint=f"see with `ottla topic show {topic}` which leaders are away, or give a longer --timeout",
+        )
+
+
+def _value_bytes(text: str) -> int:
+    size = size_bytes(text, "--size")
+    if size > MAX_LINE_BYTES:
+        raise config_error(f"--size {text} is more than any broker takes", hint=f"at most {MAX_LINE_BYTES >> 20}MiB")
+    return size
+
+
+def _look(settings: Settings, topic: str) -> tuple[int, int]:
+    """How many partitions the topic has, and how many records. Raises UnknownTopicError."""
+    from ottla.cli.places import look_up
+
+    with open_admin(settings, strict=False) as admin:
+        extents = look_up(admin, topic)
+    return len(extents), sum(extent.records for extent in extents.values())
+
+
+def _open_producer(settings: Settings, topic: str, acks: Acks, **arguments: Any) -> Producer[bytes, bytes]:
+    from ottla.producer import Producer
+
+    return Producer(
+        settings.bootstrap,
+        topic=topic,
+        key="bytes",
+        value="bytes",
+        acks="all" if acks == "all" else 1 if acks == "1" else 0,
+        config=_config(settings, not_of=CONSUMER_NAMES, of=PRODUCER_NAMES),
+        **arguments,
+    )
+
+
+def _open_consumer(settings: Settings, topic: str, **arguments: Any) -> Consumer[bytes, bytes]:
+    from ottla.consumer import Consumer
+
+    return Consumer(
+        topic,
+        bootstrap=settings.bootstrap,
+        key="bytes",
+        value="bytes",
+        config=_config(settings, not_of=PRODUCER_NAMES, of=CONSUMER_NAMES),
+        **arguments,
+    )
+
+
+def _config(settings: Settings, *, of: Mapping[str, Any], not_of: Mapping[str, Any]) -> dict[str, Any]:
+    """-X without what is meant for the other client alone; a name that nobody knows is left in, to be refused."""
+    mine = {name: text for name, text in settings.client_config.items() if name in of or name not in not_of}
+    return with_timeout(mine, settings.timeout, "request.timeout.ms")
+
+
+def _measurement(settings: Settings) -> Measurement:
+    from ottla.bench.measurement import Measurement
+    from ottla.bench.openmessaging import WINDOW_S
+
+    return Measurement(time.monotonic(), WINDOW_S if _is_json(settings) else _WINDOW_S)
+
+
+def _is_json(settings: Settings) -> bool:
+    return settings.output in ("json", "jsonl")
+
+
+def _print_lines(settings: Settings, lines: list[str]) -> None:
+    if not _is_json(settings):
+        for line in lines:
+            print(line, flush=True)
+
+
+def _write_result(
+    settings: Settings,
+    measured: Measurement,
+    name: str,
+    bytes_each: int,
+    partitions: int,
+    *,
+    producers: int = 0,
+    consumers: int = 0,
+) -> None:
+    from ottla.bench.openmessaging import Workload, result
+
+    if _is_json(settings):
+        workload = Workload(name, bytes_each, partitions, producers, consumers)
+        write(Listing("bench/v1", [result(workload, measured)]), settings.output)
+
+
+def _check_delivered(acknowledged: Acknowledgements, measured: Measurement) -> None:
+    """Records that were not delivered are told, and count in the exit code."""
+    error: OttlaError | None = acknowledged.first_error
+    if error is None:
+        return
+    say(f"ottla: {count(acknowledged.failed, 'record')} not delivered: {sentence(error)}")
+    raise typer.Exit(ExitCode.PARTIAL if measured.total.sent else ExitCode.FAILED)
