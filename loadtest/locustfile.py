@@ -1,0 +1,101 @@
+"""Load on a cluster with Locust; `make load` and `make soak` run it against a stack of their own.
+
+    python -m locust -f loadtest/locustfile.py -H localhost:9650 --headless --shape spike -u 12 -t 60s
+    python -m locust -f loadtest/locustfile.py -H localhost:9650 --headless ProduceKeyed EndToEnd
+
+-H names brokers (else OTTLA_BOOTSTRAP), -u is the most users, -t the time; names of user classes choose scenarios.
+Several processes (--processes, or --master and --worker) count as one. Exits with 1 where a threshold is not kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import grpc.experimental.gevent
+from locust import events
+from locust.runners import WorkerRunner
+
+grpc.experimental.gevent.init_gevent()  # before the first channel; locust has patched the rest when it was imported
+
+from loadtest import topics  # noqa: E402
+from loadtest.curves import CURVES  # noqa: E402
+from loadtest.shapes import Shape  # noqa: E402
+from loadtest.thresholds import Thresholds  # noqa: E402
+from loadtest.timeline import Timeline  # noqa: E402
+from loadtest.users import (  # noqa: E402
+    EndToEnd,
+    ProduceAcksLeader,
+    ProduceAcksNone,
+    ProduceKeyed,
+    ProduceLarge,
+    ProduceSmall,
+    Replay,
+)
+
+__all__ = [
+    "EndToEnd",
+    "ProduceAcksLeader",
+    "ProduceAcksNone",
+    "ProduceKeyed",
+    "ProduceLarge",
+    "ProduceSmall",
+    "Replay",
+    "Shape",
+]
+
+timeline = Timeline()
+
+
+def rates(text: str) -> dict[str, float]:
+    """ "ProduceSmall=5000,Replay=0" as a mapping: records a second of one user."""
+    pairs = (part.partition("=") for part in text.split(",") if part)
+    return {name: float(rate) for name, _, rate in pairs}
+
+
+@events.init_command_line_parser.add_listener
+def add_arguments(parser: Any) -> None:
+    group = parser.add_argument_group("ottla")
+    group.add_argument("--shape", choices=sorted(CURVES), default="soak", help="How users come and go.")
+    group.add_argument("--rate", type=rates, default={}, metavar="NAME=N,...", help="Records/s of a scenario's user.")
+    group.add_argument("--result", type=Path, default=None, metavar="FILE", help="Where the figures go, as JSON.")
+    group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
+    group.add_argument("--min-records", type=int, default=1, help="Fewer than so many records are a failure.")
+    group.add_argument("--max-p99-ms", type=float, default=float("inf"), help="A slower 99th percentile is a failure.")
+
+
+@events.test_start.add_listener
+def on_test_start(environment: Any, **_: Any) -> None:
+    if not isinstance(environment.runner, WorkerRunner):
+        topics.prepare(environment.host)
+
+
+@events.request.add_listener
+def on_request(name: str, response_time: float, context: dict[str, Any], exception: Any, **_: Any) -> None:
+    latency_us = max(0, round(response_time * 1000))
+    timeline.on_request(time.time(), name, context["records"], latency_us, failed=exception is not None)
+
+
+@events.report_to_master.add_listener
+def on_report_to_master(client_id: str, data: dict[str, Any]) -> None:
+    data["timeline"] = timeline.take()
+
+
+@events.worker_report.add_listener
+def on_worker_report(client_id: str, data: dict[str, Any]) -> None:
+    timeline.add(data["timeline"])
+
+
+@events.quitting.add_listener
+def on_quitting(environment: Any, **_: Any) -> None:
+    if isinstance(environment.runner, WorkerRunner):
+        return
+    options, report = environment.parsed_options, timeline.report()
+    if options.result is not None:
+        options.result.write_text(json.dumps(report))
+    for breach in Thresholds(options.min_requests, options.min_records, options.max_p99_ms).breaches(report):
+        print(f"load test: {breach}", file=sys.stderr)
+        environment.process_exit_code = 1
