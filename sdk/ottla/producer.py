@@ -76,7 +76,8 @@ class Producer(Generic[K, V]):
         compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
         linger: seconds that a record waits for others to share its batch.
         batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
-        buffer_memory: bytes of all batches that are not acknowledged; `send` waits while it is full.
+        buffer_memory: bytes of all batches that are not acknowledged, and of the requests in flight that carry them;
+            `send` waits while it is full.
         max_request_size: bytes of a request, of many partitions' batches, and of the largest record. At most 16 MiB.
         delivery_timeout: seconds from `send` to an outcome, at least linger + request_timeout.
         request_timeout: seconds for a broker to answer one request.

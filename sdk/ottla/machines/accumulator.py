@@ -11,7 +11,8 @@ The rules this file owns:
   costs, not bytes. What a broker refuses for good is then sent again batch by batch, so that one bad batch fails alone.
 * A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest; the first batch of a
   queue is always the oldest.
-* The buffer is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed.
+* The buffer is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed; and by the
+  request that is in flight, in which the batches lie in memory a second time.
 
 Not thread-safe: the producer holds one lock over it.
 """
@@ -140,6 +141,7 @@ class Accumulator:
             self._take(queue, route, requests, now)
         for request in requests.values():
             self._requests[request.address] = self._requests.get(request.address, 0) + 1
+            self.used_bytes += request.size_bytes  # on its way it lies in memory once more
         drained.requests = list(requests.values())
         return drained
 
@@ -250,6 +252,7 @@ class Accumulator:
 
     def _on_request_done(self, request: Request) -> None:
         self._requests[request.address] -= 1
+        self.used_bytes -= request.size_bytes
 
     def _report(self, part: Part, answer: Answer, now: float, reported: Reported) -> None:
         queue, batches = part.queue, part.queue.in_flight

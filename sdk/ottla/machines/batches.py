@@ -74,12 +74,14 @@ class Batch:
         """The batch's bytes, built at the first call: after it no record can be appended."""
         if self.encoded is None:
             self.encoded = self.builder.seal(codec)
+            del self.builder  # its records would lie in memory twice until the answer
         return self.encoded
 
     def release(self) -> None:
         """Let go of the bytes: the batch may live on for long in its records' Deliveries."""
         self.encoded = None
-        del self.builder
+        if hasattr(self, "builder"):
+            del self.builder
 
 
 class PartitionQueue:

@@ -245,3 +245,16 @@ def test_a_builder_that_refuses_a_record_leaves_no_trace() -> None:
     with pytest.raises(TypeError):
         acc.append_to_new(queue, 0, None, "text", (), 0.0)  # type: ignore[arg-type]
     assert (acc.used_bytes, acc.incomplete, queue.open) == (0, {}, None)
+
+
+@pytest.mark.feature(18)
+def test_a_request_in_flight_is_charged_beside_its_batches() -> None:
+    acc = accumulator(linger_s=0)
+    add(acc, b"x" * 1000)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert acc.used_bytes == 2 * request.size_bytes > 2000
+    acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 0.1)
+    assert acc.used_bytes == request.size_bytes, "the batch waits for its next try"
+    (request,) = acc.drain(1.0, ROUTES).requests
+    acc.on_reply(request, answered(request), 1.1)
+    assert acc.used_bytes == 0
