@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import uvloop
 
+from ottla_core.allocator import keep_freed_memory
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import RpcServer
 from ottla_core.telemetry import Metrics
@@ -85,4 +86,5 @@ if __name__ == "__main__":
     parser.add_argument("--partitions", type=int, default=6)
     parser.add_argument("--response-bytes", type=int, default=1 << 20)
     given = parser.parse_args()
+    keep_freed_memory()  # as every service does
     uvloop.run(serve(given.port, given.partitions, given.response_bytes))

@@ -8,6 +8,8 @@
     for record in ottla.Consumer("orders", start="earliest"):
         print(record.key, record.value)
 
+    frame = ottla.read("orders", start="earliest").to_pandas()
+
     ottla.Admin().topics.create("orders", partitions=12, if_exists="ok")
 
 `ottla.aio` has the same clients for asyncio. Names are imported when they are first used, so that `import ottla` costs
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.errors import (
         AuthorizationError,
         BufferFullError,
+        ConcurrentUseError,
         ConfigError,
         ConnectError,
         DeliveryError,
@@ -39,9 +42,11 @@ if TYPE_CHECKING:
         TimeoutError,  # noqa: A004 - users write `ottla.TimeoutError`
         TopicExistsError,
         UnknownTopicError,
+        WakeupError,
     )
     from ottla.producer import Producer
     from ottla.record import Batch, Record
+    from ottla.rows import Rows, read
     from ottla.topics import PartitionInfo, TopicInfo
     from ottla_core.model import TopicPartition
 
@@ -53,6 +58,7 @@ _HOMES = {
     "ottla.errors": (
         "AuthorizationError",
         "BufferFullError",
+        "ConcurrentUseError",
         "ConfigError",
         "ConnectError",
         "DeliveryError",
@@ -67,9 +73,11 @@ _HOMES = {
         "TimeoutError",
         "TopicExistsError",
         "UnknownTopicError",
+        "WakeupError",
     ),
     "ottla.producer": ("Producer",),
     "ottla.record": ("Batch", "Record"),
+    "ottla.rows": ("Rows", "read"),
     "ottla.topics": ("PartitionInfo", "TopicInfo"),
     "ottla_core.model": ("TopicPartition",),
 }
@@ -83,6 +91,7 @@ __all__ = [
     "BrokerInfo",
     "BufferFullError",
     "ClusterInfo",
+    "ConcurrentUseError",
     "ConfigEntry",
     "ConfigError",
     "ConnectError",
@@ -100,12 +109,15 @@ __all__ = [
     "RecordMetadata",
     "RecordTooLargeError",
     "RetriableError",
+    "Rows",
     "SerializationError",
     "TimeoutError",
     "TopicExistsError",
     "TopicInfo",
     "TopicPartition",
     "UnknownTopicError",
+    "WakeupError",
+    "read",
 ]
 
 

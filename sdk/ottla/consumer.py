@@ -25,7 +25,7 @@ from ottla.offsets import list_offsets
 from ottla.plan import ReadingPlan
 from ottla.reading import FOREVER, Reader
 from ottla.record import Batch, Record, Serdes
-from ottla.serdes import SerdeLike, deserializer
+from ottla.serdes import DeserializerLike, deserializer
 from ottla.settings import CONSUMER_NAMES, bootstrap_addresses, merge_config, one_of, positive, read_properties
 from ottla.topics import Moment, moment_ms
 from ottla.transport import Transport, grpc_transport
@@ -60,7 +60,8 @@ class Consumer(Generic[K, V]):
             timedelta: before the first record at or after it, or at the end; a number: after so many records. The
             iteration ends there. None: never.
         key, value: deserializers: auto (JSON objects and arrays → dict, list; other UTF-8 → str; the rest bytes),
-            bytes, str, int, json, a type (bytes, str, int, dict, list) or a callable. null is always None.
+            bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a
+            pydantic model, read from JSON) or a callable. null is always None.
         on_bad_record: a record that its deserializer can't read: "raise" SerializationError (again each time, until
             somebody seeks past it) or "skip" it with a line in the log. A damaged batch always raises.
         auto_offset_reset: where to go when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
@@ -89,8 +90,8 @@ class Consumer(Generic[K, V]):
         partitions: Sequence[int | tuple[str, int]] | None = None,
         start: Start = "committed",
         stop: Stop | None = None,
-        key: SerdeLike = "auto",
-        value: SerdeLike = "auto",
+        key: DeserializerLike[K] = "auto",
+        value: DeserializerLike[V] = "auto",
         on_bad_record: Literal["raise", "skip"] = "raise",
         auto_offset_reset: Literal["earliest", "latest", "none"] | None = None,
         fetch_min_bytes: Size = 1,

@@ -15,6 +15,7 @@ from ottla_core.errors import ErrorCode, OttlaError, is_retriable
 __all__ = [
     "AuthorizationError",
     "BufferFullError",
+    "ConcurrentUseError",
     "ConfigError",
     "ConnectError",
     "DeliveryError",
@@ -29,6 +30,7 @@ __all__ = [
     "TimeoutError",
     "TopicExistsError",
     "UnknownTopicError",
+    "WakeupError",
     "error_from_code",
 ]
 
@@ -43,6 +45,17 @@ class FatalError(OttlaError):
 
 class ConfigError(FatalError, ValueError):
     """An argument or a config that can't be: raised where it is given, before anything is sent."""
+
+
+class ConcurrentUseError(FatalError):
+    """Two threads use one consumer at once. Its `wakeup`, `close` and `metrics` are for any thread, all else is for one."""
+
+
+class WakeupError(OttlaError):
+    """Somebody called `wakeup()`: the reading was interrupted, nothing is lost, and the next call goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.NONE, "the consumer was woken up", hint="read on, or close it")
 
 
 class SerializationError(FatalError, ValueError):

@@ -34,7 +34,7 @@ from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Batch, PartitionQueue
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla.sender import Sender
-from ottla.serdes import HeadersLike, SerdeLike, Serializer, header_pairs, serializer
+from ottla.serdes import HeadersLike, Serializer, SerializerLike, header_pairs, serializer
 from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, read_properties
 from ottla.target import Partitioner, Target
 from ottla.transport import Transport, grpc_transport
@@ -70,8 +70,9 @@ class Producer(Generic[K, V]):
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         topic: where `send` sends unless it is told otherwise.
-        key, value: serializers: auto (dict, list → JSON; str → UTF-8; bytes as they are), bytes, str, int, json, a type
-            (bytes, str, int, dict, list) or a callable. None is always null.
+        key, value: serializers: auto (dict, list → JSON; str → UTF-8; bytes as they are), bytes, str, int, float, uuid,
+            json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or pydantic model, written as JSON) or a
+            callable. None is always null. docs/serializers.md has examples.
         acks: "all" every in-sync replica has it, 1 the leader has it, 0 nobody is asked.
         compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
         linger: seconds that a record waits for others to share its batch.
@@ -99,8 +100,8 @@ class Producer(Generic[K, V]):
         bootstrap: str | Sequence[str] | None = None,
         *,
         topic: str | None = None,
-        key: SerdeLike = "auto",
-        value: SerdeLike = "auto",
+        key: SerializerLike[K] = "auto",
+        value: SerializerLike[V] = "auto",
         acks: Literal["all", 1, 0] = "all",
         compression: Compression | None = None,
         linger: Duration = 0.005,
@@ -185,8 +186,8 @@ class Producer(Generic[K, V]):
         try:
             key_bytes = None if key is None else self._key(key)
             value_bytes = None if value is None else self._value(value)
-        except (ValueError, TypeError, AttributeError) as error:
-            raise _not_serialized(error, target.topic) from error
+        except Exception as error:
+            raise _not_serialized(error, target.topic, key) from error
         if timestamp is None:
             timestamp = self._wall_ms()
         elif not isinstance(timestamp, int) or timestamp < 0:
@@ -208,7 +209,7 @@ class Producer(Generic[K, V]):
                     batch = self._append_to_new(target, queue, timestamp, key_bytes, value_bytes, pairs)
                 return Delivery(batch, batch.count - 1, timestamp)
         except TypeError as error:  # a serializer or the caller gave something else than bytes or an int
-            raise _not_serialized(error, target.topic) from error
+            raise _not_serialized(error, target.topic, key) from error
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Send what is waiting now, without linger, and wait until all of it has an outcome.
@@ -336,10 +337,13 @@ _DEFAULTS: Final = {
 } | {"bootstrap": None}
 
 
-def _not_serialized(error: Exception, topic: str) -> SerializationError:
+def _not_serialized(error: Exception, topic: str, key: object) -> SerializationError:
+    """Which record it was, and what its serializer said."""
+    record = f"a record to {topic}" if key is None else f"the record to {topic} with the key {key!r:.60}"
     if isinstance(error, SerializationError):
-        return SerializationError(f"{error.message}, sending to {topic}", hint=error.hint, topic=topic)
-    return SerializationError(f"the serializer failed, sending to {topic}: {error}", hint="see the cause", topic=topic)
+        return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
+    words = f"{record} was not sent: its serializer raised {type(error).__name__}: {error}"
+    return SerializationError(words, hint="see the cause", topic=topic)
 
 
 def _not_flushed(batches: int) -> OttlaError:

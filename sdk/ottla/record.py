@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Generic, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, overload
 
+from ottla.columns import to_arrow, to_pandas
 from ottla.errors import OttlaError, SerializationError
 from ottla.generics import K, V
 from ottla.runs import Part, first_offset, next_offset
@@ -130,11 +131,33 @@ class Batch(Sequence[Record[K, V]]):
 
     def keys(self) -> list[K | None]:
         """Every record's key, in order; cheaper than the records themselves."""
-        return self._column(2, self._serdes.key)
+        return [key for partition, part in self._segments for key in self._field("key", partition, part)]
 
     def values(self) -> list[V]:
         """Every record's value, in order; cheaper than the records themselves."""
-        return self._column(3, self._serdes.value)
+        return [value for partition, part in self._segments for value in self._field("value", partition, part)]
+
+    def extend(self, columns: dict[str, list[Any]]) -> None:
+        """Append each record's fields to the lists that bear their names, a timestamp of none as None."""
+        for partition, part in self._segments:
+            raws = list(part)
+            for name, column in columns.items():
+                column += self._field(name, partition, raws)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """A pyarrow.Table of the records, with these of their fields or all. Needs `pip install 'ottla[arrow]'`.
+
+        Keys and values get the type that all of them have: dicts become structs. `timestamp` is in UTC, in ms. Raises
+        ConfigError where they have none in common, and SerializationError.
+        """
+        return to_arrow([self], columns)
+
+    def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
+        """A pandas.DataFrame of the records, with these of their fields or all. Needs `pip install 'ottla[arrow]'`.
+
+        Keys and values are what the deserializers made of them. Raises SerializationError.
+        """
+        return to_pandas([self], columns)
 
     @property
     def first_offsets(self) -> dict[TopicPartition, int]:
@@ -146,17 +169,32 @@ class Batch(Sequence[Record[K, V]]):
         """For each partition the offset after its last record in here: where to go on reading."""
         return {partition: next_offset(part) for partition, part in self._segments}
 
-    def _column(self, field: int, read: Deserializer) -> list[Any]:
-        column: list[Any] = []
-        for partition, part in self._segments:
-            for raw in part:
-                data = raw[field]
-                try:
-                    column.append(None if data is None else read(data))  # type: ignore[arg-type]
-                except Exception as error:
-                    raise unreadable(partition, raw[0], error) from error
-        return column
+    def _field(self, name: str, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        match name:
+            case "topic" | "partition":
+                return [getattr(partition, name) for _ in raws]
+            case "offset":
+                return [raw[0] for raw in raws]
+            case "timestamp":
+                return [None if raw[1] < 0 else raw[1] for raw in raws]
+            case "key":
+                return _read(2, self._serdes.key, partition, raws)
+            case "value":
+                return _read(3, self._serdes.value, partition, raws)
+        return [raw[4] for raw in raws]
 
     def __repr__(self) -> str:
         spans = [f"{name}@{first_offset(part)}..{next_offset(part) - 1}" for name, part in self._segments]
         return f"Batch({self._length} records{': ' if spans else ''}{', '.join(spans)})"
+
+
+def _read(field: Literal[2, 3], read: Deserializer, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+    """The key or value of each record; raises SerializationError for the first that can't be read."""
+    column: list[Any] = []
+    for raw in raws:
+        data = raw[field]
+        try:
+            column.append(None if data is None else read(data))
+        except Exception as error:
+            raise unreadable(partition, raw[0], error) from error
+    return column

@@ -6,18 +6,27 @@
 | bytes | bytes | bytes, bytearray, memoryview | bytes |
 | str | str | UTF-8 | UTF-8 |
 | int | int | 8 bytes, big-endian (Kafka's LongSerializer) | 1, 2, 4 or 8 bytes, signed |
+| float | float | 8 bytes, IEEE 754, big-endian (Kafka's DoubleSerializer) | 4 or 8 bytes |
+| uuid | UUID | text of 36 characters (Kafka's UUIDSerializer) | the same |
 | json | dict, list | any JSON value, compact UTF-8 | any JSON value |
+| | dataclass, pydantic model, list[…], dict[…] | JSON | instances, checked (`ottla.objects`) |
 
 None is null with each of them, in both directions, and never reaches a callable: a null value is a tombstone.
 """  # noqa: E501 - a table
 
 from __future__ import annotations
 
+import contextlib
 import json
+import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+from uuid import UUID
 
+from ottla import objects
 from ottla.errors import SerializationError, config_error
+
+T = TypeVar("T")
 
 Serializer = Callable[[Any], bytes | None]
 """A value that is not None → its bytes; raises ValueError or TypeError for what it does not take."""
@@ -25,13 +34,19 @@ Serializer = Callable[[Any], bytes | None]
 Deserializer = Callable[[bytes], Any]
 """Bytes → a value; raises ValueError for what it can't read."""
 
-SerdeLike = str | type | Callable[[Any], Any]
-"""A name of the table, one of its types, or a callable: Serializer for a producer, Deserializer for a consumer."""
+SerializerLike = str | type[T] | Callable[[T], bytes | None]
+"""What a producer takes: a name or a type of the table, or a Serializer."""
+
+DeserializerLike = str | type[T] | Callable[[bytes], T]
+"""What a consumer takes: a name or a type of the table, or a Deserializer."""
 
 HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
 """Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
 
-_USE: Final = "give key= or value= one of auto, bytes, str, int, json, or a callable"
+_USE: Final = "give key= or value= one of auto, bytes, str, int, float, uuid, json, a dataclass, or a callable"
+
+_DOUBLE: Final = struct.Struct(">d")
+_FLOAT: Final = struct.Struct(">f")
 
 _encode_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _decode_json: Final = json.JSONDecoder().decode
@@ -59,6 +74,21 @@ def serialize_int(value: Any) -> bytes:
     if isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
         return value.to_bytes(8, "big", signed=True)
     raise SerializationError(f"the int serializer got {value!r:.60}, not an int of 64 bits", hint=_USE)
+
+
+def serialize_float(value: Any) -> bytes:
+    """8 bytes, IEEE 754, big-endian; an int goes as the float it equals."""
+    if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
+        with contextlib.suppress(OverflowError):
+            return _DOUBLE.pack(float(value))
+    raise SerializationError(f"the float serializer got {value!r:.60}", hint=_USE)
+
+
+def serialize_uuid(value: Any) -> bytes:
+    """Its 36 characters."""
+    if isinstance(value, UUID):
+        return str(value).encode()
+    raise SerializationError(f"the uuid serializer got {type(value).__name__}", hint=_USE)
 
 
 def serialize_json(value: Any) -> bytes:
@@ -99,6 +129,19 @@ def deserialize_int(data: bytes) -> int:
     return int.from_bytes(data, "big", signed=True)
 
 
+def deserialize_float(data: bytes) -> float:
+    """A big-endian IEEE 754 number of 8 bytes, or of 4 (Kafka's FloatSerializer)."""
+    if len(data) not in (4, 8):
+        raise ValueError(f"{len(data)} bytes are no float of 4 or 8 bytes")
+    number: float = (_DOUBLE if len(data) == 8 else _FLOAT).unpack(data)[0]
+    return number
+
+
+def deserialize_uuid(data: bytes) -> UUID:
+    """A UUID's text, with or without hyphens."""
+    return UUID(data.decode())
+
+
 def deserialize_json(data: bytes) -> Any:
     """Any JSON value."""
     return _decode_json(data.decode())
@@ -123,28 +166,48 @@ _PAIRS: Final[dict[str, tuple[Serializer, Deserializer]]] = {
     "bytes": (serialize_bytes, deserialize_bytes),
     "str": (serialize_str, deserialize_str),
     "int": (serialize_int, deserialize_int),
+    "float": (serialize_float, deserialize_float),
+    "uuid": (serialize_uuid, deserialize_uuid),
     "json": (serialize_json, deserialize_json),
 }
-_BY_TYPE: Final[dict[object, str]] = {bytes: "bytes", str: "str", int: "int", dict: "json", list: "json"}
+_BY_TYPE: Final[dict[object, str]] = {
+    bytes: "bytes",
+    str: "str",
+    int: "int",
+    float: "float",
+    UUID: "uuid",
+    dict: "json",
+    list: "json",
+}
 
 
-def serializer(like: SerdeLike, name: str) -> Serializer:
+def serializer(like: SerializerLike[Any], name: str) -> Serializer:
     """What `key=` or `value=` (`name`) of a producer means. Raises ConfigError."""
-    return _resolve(like, name, 0)
-
-
-def deserializer(like: SerdeLike, name: str) -> Deserializer:
-    """What `key=` or `value=` (`name`) of a consumer means. Raises ConfigError."""
-    return _resolve(like, name, 1)
-
-
-def _resolve(like: SerdeLike, name: str, side: int) -> Callable[[Any], Any]:
-    known = like if isinstance(like, str) else _BY_TYPE.get(like)
-    if known in _PAIRS:
-        return _PAIRS[known][side]
-    if not isinstance(like, str) and callable(like):
+    known = _known(like)
+    if known is not None:
+        return known[0]
+    if objects.is_object_type(like):
+        return objects.writer_of(like)
+    if callable(like) and not isinstance(like, type):  # a class would make an instance of itself, not bytes
         return like
     raise config_error(f"{name}={like!r} is no serializer", hint=_USE)
+
+
+def deserializer(like: DeserializerLike[Any], name: str) -> Deserializer:
+    """What `key=` or `value=` (`name`) of a consumer means. Raises ConfigError."""
+    known = _known(like)
+    if known is not None:
+        return known[1]
+    if objects.is_object_type(like):
+        return objects.reader_of(like)
+    if callable(like):
+        return like
+    raise config_error(f"{name}={like!r} is no deserializer", hint=_USE)
+
+
+def _known(like: object) -> tuple[Serializer, Deserializer] | None:
+    name = like if isinstance(like, str) else _BY_TYPE.get(like)
+    return None if name is None else _PAIRS.get(name)
 
 
 def header_pairs(headers: HeadersLike, topic: str) -> list[tuple[str, bytes | None]]:

@@ -79,7 +79,17 @@ def _bool(_name: str, value: Any) -> bool:
     return text == "true"
 
 
-_JAVA_SERDES: Final = {"String": "str", "ByteArray": "bytes", "Bytes": "bytes", "Long": "int", "Integer": "int"}
+_JAVA_SERDES: Final = {
+    "String": "str",
+    "ByteArray": "bytes",
+    "Bytes": "bytes",
+    "Long": "int",
+    "Integer": "int",
+    "Double": "float",
+    "Float": "float",
+    "UUID": "uuid",
+}
+_NARROW: Final = {"Integer": "int", "Float": "float"}
 
 
 def _serde(name: str, value: Any) -> Any:
@@ -87,8 +97,8 @@ def _serde(name: str, value: Any) -> Any:
     if not isinstance(value, str) or "." not in value:
         return value
     kind = value.rpartition(".")[2].removesuffix("Serializer").removesuffix("Deserializer")
-    if kind == "Integer" and name.endswith("serializer") and not name.endswith("deserializer"):
-        raise ValueError("our int serializer writes 8 bytes: give a callable for 4")
+    if kind in _NARROW and name.endswith(".serializer"):
+        raise ValueError(f"our {_NARROW[kind]} serializer writes 8 bytes: give a callable for 4")
     return _JAVA_SERDES[kind]
 
 

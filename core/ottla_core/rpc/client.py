@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from ottla_core.errors import ErrorCode
 from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.frames import FrameTypes, frame_types
+from ottla_core.rpc.gevent_room import Room
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
@@ -93,6 +94,7 @@ class FrameStream(Generic[Request, Reply]):
         self._open: dict[int, None] = {}
         self._broken: TransportError | None = None
         self._lock = Lock()
+        self._room = Room()
         self._call: Any = channel.stream_stream(
             method.path,
             request_serializer=None,  # serialized in `send`: a frame in flight is held once, as bytes
@@ -141,4 +143,5 @@ class FrameStream(Generic[Request, Reply]):
             left = list(self._open)
             self._open.clear()
         self._outbox.put(None)  # lets go of the thread with which gRPC reads our requests
+        self._room.give_back()
         self._on_broken(error, left)

@@ -66,7 +66,7 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 class Admin:
     """`topics`, `configs` and `cluster` of one cluster; the arguments are those of ottla.Admin."""
 
-    @same_arguments(SyncAdmin.__init__)
+    @same_arguments(SyncAdmin)
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self._sync = SyncAdmin(*args, **arguments)
         self.topics: Final = Topics(self._sync.topics)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, get_origin
 
 P = ParamSpec("P")
 
 
 def same_arguments(
-    client: Callable[Concatenate[Any, P], None],
+    client: Callable[P, Any],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Decorates an `__init__(self, *args, **arguments)` that hands its arguments on to `client`."""
+    """Decorates an `__init__(self, *args, **arguments)` that hands its arguments on to the class `client`.
+
+    Of a generic client give `Client[K, V]`, with the facade's own variables: so `value=Order` says what V is here too.
+    """
 
     def with_signature(init: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
-        init.__signature__ = inspect.signature(client)  # type: ignore[attr-defined]
+        kind: Any = get_origin(client) or client
+        init.__signature__ = inspect.signature(kind.__init__)  # type: ignore[attr-defined]
         return init
 
     return with_signature

@@ -36,7 +36,7 @@ class Consumer(Generic[K, V]):
     A reading that is cancelled or left loses nothing: what it had fetched comes with the next one.
     """
 
-    @same_arguments(SyncConsumer.__init__)
+    @same_arguments(SyncConsumer[K, V])
     def __init__(self, *topics: str, **arguments: Any) -> None:
         self._sync: SyncConsumer[K, V] = SyncConsumer(*topics, **arguments)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")

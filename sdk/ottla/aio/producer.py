@@ -25,7 +25,7 @@ class Producer(Generic[K, V]):
     them. Records of one partition are written in the order of the calls.
     """
 
-    @same_arguments(SyncProducer.__init__)
+    @same_arguments(SyncProducer[K, V])
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self._sync: SyncProducer[K, V] = SyncProducer(*args, **arguments)
         self._waiting: dict[object, _Waiting] = {}

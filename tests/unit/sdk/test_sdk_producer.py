@@ -335,7 +335,7 @@ def test_a_topic_that_grows_gets_its_new_partitions_used() -> None:
 def test_what_can_not_be_sent_is_refused_at_once_and_leaves_the_rest_alone() -> None:
     cluster = ScriptedCluster({"t": 1})
     with producer_of(cluster, value=lambda value: value, max_request_size=2000) as producer:
-        with pytest.raises(SerializationError, match="sending to t"):
+        with pytest.raises(SerializationError, match="a record to t was not sent"):
             producer.send("not bytes")
         with pytest.raises(RecordTooLargeError):
             producer.send(b"x" * 3000)
@@ -344,6 +344,23 @@ def test_what_can_not_be_sent_is_refused_at_once_and_leaves_the_rest_alone() -> 
         with pytest.raises(SerializationError, match="headers="):
             producer.send(b"x", headers=[("a", 1)])  # type: ignore[list-item]
         assert producer.send(b"good").result(WAIT).offset == 0
+
+
+@pytest.mark.feature(3)
+def test_a_poisonous_record_is_named_and_harms_no_other() -> None:
+    def poisoned(value: bytes) -> bytes:
+        return {b"good": value, b"also good": value}[value]
+
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster, value=poisoned, key="str") as producer:
+        producer.send(b"good")
+        with pytest.raises(SerializationError) as caught:
+            producer.send(b"bad", key="eu")
+        producer.send(b"also good")
+    assert caught.value.message == (
+        "the record to t with the key 'eu' was not sent: its serializer raised KeyError: b'bad'"
+    )
+    assert cluster.values("t", 0) == [b"good", b"also good"]
 
 
 @pytest.mark.feature(22)

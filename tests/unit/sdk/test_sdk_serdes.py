@@ -2,11 +2,12 @@
 
 import math
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from ottla.errors import ConfigError, SerializationError
-from ottla.serdes import SerdeLike, deserializer, header_pairs, serializer
+from ottla.serdes import SerializerLike, deserializer, header_pairs, serializer
 
 
 @pytest.mark.feature(2)
@@ -28,9 +29,13 @@ from ottla.serdes import SerdeLike, deserializer, header_pairs, serializer
         (str, "typed", b"typed"),
         (int, 7, b"\0\0\0\0\0\0\0\7"),
         (dict, {}, b"{}"),
+        ("float", 1.5, b"\x3f\xf8" + bytes(6)),
+        (float, -0.0, b"\x80" + bytes(7)),
+        ("uuid", UUID(int=7), b"00000000-0000-0000-0000-000000000007"),
+        (UUID, UUID(int=1 << 127), b"80000000-0000-0000-0000-000000000000"),
     ],
 )
-def test_values_come_back_as_they_went_out(serde: SerdeLike, value: Any, data: bytes) -> None:
+def test_values_come_back_as_they_went_out(serde: SerializerLike[Any], value: Any, data: bytes) -> None:
     assert serializer(serde, "value")(value) == data
     assert deserializer(serde, "value")(data) == value
 
@@ -41,6 +46,8 @@ def test_values_come_back_as_they_went_out(serde: SerdeLike, value: Any, data: b
         *(("auto", value) for value in (1, 1.5, object(), {"x": {1}})),
         *(("int", value) for value in (True, 1 << 63, "5")),
         *(("json", value) for value in (math.nan, {1, 2})),
+        *(("float", value) for value in ("1", True, 1 << 2000)),
+        *(("uuid", value) for value in ("00000000-0000-0000-0000-000000000007", 7)),
         ("bytes", "x"),
         ("str", b"x"),
     ],
@@ -48,7 +55,7 @@ def test_values_come_back_as_they_went_out(serde: SerdeLike, value: Any, data: b
 def test_what_a_serializer_does_not_take_is_named(serde: str, value: object) -> None:
     with pytest.raises(SerializationError) as caught:
         serializer(serde, "value")(value)
-    assert "auto, bytes, str, int, json" in caught.value.hint
+    assert "auto, bytes, str, int, float, uuid, json, a dataclass, or a callable" in caught.value.hint
 
 
 @pytest.mark.parametrize("data", [b'{"cut', b"[1,", b"{}x", b"[" * 100_000])
@@ -63,6 +70,25 @@ def test_a_callable_is_a_serializer_and_a_wrong_name_is_refused() -> None:
         serializer("avro", "key")
     with pytest.raises(ConfigError):
         deserializer(3, "key")  # type: ignore[arg-type]
+
+
+def test_a_class_that_has_no_json_is_no_serializer() -> None:
+    class Plain:
+        pass
+
+    with pytest.raises(ConfigError, match="is no serializer"):
+        serializer(Plain, "value")
+    assert deserializer(bytearray, "value")(b"ab") == bytearray(b"ab")
+
+
+def test_floats_and_uuids_are_read_as_kafkas_clients_write_them() -> None:
+    read = deserializer("float", "value")
+    assert [read(b"\x3f\x80\0\0"), read(b"\xc0\x08" + bytes(6))] == [1.0, -3.0]
+    assert serializer("float", "value")(3) == serializer("float", "value")(3.0)
+    with pytest.raises(ValueError, match="3 bytes"):
+        read(b"abc")
+    with pytest.raises(ValueError, match="badly formed"):
+        deserializer("uuid", "value")(b"not one")
 
 
 def test_ints_are_read_in_every_width_that_kafka_writes() -> None:

@@ -9,7 +9,7 @@ from ottla.consumer import Consumer
 from ottla.errors import ConfigError, ErrorCode
 from ottla.producer import Producer
 from ottla.scripted import ScriptedCluster
-from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, merge_config, read_properties
+from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, bootstrap_addresses, merge_config, read_properties
 
 DEFAULTS = {"linger": 0.005, "acks": "all", "key": "auto", "bootstrap": None, "compression": None}
 
@@ -31,6 +31,18 @@ def test_kafkas_names_mean_our_arguments() -> None:
         }
     )
     assert settings == {"linger": 0.02, "acks": "all", "compression": "zstd", "key": "str", "bootstrap": "h:9650"}
+
+
+@pytest.mark.feature(2)
+@pytest.mark.feature(60)
+def test_kafkas_own_serializers_are_known_by_their_java_names() -> None:
+    java = "org.apache.kafka.common.serialization."
+    for kind, name in {"Double": "float", "UUID": "uuid", "Long": "int", "Bytes": "bytes"}.items():
+        assert merged({"key.serializer": f"{java}{kind}Serializer"})["key"] == name
+    names = {"value.deserializer": f"{java}FloatDeserializer"}
+    assert merge_config(CONSUMER_NAMES, {"value": "auto"}, {"value": "auto"}, names) == {"value": "float"}
+    with pytest.raises(ConfigError, match="our float serializer writes 8 bytes"):
+        merged({"key.serializer": f"{java}FloatSerializer"})
 
 
 @pytest.mark.parametrize(

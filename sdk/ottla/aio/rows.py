@@ -1,0 +1,50 @@
+"""`ottla.aio.read`: the same stretch of a topic as `ottla.read`, for asyncio; fetched and opened on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import AsyncIterator, Callable
+from typing import Generic, ParamSpec
+
+from ottla.aio.admin import Facade, threaded
+from ottla.generics import K, V
+from ottla.record import Batch, Record
+from ottla.rows import Rows as SyncRows
+from ottla.rows import read as sync_read
+
+P = ParamSpec("P")
+
+
+class Rows(Facade[SyncRows[K, V]], Generic[K, V]):
+    """What `ottla.aio.read` gives: `async for`, or one of its methods."""
+
+    to_list = threaded(SyncRows.to_list)
+    to_arrow = threaded(SyncRows.to_arrow)
+    to_pandas = threaded(SyncRows.to_pandas)
+
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
+        """Record by record. Raises like iterating over ottla.Rows."""
+        async for batch in self.batches():
+            for record in batch:
+                yield record
+
+    async def batches(self) -> AsyncIterator[Batch[K, V]]:
+        """Like ottla.Rows.batches."""
+        batches = self._sync.batches()
+        try:
+            while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+                yield batch
+        finally:
+            await asyncio.to_thread(batches.close)
+
+
+def _asynchronous(read: Callable[P, SyncRows[K, V]]) -> Callable[P, Rows[K, V]]:
+    @functools.wraps(read)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Rows[K, V]:
+        return Rows(read(*args, **kwargs))
+
+    return call
+
+
+read = _asynchronous(sync_read)
