@@ -31,6 +31,11 @@ $(VENV)/.demo: requirements/demo.txt requirements/demo-data.txt pyproject.toml |
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
+$(VENV)/.load: requirements/load.txt pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/load.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
 setup: $(VENV)/.dev  ## a virtual environment with everything that development needs
 
 lock: $(VENV)/bin/python  ## pin the requirements anew
@@ -38,6 +43,7 @@ lock: $(VENV)/bin/python  ## pin the requirements anew
 	@compile="$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-annotate --no-header --python-version 3.11"; \
 	$$compile --extra dev pyproject.toml -o requirements/dev.txt; \
 	$$compile --extra demo -c requirements/dev.txt pyproject.toml -o requirements/demo.txt; \
+	$$compile --extra load -c requirements/dev.txt pyproject.toml -o requirements/load.txt; \
 	$$compile --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt; \
 	$$compile -c requirements/dev.txt requirements/build.in -o requirements/build.txt; \
 	$$compile --no-deps requirements/demo-data.in -o requirements/demo-data.txt
@@ -81,6 +87,12 @@ bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none)
 	$(BIN)/python tests/compose/prove.py
+
+load: $(VENV)/.load  ## every Locust scenario against a stack of its own, in under two minutes; SHAPE=ramp, spike or soak
+	$(BIN)/python -m loadtest.load --shape $(or $(SHAPE),ramp)
+
+soak: $(VENV)/.load  ## half of the maximum for MINUTES=10: nothing fails, nothing grows
+	$(BIN)/python -m loadtest.soak --minutes $(or $(MINUTES),10)
 
 clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,6 +23,7 @@ grpc.experimental.gevent.init_gevent()  # before the first channel; locust has p
 
 from loadtest import topics  # noqa: E402
 from loadtest.curves import CURVES  # noqa: E402
+from loadtest.rates import parse_rates  # noqa: E402
 from loadtest.shapes import Shape  # noqa: E402
 from loadtest.thresholds import Thresholds  # noqa: E402
 from loadtest.timeline import Timeline  # noqa: E402
@@ -35,6 +36,7 @@ from loadtest.users import (  # noqa: E402
     ProduceSmall,
     Replay,
 )
+from ottla.errors import OttlaError  # noqa: E402
 
 __all__ = [
     "EndToEnd",
@@ -50,27 +52,28 @@ __all__ = [
 timeline = Timeline()
 
 
-def rates(text: str) -> dict[str, float]:
-    """ "ProduceSmall=5000,Replay=0" as a mapping: records a second of one user."""
-    pairs = (part.partition("=") for part in text.split(",") if part)
-    return {name: float(rate) for name, _, rate in pairs}
-
-
 @events.init_command_line_parser.add_listener
 def add_arguments(parser: Any) -> None:
     group = parser.add_argument_group("ottla")
     group.add_argument("--shape", choices=sorted(CURVES), default="soak", help="How users come and go.")
-    group.add_argument("--rate", type=rates, default={}, metavar="NAME=N,...", help="Records/s of a scenario's user.")
-    group.add_argument("--result", type=Path, default=None, metavar="FILE", help="Where the figures go, as JSON.")
+    group.add_argument(
+        "--rate", type=parse_rates, default={}, metavar="NAME=N,...", help="Records/s of a scenario's user."
+    )
+    group.add_argument("--result", default="", metavar="FILE", help="Where the figures go, as JSON.")
     group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
     group.add_argument("--min-records", type=int, default=1, help="Fewer than so many records are a failure.")
     group.add_argument("--max-p99-ms", type=float, default=float("inf"), help="A slower 99th percentile is a failure.")
 
 
-@events.test_start.add_listener
-def on_test_start(environment: Any, **_: Any) -> None:
-    if not isinstance(environment.runner, WorkerRunner):
+@events.init.add_listener
+def on_init(environment: Any, **_: Any) -> None:
+    """Before any user: without topics there is no test."""
+    if isinstance(environment.runner, WorkerRunner):
+        return
+    try:
         topics.prepare(environment.host)
+    except OttlaError as error:
+        sys.exit(f"load test: {error}")
 
 
 @events.request.add_listener
@@ -94,8 +97,8 @@ def on_quitting(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         return
     options, report = environment.parsed_options, timeline.report()
-    if options.result is not None:
-        options.result.write_text(json.dumps(report))
+    if options.result:
+        Path(options.result).write_text(json.dumps(report))
     for breach in Thresholds(options.min_requests, options.min_records, options.max_p99_ms).breaches(report):
         print(f"load test: {breach}", file=sys.stderr)
         environment.process_exit_code = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 Sample = tuple[float, float]
@@ -10,6 +10,10 @@ Sample = tuple[float, float]
 
 SETTLING: Final = 0.2
 """Share of the time that does not count: 2 of 10 minutes, in which caches fill and the allocator finds its size."""
+
+MAX_MB_PER_MIN: Final = 1.0
+ENOUGH_MINUTES: Final = 10.0
+"""In less, settling in is most of what memory does."""
 
 
 def settled(samples: Sequence[Sample]) -> list[Sample]:
@@ -30,3 +34,11 @@ def slope_mb_per_min(samples: Sequence[Sample]) -> float:
     if not spread:
         return 0.0
     return 60 * sum((at - mean_s) * (mb - mean_mb) for at, mb in samples) / spread
+
+
+def growing(slopes: Mapping[str, float], minutes: float) -> list[str]:
+    """A sentence for each service that grew too fast in a test of so many minutes."""
+    if minutes < ENOUGH_MINUTES:
+        return []
+    too_fast = ((name, slope) for name, slope in slopes.items() if slope > MAX_MB_PER_MIN)
+    return [f"{name} grows by {slope:.2f} MB a minute, above {MAX_MB_PER_MIN:g}" for name, slope in too_fast]

@@ -14,13 +14,14 @@ REPLAY: Final = "load-replay"
 
 PARTITIONS: Final = 6
 REPLAY_RECORDS: Final = 50_000
+_TIMEOUT_S: Final = 10.0
 _BOUNDED: Final = {"segment.bytes": "16MiB", "retention.bytes": "64MiB"}
 """However long a test is, its topics stay small, and retention works while it runs."""
 
 
 def prepare(bootstrap: str | None) -> None:
     """Make what is missing. The topic to be replayed is filled once."""
-    with ottla.Admin(bootstrap) as admin:
+    with ottla.Admin(bootstrap, request_timeout=_TIMEOUT_S) as admin:
         for name in (PRODUCE, END_TO_END):
             admin.topics.create(name, partitions=PARTITIONS, config=_BOUNDED, if_exists="ok")
         admin.topics.create(REPLAY, partitions=PARTITIONS, if_exists="ok")

@@ -30,7 +30,7 @@ PATIENCE_S: Final = 30.0
 _MARK: Final = "load"
 
 
-class OttlaUser(User):  # type: ignore[misc]  # locust's classes are made by an untyped metaclass
+class OttlaUser(User):
     """What all have: `batch` records a request, `rate` records a second. `open`, `perform` and `close` are theirs."""
 
     abstract = True

@@ -109,4 +109,5 @@ class OttlaError(Exception):
         return is_retriable(self.code)
 
     def __str__(self) -> str:
-        return f"{self.message} ({self.name})" + (f"; {self.hint}" if self.hint else "")
+        named = f"{self.message} ({self.name})" if self.code else self.message
+        return f"{named}; {self.hint}" if self.hint else named

@@ -44,6 +44,9 @@ if TYPE_CHECKING:
         UnknownTopicError,
         WakeupError,
     )
+    from ottla.interceptors import ProducerInterceptor
+    from ottla.many import BatchResult, FailedRow
+    from ottla.outgoing import ProducerRecord
     from ottla.producer import Producer
     from ottla.record import Batch, Record
     from ottla.rows import Rows, read
@@ -75,6 +78,9 @@ _HOMES = {
         "UnknownTopicError",
         "WakeupError",
     ),
+    "ottla.interceptors": ("ProducerInterceptor",),
+    "ottla.many": ("BatchResult", "FailedRow"),
+    "ottla.outgoing": ("ProducerRecord",),
     "ottla.producer": ("Producer",),
     "ottla.record": ("Batch", "Record"),
     "ottla.rows": ("Rows", "read"),
@@ -88,6 +94,7 @@ __all__ = [
     "Admin",
     "AuthorizationError",
     "Batch",
+    "BatchResult",
     "BrokerInfo",
     "BufferFullError",
     "ClusterInfo",
@@ -99,12 +106,15 @@ __all__ = [
     "Delivery",
     "DeliveryError",
     "ErrorCode",
+    "FailedRow",
     "FatalError",
     "NotABrokerError",
     "OffsetOutOfRangeError",
     "OttlaError",
     "PartitionInfo",
     "Producer",
+    "ProducerInterceptor",
+    "ProducerRecord",
     "Record",
     "RecordMetadata",
     "RecordTooLargeError",

@@ -8,8 +8,8 @@ from threading import Lock
 from typing import Final
 
 from ottla.cluster import Cluster
-from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
-from ottla.fetcher import Fetcher
+from ottla.errors import config_error
+from ottla.fetcher import Fetcher, closed_error
 from ottla.keeper import MetadataKeeper
 from ottla.machines.metadata import ClusterView
 from ottla.machines.subscription import Position, Subscription
@@ -83,6 +83,11 @@ class Assignment:
                 if position.version == version:
                     self._subscription.seek(position, offsets[position.partition])
 
+    def wake(self) -> None:
+        """Let whoever waits for the topics look whether that is still wanted."""
+        if self._keeper is not None:
+            self._keeper.nudge()
+
     def close(self) -> None:
         """Stop following the topics."""
         if self._keeper is not None:
@@ -102,7 +107,7 @@ class Assignment:
         return self._keeper
 
     def _assign(self, keeper: MetadataKeeper) -> None:
-        views = keeper.until_known(self._plan.topics, self._timeout)
+        views = keeper.until_known(self._plan.topics, self._timeout, check=self._fetcher.check_wanted)
         places = self._plan.places(views, self._cluster, self._timeout)
         with self._fetcher.lock:
             for place in places:
@@ -128,8 +133,3 @@ class Assignment:
                 if partition not in self._subscription.positions:
                     logger.info("%s is new; reading it from its beginning", partition)
                     self._subscription.assign(partition).start = EARLIEST_TIMESTAMP
-
-
-def closed_error() -> OttlaError:
-    """For a client that was closed and is used."""
-    return error_from_code(ErrorCode.INVALID_REQUEST, "the client is closed", hint="make another one")

@@ -14,14 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
 
-from ottla.assignment import Assignment, closed_error
+from ottla.assignment import Assignment
 from ottla.cluster import Cluster
-from ottla.errors import config_error
-from ottla.fetcher import Fetcher
+from ottla.errors import WakeupError, config_error
+from ottla.fetcher import Fetcher, closed_error
 from ottla.generics import K, V
 from ottla.limits import fetch_limits
 from ottla.machines.subscription import Subscription
 from ottla.offsets import list_offsets
+from ottla.one_thread import OneThread, for_one_thread
 from ottla.plan import ReadingPlan
 from ottla.reading import FOREVER, Reader
 from ottla.record import Batch, Record, Serdes
@@ -45,7 +46,8 @@ class Consumer(Generic[K, V]):
             print(record.key, record.value)
 
     Iterating, `poll` and `batches` share one position for each partition and may be mixed. Records of one partition
-    come in order. One thread reads; `close` may be called by another and ends the reading.
+    come in order. A consumer is for one thread at a time: a second one that comes while the first is inside, or
+    iterates, gets ConcurrentUseError at once. `wakeup`, `close` and `metrics` are for any thread.
 
     Args:
         topics: names of one or more topics.
@@ -131,6 +133,7 @@ class Consumer(Generic[K, V]):
             request_timeout=self._timeout,
         )
         self._lock = self._fetcher.lock
+        self.one_thread: Final = OneThread()
         self._assignment = Assignment(
             plan,
             self._subscription,
@@ -162,8 +165,9 @@ class Consumer(Generic[K, V]):
         there is no reset, UnknownTopicError, ConnectError and ottla.TimeoutError where no broker answers at the start.
         Brokers that go away later are waited for.
         """
-        return self.reader.records(self)
+        return self.reader.records(self, self.one_thread)
 
+    @for_one_thread
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
 
@@ -186,15 +190,35 @@ class Consumer(Generic[K, V]):
         those raise where the batch is looked at.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
-        while batch := self.reader.gather(limit, FOREVER, wait):
+        while batch := self._gather(limit, wait):
             yield batch
+
+    def wakeup(self) -> None:
+        """Let the thread that waits for records raise WakeupError, or the next one that would. From any thread.
+
+        Nothing is lost: reading goes on where it was. A lookup of offsets that is under way is waited for.
+        """
+        self._fetcher.interrupt(WakeupError())
+        self._assignment.wake()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What was read so far, under Kafka's names: docs/sdk.md lists them. From any thread; costs no call."""
+        with self._lock:
+            return self._fetcher.consumed.metrics(self._subscription.positions.values())
+
+    @for_one_thread
+    def _gather(self, limit: int, wait: float) -> Batch[K, V]:
+        return self.reader.gather(limit, FOREVER, wait)
 
     # ---- where to read -------------------------------------------------------------------------------------------
 
+    @for_one_thread
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read."""
         return set(self._assignment.positions())
 
+    @for_one_thread
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record of `partition` to be handed out."""
         (position,) = self._assignment.of([partition])
@@ -202,6 +226,7 @@ class Consumer(Generic[K, V]):
         assert position.offset is not None
         return position.offset
 
+    @for_one_thread
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`)."""
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
@@ -210,25 +235,36 @@ class Consumer(Generic[K, V]):
         with self._lock:
             self._subscription.seek(position, offset)
 
+    @for_one_thread
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go on at the first record that is there, in all partitions or in these."""
         self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
 
+    @for_one_thread
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is written from now on, in all partitions or in these."""
         self._seek_to_time(LATEST_TIMESTAMP, partitions)
         self._assignment.resolve()
 
+    @for_one_thread
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
         """Go on at the first record at or after `moment` (a timedelta: from now), or at the end where there is none."""
         self._seek_to_time(moment_ms(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
+    @for_one_thread
     def offsets(self, at: Moment = "latest") -> dict[TopicPartition, int | None]:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = moment_ms(at, now_ms=self._cluster.clock.wall_ms())
         found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
         return {partition: None if there is None else there.offset for partition, there in found.items()}
 
+    @for_one_thread
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many offsets each partition's position is behind the end of its log, looked up now."""
+        ends = self.offsets("latest")
+        return {partition: max(0, (end or 0) - self.position(partition)) for partition, end in ends.items()}
+
+    @for_one_thread
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out nothing of these partitions (all, if none is named) until `resume`."""
         for position in self._assignment.of(partitions):
@@ -236,12 +272,14 @@ class Consumer(Generic[K, V]):
                 self._subscription.pause(position)
             self.reader.on_pause(position)
 
+    @for_one_thread
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with these partitions (all, if none is named) where they were paused."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.resume(position)
 
+    @for_one_thread
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
         return {name for name, position in self._assignment.positions().items() if position.paused}

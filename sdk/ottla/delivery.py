@@ -8,7 +8,7 @@ callback delays other callbacks and nothing else), and remembers failures that n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Event, Lock, Thread, current_thread
 from typing import Final, NamedTuple
@@ -56,10 +56,7 @@ class Delivery:
         error = self.exception(timeout)
         if error is not None:
             raise error
-        batch = self._batch
-        offset = batch.base_offset + self._index if batch.base_offset >= 0 else -1
-        timestamp = batch.log_append_time_ms if batch.log_append_time_ms >= 0 else self._timestamp
-        return RecordMetadata(batch.partition.topic, batch.partition.partition, offset, timestamp)
+        return self._where()
 
     def exception(self, timeout: float | None = None) -> OttlaError | None:
         """Wait like `result` and return what made the delivery fail, or None."""
@@ -69,23 +66,67 @@ class Delivery:
                 f"the outcome for {self._batch.partition} is not known after {timeout:g} s",
                 hint="it is decided within delivery_timeout: wait longer or ask again",
             )
-        return None if self._batch.error is None else from_core(self._batch.error)
+        return self._error()
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
         """Call `callback(self)` on the producer's callback thread once the outcome is known, or soon if it is."""
         ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
 
+    def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
+        """For interceptors: call back like a done callback, with the offset -1 where the delivery failed.
+
+        That does not count as asking for the outcome: a failure still is raised by `flush` and `close`.
+        """
+        ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), asked=False)
+
     def on_settled(self, hook: Callable[[], object]) -> None:
         """For facades: call `hook` on the thread that settles, or right now. It must not block."""
         ticket_of(self._batch).add_hook(self._batch, hook)
+
+    def on_asked(self) -> None:
+        """For facades: somebody will ask for the outcome of this record's batch, so `flush` need not raise it."""
+        ticket_of(self._batch).seen = True
+
+    def place(self) -> tuple[Batch, int, int]:
+        """For facades: what it was made of. A Delivery made of the same is as good as this one."""
+        return self._batch, self._index, self._timestamp
 
     def batch_key(self) -> object:
         """For facades: equal for deliveries that are settled together."""
         return self._batch
 
+    def _where(self) -> RecordMetadata:
+        return outcomes([self])[0][0]
+
+    def _error(self) -> OttlaError | None:
+        return None if self._batch.error is None else from_core(self._batch.error)
+
     def __repr__(self) -> str:
         state = "pending" if not self.done() else "failed" if self._batch.error else "delivered"
         return f"<Delivery to {self._batch.partition}: {state}>"
+
+
+def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], OttlaError | None]:
+    """Where the records of one settled batch are, with the offset -1 where they failed, and why they did.
+
+    For facades: asks once for what a batch's records have in common.
+    """
+    batch = deliveries[0]._batch
+    (topic, partition), first, appended_at = batch.partition, batch.base_offset, batch.log_append_time_ms
+    new = tuple.__new__  # half of what calling a NamedTuple costs
+    places = [
+        new(
+            RecordMetadata,
+            (
+                topic,
+                partition,
+                first + d._index if first >= 0 else -1,
+                d._timestamp if appended_at < 0 else appended_at,
+            ),
+        )
+        for d in deliveries
+    ]
+    return places, deliveries[0]._error()
 
 
 class Ticket:
@@ -109,9 +150,9 @@ class Ticket:
             event = self._event = self._event or Event()
         return event.wait(timeout)
 
-    def add_callback(self, batch: Batch, callback: Callable[[], object]) -> None:
-        """Call back on the callback thread once the batch is settled."""
-        self.seen = True
+    def add_callback(self, batch: Batch, callback: Callable[[], object], *, asked: bool = True) -> None:
+        """Call back on the callback thread once the batch is settled; `asked`: whoever does so wants to know."""
+        self.seen = self.seen or asked
         with self._announcer.lock:
             if not batch.settled:
                 self._callbacks.append(callback)

@@ -48,7 +48,7 @@ class ConfigError(FatalError, ValueError):
 
 
 class ConcurrentUseError(FatalError):
-    """Two threads use one consumer at once. Its `wakeup`, `close` and `metrics` are for any thread, all else is for one."""
+    """Two threads use one consumer at once. `wakeup`, `close` and `metrics` are for any thread, all else is for one."""
 
 
 class WakeupError(OttlaError):

@@ -11,7 +11,8 @@ from threading import Condition
 from typing import Final
 
 from ottla.cluster import Cluster
-from ottla.errors import OttlaError
+from ottla.consumed import Consumed
+from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.keeper import MetadataKeeper
 from ottla.links import Links
 from ottla.machines.metadata import ClusterView
@@ -42,6 +43,8 @@ class Fetcher:
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False
+        self.consumed: Final = Consumed()
+        self._interruption: OttlaError | None = None
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
         self._min_bytes: Final = min_bytes
@@ -85,6 +88,7 @@ class Fetcher:
             self.pump()
             overdue_at = self._links.break_overdue()
             with self.lock:
+                self.check_interrupted()
                 if self._subscription.error is not None:
                     error, self._subscription.error = self._subscription.error, None
                     raise error
@@ -96,6 +100,24 @@ class Fetcher:
                     return None
                 wake_at = min(deadline_at, overdue_at, self._subscription.retry_at(now), now + _LONGEST_WAIT_S)
                 self.lock.wait(max(0.0, wake_at - now))
+
+    def interrupt(self, error: OttlaError) -> None:
+        """Let the reader raise `error`, now where it waits, else the next time that it comes here."""
+        with self.lock:
+            self._interruption = error
+            self.lock.notify_all()
+
+    def check_interrupted(self) -> None:
+        """Raise what `interrupt` was called with, once."""
+        if self._interruption is not None:
+            error, self._interruption = self._interruption, None
+            raise error
+
+    def check_wanted(self) -> None:
+        """Raise where whoever waits need not wait any longer: somebody interrupted or closed the consumer."""
+        self.check_interrupted()
+        if self.closed:
+            raise closed_error()
 
     def close(self) -> None:
         """Wake the reader and close the streams."""
@@ -131,8 +153,10 @@ class Fetcher:
             )
             for p in reply.partitions
         }
+        now = self.clock.monotonic()
         with self.lock:
-            news = self._subscription.on_reply(fetch, answers, self.clock.monotonic())
+            self.consumed.on_fetched(now - fetch.sent_at)
+            news = self._subscription.on_reply(fetch, answers, now)
             self.lock.notify_all()
         self._learn(reply)
         self._after(news)
@@ -163,3 +187,8 @@ class Fetcher:
         if news.refresh:
             self._keeper.refresh()
         self.pump()
+
+
+def closed_error() -> OttlaError:
+    """For a consumer that was closed and is used."""
+    return ConfigError(ErrorCode.INVALID_REQUEST, "the consumer is closed", hint="make another one")

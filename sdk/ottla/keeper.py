@@ -54,8 +54,15 @@ class MetadataKeeper:
             self._asked = True
             self._changed.notify_all()
 
-    def until_known(self, topics: Iterable[str], timeout: float) -> list[TopicView]:
-        """The topics, once some broker knows them; from now on they are kept fresh.
+    def nudge(self) -> None:
+        """Let whoever waits in `until_known` look at its `check`."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def until_known(
+        self, topics: Iterable[str], timeout: float, *, check: Callable[[], None] | None = None
+    ) -> list[TopicView]:
+        """The topics, once some broker knows them; from now on they are kept fresh. `check` raises to end the wait.
 
         Raises UnknownTopicError after a grace of seconds, ConnectError or TimeoutError where no broker answers within
         `timeout` seconds, and at once what is not retriable.
@@ -71,6 +78,8 @@ class MetadataKeeper:
                     missing = [n for n, view in zip(names, views, strict=True) if view is None or view.error]
                     if not missing:
                         return [view for view in views if view is not None]
+                    if check is not None:
+                        check()
                     waited = self._clock.monotonic() - started_at
                     if not self._is_over(missing[0], waited, timeout):
                         self._asked = True

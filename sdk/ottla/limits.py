@@ -28,7 +28,7 @@ def producer_limits(settings: Mapping[str, Any]) -> Limits:
         raise config_error(f"retries={retries!r} is not legal", hint="give 0 or more")
     backoff_s = seconds(settings["retry_backoff"], "retry_backoff")
     return Limits(
-        batch_bytes=size_bytes(settings["batch_size"], "batch_size"),
+        batch_bytes=min(size_bytes(settings["batch_size"], "batch_size"), request_bytes),
         buffer_bytes=size_bytes(settings["buffer_memory"], "buffer_memory"),
         request_bytes=request_bytes,
         linger_s=seconds(settings["linger"], "linger"),

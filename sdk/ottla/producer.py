@@ -11,7 +11,8 @@ import contextlib
 import itertools
 import logging
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
@@ -28,15 +29,18 @@ from ottla.errors import (
     error_from_code,
 )
 from ottla.generics import K, V
+from ottla.interceptors import Guarded, Hook, Intercepted
 from ottla.keeper import MetadataKeeper
 from ottla.limits import acks_code, check_timeouts, producer_limits
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Batch, PartitionQueue
 from ottla.machines.metadata import ClusterView, TopicView
+from ottla.many import BatchResult, SentRows
 from ottla.sender import Sender
 from ottla.serdes import HeadersLike, Serializer, SerializerLike, header_pairs, serializer
 from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, read_properties
-from ottla.target import Partitioner, Target
+from ottla.target import PartitionerLike, Target, check_partitioner
+from ottla.tracing import tracing
 from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, Size, seconds
 from ottla_core.model import TopicPartition
@@ -86,7 +90,11 @@ class Producer(Generic[K, V]):
         retries: how often a batch is sent again at most; delivery_timeout bounds it too.
         retry_backoff: seconds before the first of them, doubling up to 1 s.
         max_in_flight: requests that one broker may have unanswered. A partition has at most one.
-        partitioner: a callable instead of murmur2 (with a key) and sticky partitions (without).
+        partitioner: "default": murmur2 of the key, as Kafka's clients; without a key one partition for a batch, then
+            the next. "round_robin", "random": each record to another partition that has a leader, whatever its key;
+            batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
+            value as bytes. A partition given to `send` goes before it.
+        interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
         metadata_max_age: seconds after which the cluster is looked at again without a reason.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"linger.ms": 5}.
@@ -114,7 +122,8 @@ class Producer(Generic[K, V]):
         retries: int = 2**31 - 1,
         retry_backoff: Duration = 0.1,
         max_in_flight: int = 5,
-        partitioner: Partitioner | None = None,
+        partitioner: PartitionerLike = "default",
+        interceptors: Sequence[object] = (),
         metadata_max_age: Duration = 300.0,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
@@ -132,9 +141,17 @@ class Producer(Generic[K, V]):
         self._topic = topic
         self._key: Serializer = serializer(settings["key"], "key")
         self._value: Serializer = serializer(settings["value"], "value")
-        self._partitioner = partitioner
+        check_partitioner(settings["partitioner"])
+        self._partitioner: PartitionerLike = settings["partitioner"]
         self._delivery_s = limits.delivery_timeout_s
+        self._roomy_bytes = limits.buffer_bytes - limits.request_bytes
         self.client_id: Final[str] = settings["client_id"] or f"ottla-producer-{next(_client_numbers)}"
+
+        hooks: list[Hook] = [Guarded(interceptor) for interceptor in settings["interceptors"]]
+        if traced := tracing(self.client_id):
+            hooks.append(traced)
+        if hooks:  # around `send`, so that without any no record pays for the question
+            self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]
 
         addresses = bootstrap_addresses(settings["bootstrap"])
         self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
@@ -175,8 +192,9 @@ class Producer(Generic[K, V]):
     ) -> Delivery:
         """Hand over one record; its Delivery tells later where it is, or what went wrong.
 
-        The partition is `partition`, else murmur2 of the key, else the one that is being filled. `timestamp` is in
-        milliseconds since the epoch, now by default. Waits up to `max_block` for the topic's metadata and for room.
+        The partition is `partition`, else what the partitioner says: by default murmur2 of the key, else the one that
+        is being filled. `timestamp` is in milliseconds since the epoch, now by default. Waits up to `max_block` for the
+        topic's metadata and for room.
 
         Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
         such partition, or closed) and ConnectError. Nothing has been sent then.
@@ -210,6 +228,25 @@ class Producer(Generic[K, V]):
                 return Delivery(batch, batch.count - 1, timestamp)
         except TypeError as error:  # a serializer or the caller gave something else than bytes or an int
             raise _not_serialized(error, target.topic, key) from error
+
+    def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
+        """Send all `rows` and wait for their outcomes, without linger; which are there, and which failed and why.
+
+        A row is a value, a (key, value) tuple, a ProducerRecord or a consumer's Record. A row that can't be sent fails
+        alone; where the buffer stays full or no broker answers, the rows that are left are not tried. Raises
+        ConfigError where the producer is closed, else nothing. Takes the memory of the rows until it returns.
+        """
+        return self.settle_many(self.start_many(rows, topic))
+
+    def start_many(self, rows: Iterable[Any], topic: str | None = None) -> SentRows:
+        """For facades: the first half of `send_many`, which may wait for room."""
+        self._check_open()
+        return SentRows(self.send if topic is None else partial(self.send, topic=topic), rows)
+
+    def settle_many(self, sent: SentRows) -> BatchResult:
+        """For facades: the second half of `send_many`, which waits for the outcomes."""
+        self._sender.flush(self._delivery_s)
+        return sent.result()
 
     def flush(self, timeout: Duration | None = None) -> None:
         """Send what is waiting now, without linger, and wait until all of it has an outcome.
@@ -246,9 +283,16 @@ class Producer(Generic[K, V]):
 
     def would_wait(self, topic: str | None = None) -> bool:
         """Whether `send` to the topic may have to wait now, for metadata or for room. For facades."""
-        limits = self._accumulator.limits
-        full = self._accumulator.used_bytes + limits.request_bytes > limits.buffer_bytes
-        return full or (topic or self._topic) not in self._targets
+        return self._accumulator.used_bytes > self._roomy_bytes or (topic or self._topic) not in self._targets
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What was sent so far, under Kafka's names: docs/producer.md lists them. From any thread; costs no call."""
+        accumulator = self._accumulator
+        with self._lock:
+            return self._sender.produced.metrics(
+                accumulator.requests_in_flight, accumulator.limits.buffer_bytes, accumulator.used_bytes
+            )
 
     def __enter__(self) -> Producer[K, V]:
         return self
@@ -296,6 +340,7 @@ class Producer(Generic[K, V]):
             batch = batch or self._accumulator.append_to_new(queue, timestamp, key, value, headers, now)
             self._sender.work.notify()
             if batch is not None:
+                batch.first_key = key if target.keyed else None
                 return batch
             if now >= deadline_at:
                 raise BufferFullError(
@@ -327,13 +372,13 @@ class Producer(Generic[K, V]):
             if target is None or len(target.queues) != len(view.partitions):
                 queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
                 target = self._targets[view.name] = Target(view.name, queues, self._partitioner)
-            target.sticky.on_metadata(led, len(view.partitions))
+            target.on_metadata(led)
 
 
 _DEFAULTS: Final = {
     name: default
     for name, default in (Producer.__init__.__kwdefaults__ or {}).items()
-    if name not in ("topic", "partitioner", "config", "_transport")
+    if name not in ("topic", "config", "_transport")
 } | {"bootstrap": None}
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Generic
 
 from ottla.assignment import Assignment
-from ottla.errors import OttlaError, SerializationError
+from ottla.errors import OttlaError, SerializationError, WakeupError
 from ottla.fetcher import Fetcher
 from ottla.generics import K, V
 from ottla.machines.subscription import Position, Subscription
+from ottla.one_thread import OneThread
 from ottla.record import Batch, Record, Segment, Serdes
 from ottla.runs import Part, Run, next_offset
 from ottla_core.model import TopicPartition
@@ -26,7 +27,7 @@ _NO_WAIT: Final = 0.0
 
 
 class Reader(Generic[K, V]):
-    """One consumer's reading. Used by one thread at a time; `most` records in all, None for any number."""
+    """One consumer's reading. `gather` is for one thread at a time; `most` records in all, None for any number."""
 
     def __init__(
         self,
@@ -44,43 +45,38 @@ class Reader(Generic[K, V]):
         self._serdes: Final = serdes
         self._skip_bad: Final = skip_bad
         self._left = most
+        self._consumed: Final = fetcher.consumed
         self._run: Run | None = None
 
-    def records(self, owner: object) -> Iterator[Record[K, V]]:
+    def records(self, owner: object, one_thread: OneThread) -> Iterator[Record[K, V]]:
         """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
-        make = self._serdes.record
-        while (run := self._next_run(FOREVER)) is not None:
-            partition, position, version = run.partition, run.position, run.version
-            try:
-                for raw in run.stream() if self._left is None else self._counted(run):
-                    position.offset = raw[0]  # where to go on if its deserializer raises
-                    try:
-                        record = make(partition, raw)
-                    except SerializationError as error:
-                        self._on_bad_record(error)
-                        continue
-                    position.offset = raw[0] + 1
-                    yield record
-                    if position.version != version:
-                        break
-                else:
-                    self._end(run)
-            except OttlaError:
-                self._rewind(run)
-                raise
+        loop = object()
+        try:
+            while (run := one_thread.step(loop, self._until_next_run)) is not None:
+                try:
+                    yield from self._records_of(run)
+                except OttlaError:
+                    self._rewind(run)
+                    raise
+        finally:
+            one_thread.leave(loop)
 
     def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """Up to `limit` records; waits `wait_first` seconds for the first and from then `wait_more` for the others."""
         segments: list[Segment] = []
         wait, deadline_at = wait_first, FOREVER
-        while limit > 0 and (run := self._next_run(wait)) is not None:
+        while limit > 0:
             try:
-                part = self._take(run, limit)
-            except OttlaError:
-                self._rewind(run)
+                run = self._next_run(wait)
+                part = None if run is None else self._take(run, limit)
+            except OttlaError as error:
                 if not segments:
                     raise
+                if isinstance(error, WakeupError):
+                    self._fetcher.interrupt(error)
                 break  # what was read before it comes first; the same error comes with the next call
+            if run is None:
+                break
             if part:
                 segments.append((run.partition, part))
                 limit -= len(part)
@@ -112,25 +108,62 @@ class Reader(Generic[K, V]):
         """What is being read, or the next chunk; None at the stop, after a close and after `timeout` seconds."""
         deadline_at = self._clock.monotonic() + timeout
         while not self._fetcher.closed and self._left != 0:
+            self._fetcher.check_interrupted()
             if self._run is not None:
                 if not self._run.stale:
                     return self._run
                 self._forget(self._run)
-            self._assignment.ensure()
-            self._assignment.resolve()
+            if not self._located():
+                return None
             if self._subscription.done:
                 return None
             left = deadline_at - self._clock.monotonic()
             chunk = self._fetcher.take(max(_NO_WAIT, left))
             if chunk is not None:
-                self._run = Run(chunk)
+                self._consumed.bytes += len(chunk.records)
+                self._run = Run(chunk, self._consumed)
             elif left <= 0:
                 return None
         return None
 
+    def _records_of(self, run: Run) -> Iterator[Record[K, V]]:
+        make = self._serdes.record
+        partition, position, version = run.partition, run.position, run.version
+        for raw in run.stream() if self._left is None else self._counted(run):
+            position.offset = raw[0]  # where to go on if its deserializer raises
+            try:
+                record = make(partition, raw)
+            except SerializationError as error:
+                self._on_bad_record(error)
+                continue
+            position.offset = raw[0] + 1
+            yield record
+            if position.version != version:
+                return
+        self._end(run)
+
+    def _until_next_run(self) -> Run | None:
+        """For an iteration: however long it takes."""
+        return self._next_run(FOREVER)
+
+    def _located(self) -> bool:
+        """Look up the topics and the positions that are not known; False where somebody closed the consumer."""
+        try:
+            self._assignment.ensure()
+            self._assignment.resolve()
+        except OttlaError:
+            if self._fetcher.closed:
+                return False
+            raise
+        return True
+
     def _take(self, run: Run, limit: int) -> Part | None:
         """The next records of `run`; None where it is at its end, or all of them are skipped."""
-        part = run.part(limit if self._left is None else min(limit, self._left))
+        try:
+            part = run.part(limit if self._left is None else min(limit, self._left))
+        except OttlaError:
+            self._rewind(run)
+            raise
         if part is None:
             self._end(run)
             return None
@@ -160,10 +193,12 @@ class Reader(Generic[K, V]):
 
     def _counted(self, run: Run) -> Iterator[RawRecord]:
         assert self._left is not None
-        for raw in run.stream():
+        before = self._consumed.records
+        for taken, raw in enumerate(run.stream(), 1):
             self._left -= 1
             yield raw
             if not self._left:
+                self._consumed.records = max(self._consumed.records, before + taken)
                 return
 
     def _readable(self, partition: TopicPartition, part: Part) -> list[RawRecord]:

@@ -8,8 +8,9 @@ after the stop, and control batches (rule 38), whose offsets count all the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import dropwhile, islice, takewhile
+from itertools import islice
 
+from ottla.consumed import Consumed
 from ottla.errors import OttlaError, error_from_code
 from ottla.machines.subscription import Chunk, Position
 from ottla_core.model import TopicPartition
@@ -43,7 +44,7 @@ class OpenBatch:
 
 
 Part = OpenBatch | list[RawRecord]
-"""Some records of one partition in their order, never none of them."""
+"""Some records of one partition in their order; those that are handed out are never none."""
 
 
 def first_offset(part: Part) -> int:
@@ -59,16 +60,28 @@ def next_offset(part: Part) -> int:
 class Run:
     """One chunk and how far it was read: record by record (`stream`) or in parts, whoever comes next goes on."""
 
-    __slots__ = ("_batches", "_current", "chunk", "next_offset", "partition", "position", "version")
+    __slots__ = (
+        "_batches",
+        "_consumed",
+        "_current",
+        "_uncounted",
+        "chunk",
+        "next_offset",
+        "partition",
+        "position",
+        "version",
+    )
 
-    def __init__(self, chunk: Chunk) -> None:
+    def __init__(self, chunk: Chunk, consumed: Consumed) -> None:
         self.chunk = chunk
+        self._consumed = consumed
         self.position: Position = chunk.position
         self.partition: TopicPartition = chunk.position.partition
         self.version = chunk.version
         self.next_offset = self.position.offset or 0
         self._batches = self._open_batches()
         self._current: Iterator[RawRecord] | None = None
+        self._uncounted = 0  # records of `_current` that were not counted as consumed
 
     @property
     def stale(self) -> bool:
@@ -82,8 +95,9 @@ class Run:
                 opened = next(self._batches, None)
                 if opened is None:
                     return
-                self._current = iter(opened)
+                self._current, self._uncounted = iter(opened), len(opened)
             yield from self._current
+            self._consumed.records += self._uncounted
             self._current = None
 
     def part(self, limit: int) -> Part | None:
@@ -93,17 +107,20 @@ class Run:
                 opened = next(self._batches, None)
                 if opened is None:
                     return None
-                if isinstance(opened, OpenBatch) and len(opened) <= limit:
+                if 0 < len(opened) <= limit:
+                    self._consumed.records += len(opened)
                     return opened
-                self._current = iter(opened)
+                self._current, self._uncounted = iter(opened), len(opened)
             raws = list(islice(self._current, limit))
+            self._consumed.records += len(raws)
+            self._uncounted -= len(raws)
             if len(raws) < limit:
                 self._current = None
             if raws:
                 return raws
 
-    def _open_batches(self) -> Iterator[OpenBatch | Iterator[RawRecord]]:
-        """Each batch when the one before it is used up; as an iterator where not all of its records are wanted."""
+    def _open_batches(self) -> Iterator[Part]:
+        """Each batch when the one before it is used up; as a list where not all of its records are wanted."""
         data = memoryview(self.chunk.records)
         first, stop = self.next_offset, self.position.stop
         for at, header in iter_headers(data):
@@ -116,11 +133,10 @@ class Run:
                 yield self._wanted(self._open(header, data[at : at + header.size_bytes]), first, stop)
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
 
-    def _wanted(self, opened: OpenBatch, first: int, stop: int | None) -> OpenBatch | Iterator[RawRecord]:
+    def _wanted(self, opened: OpenBatch, first: int, stop: int | None) -> Part:
         if opened.first_offset >= first and (stop is None or opened.next_offset <= stop):
             return opened
-        above = dropwhile(lambda raw: raw[0] < first, opened)
-        return above if stop is None else takewhile(lambda raw: raw[0] < stop, above)
+        return [raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop)]
 
     def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
         try:

@@ -100,6 +100,11 @@ class ScriptedCluster:
         with self.changed:
             self._steps.setdefault(method.name, deque()).extend(steps)
 
+    def forget(self, method: Method[Any, Any]) -> None:
+        """Drop the steps of `method` that were not taken."""
+        with self.changed:
+            self._steps.pop(method.name, None)
+
     def release(self) -> None:
         """Answer what is on hold."""
         with self.changed:

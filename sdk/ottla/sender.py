@@ -17,7 +17,10 @@ from ottla.keeper import MetadataKeeper
 from ottla.links import Links
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Answer, Batch, Part, Reported, Request
+from ottla.machines.hot_key import HotKeyWatch
 from ottla.machines.metadata import ClusterView
+from ottla.machines.partitioner import murmur2
+from ottla.produced import Produced
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -38,6 +41,8 @@ class Sender:
         self.lock: Final = Lock()
         self.work: Final = Condition(self.lock)
         self.room: Final = Condition(self.lock)
+        self.produced: Final = Produced()
+        self._hot_keys: Final = HotKeyWatch()
         self._accumulator: Final = accumulator
         self._announcer: Final = announcer
         self._clock: Final = cluster.clock
@@ -119,6 +124,7 @@ class Sender:
 
     def _send(self, request: Request) -> None:
         body = pb.ProduceRequest(acks=self._acks, partitions=[self._records_of(part) for part in request.parts])
+        self._count(request)
         timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
         answered = self._acks != 0
         sent = self._links.send(request.address, body, request, timeout=timeout, answered=answered)
@@ -126,6 +132,24 @@ class Sender:
             with self.lock:
                 reported = self._accumulator.on_sent_unanswered(request)
             self._tell(reported.settled)
+
+    def _count(self, request: Request) -> None:
+        sizes_bytes = []
+        for part in request.parts:
+            for batch in part.batches:
+                sizes_bytes.append(len(batch.encoded or b""))  # None where a close has failed it meanwhile
+                hot = self._hot_keys.on_batch(batch.first_key, sizes_bytes[-1])
+                if hot is not None:
+                    logger.warning(
+                        "more than half of the bytes have one key, %.40r (murmur2 %#x): all of them go to %s and its "
+                        "broker. Use a key with more values, such as one with a suffix, or send without a key",
+                        hot,
+                        murmur2(hot),
+                        batch.partition,
+                    )
+        request.sent_at = self._clock.monotonic()
+        with self.lock:
+            self.produced.on_sent(request, sizes_bytes, request.sent_at)
 
     def _records_of(self, part: Part) -> pb.PartitionRecords:
         codec = self._accumulator.limits.codec
@@ -150,7 +174,9 @@ class Sender:
             for p in reply.partitions
         }
         with self.lock:
-            reported = self._accumulator.on_reply(request, answers, self._clock.monotonic())
+            now = self._clock.monotonic()
+            self.produced.on_answered(now - request.sent_at)
+            reported = self._accumulator.on_reply(request, answers, now)
         self._learn(request, reply)
         self._after(reported)
 
@@ -185,6 +211,7 @@ class Sender:
     def _tell(self, settled: list[Batch]) -> None:
         self._announcer.announce(settled)
         with self.lock:
+            self.produced.on_settled(settled)
             self._accumulator.on_told(settled)
             self.work.notify()
             self.room.notify_all()

@@ -55,12 +55,22 @@ def read_properties(path: str | Path) -> dict[str, str]:
     return pairs
 
 
+class _UseError(ValueError):
+    """What to write instead."""
+
+
 def _ms(_name: str, value: Any) -> float:
-    return float(value) / 1000
+    try:
+        return float(value) / 1000
+    except ValueError:
+        raise _UseError("give milliseconds as a plain number, such as 5") from None
 
 
 def _int(_name: str, value: Any) -> int:
-    return int(value)
+    try:
+        return int(value)
+    except ValueError:
+        raise _UseError("give a plain whole number, for a size in bytes") from None
 
 
 def _text(_name: str, value: Any) -> str:
@@ -122,6 +132,19 @@ def _in_flight(_name: str, value: Any) -> int:
     return number
 
 
+_JAVA_PARTITIONERS: Final = {"DefaultPartitioner": "default", "RoundRobinPartitioner": "round_robin"}
+
+
+def _partitioner(_name: str, value: Any) -> Any:
+    """A Java class of Kafka's own, a name of ours, or a callable."""
+    if not isinstance(value, str) or "." not in value:
+        return value
+    kind = value.rpartition(".")[2]
+    if kind not in _JAVA_PARTITIONERS:
+        raise ValueError("give partitioner= a callable instead")
+    return _JAVA_PARTITIONERS[kind]
+
+
 _SHARED: Final[dict[str, tuple[str, Convert]]] = {
     "bootstrap.servers": ("bootstrap", _text),
     "client.id": ("client_id", _text),
@@ -145,6 +168,7 @@ PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "retry.backoff.ms": ("retry_backoff", _ms),
     "max.in.flight.requests.per.connection": ("max_in_flight", _in_flight),
     "enable.idempotence": ("", _not_idempotent),
+    "partitioner.class": ("partitioner", _partitioner),
 }
 CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     **_SHARED,
@@ -161,8 +185,7 @@ ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
     "transactional.id": "transactions are not served yet",
-    "partitioner.class": "give partitioner= a callable instead",
-    "interceptor.classes": "interceptors are not served yet",
+    "interceptor.classes": "give interceptors= objects instead",
     "group.id": "consumer groups are not served yet: leave it out to read all partitions",
     "group.instance.id": "consumer groups are not served yet",
     "enable.auto.commit": "consumer groups are not served yet: there is nothing to commit to",
@@ -237,4 +260,6 @@ def _illegal(name: str, raw: Any, error: Exception) -> ConfigError:
     words = str(error) if isinstance(error, ValueError) and "literal" not in str(error) else ""
     code = ErrorCode.INVALID_REQUIRED_ACKS if name == "acks" else ErrorCode.INVALID_CONFIG
     what = f"config {name}={raw!r} is not legal"
+    if isinstance(error, _UseError):
+        return ConfigError(code, what, hint=str(error))
     return ConfigError(code, f"{what}: {words}" if words else what, hint="see the argument's documentation")

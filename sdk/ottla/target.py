@@ -1,33 +1,63 @@
-"""One topic as a producer's destination: a queue a partition, and how a record's partition is chosen."""
+"""One topic as a producer's destination: a queue a partition, and how a record's partition is chosen.
+
+A partition that `send` names is taken as it is. Else the partitioner says: "default" (the key's, or the one whose batch
+is being filled), "round_robin" or "random" (any partition that has a leader, whatever the key), or a callable.
+"""
 
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
+from typing import Final, Literal
 
-from ottla.errors import ConfigError, ErrorCode
+from ottla.errors import ConfigError, ErrorCode, config_error
 from ottla.machines.batches import PartitionQueue
-from ottla.machines.partitioner import KeyedPartitioner, StickyPartitioner
+from ottla.machines.partitioner import KeyedPartitioner, SpreadingPartitioner, StickyPartitioner, in_turn
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """(topic, key, value, number of partitions) → a partition; key and value are serialized, None for null."""
+
+PartitionerLike = Literal["default", "round_robin", "random"] | Partitioner
+
+PARTITIONERS: Final = ("default", "round_robin", "random")
 
 _first_turns = itertools.count()
 """Producers of one process begin at different partitions."""
 
 
+def check_partitioner(like: object) -> None:
+    """Raise ConfigError unless it is a PartitionerLike."""
+    if like not in PARTITIONERS and not callable(like):
+        raise config_error(
+            f"partitioner={like!r} is not legal",
+            hint=f"use one of {', '.join(map(repr, PARTITIONERS))}, or a callable (topic, key, value, count) -> number",
+        )
+
+
 class Target:
     """`queues[n]` is partition n's. A topic that grows gets another Target with the same queues and more."""
 
-    __slots__ = ("_keyed", "_partitioner", "keyless_anywhere", "queues", "sticky", "topic")
+    __slots__ = ("_custom", "_keyed", "_spreading", "keyed", "keyless_anywhere", "queues", "sticky", "topic")
 
-    def __init__(self, topic: str, queues: list[PartitionQueue], partitioner: Partitioner | None) -> None:
+    def __init__(self, topic: str, queues: list[PartitionQueue], partitioner: PartitionerLike) -> None:
         self.topic = topic
         self.queues = queues
-        self.sticky = StickyPartitioner(next(_first_turns))
+        first = next(_first_turns)
+        self.sticky = StickyPartitioner(first)
         self._keyed = KeyedPartitioner(len(queues))
-        self._partitioner = partitioner
-        self.keyless_anywhere = partitioner is None  # spares `send` a call where it is sure to be answered by None
+        self._spreading: SpreadingPartitioner | None = None
+        if partitioner in ("round_robin", "random"):
+            self._spreading = SpreadingPartitioner(in_turn(first) if partitioner == "round_robin" else _by_chance)
+        self._custom = None if isinstance(partitioner, str) else partitioner
+        self.keyed = partitioner == "default" and len(queues) > 1  # keys decide where records go
+        self.keyless_anywhere = partitioner == "default"  # spares `send` a call where it is sure to be answered by None
+
+    def on_metadata(self, available: tuple[int, ...]) -> None:
+        """The partitions that have a leader now."""
+        self.sticky.on_metadata(available, len(self.queues))
+        if self._spreading is not None:
+            self._spreading.on_metadata(available, len(self.queues))
 
     def queue_for(self, partition: int | None, key: bytes | None, value: bytes | None) -> PartitionQueue | None:
         """The partition asked for, the user's choice, the key's; None where whichever batch is being filled will do.
@@ -36,8 +66,10 @@ class Target:
         """
         if partition is not None:
             return self._numbered(partition)
-        if self._partitioner is not None:
-            return self._numbered(self._partitioner(self.topic, key, value, len(self.queues)))
+        if self._spreading is not None:
+            return self.queues[self._spreading.partition()]
+        if self._custom is not None:
+            return self._numbered(self._custom(self.topic, key, value, len(self.queues)))
         return None if key is None else self.queues[self._keyed.partition(key)]
 
     def _numbered(self, partition: int) -> PartitionQueue:
@@ -48,3 +80,7 @@ class Target:
             f"{self.topic} has no partition {partition!r}",
             hint=f"its partitions are 0 to {len(self.queues) - 1}",
         )
+
+
+def _by_chance(count: int) -> int:
+    return int(random.random() * count)  # noqa: S311 - nobody has to be unable to guess it

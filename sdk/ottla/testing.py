@@ -1,8 +1,30 @@
-"""A real cluster for tests: `with ottla.testing.Cluster() as c:`. The door to the server extra, which holds it."""
+"""What tests of applications need: `Cluster` is a real one, the fakes are clients without any.
 
-try:
+    with ottla.testing.Cluster() as cluster:
+        ottla.Admin(cluster.bootstrap).topics.create("orders")
+        cluster.produce("orders", [{"id": 1}])
+
+The fakes come with the SDK. `Cluster` lives in the server, which the extra brings; it is imported at its first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.fakes import FakeCluster, FakeConsumer, FakeProducer
+
+if TYPE_CHECKING:
     from ottla_stack.cluster import Cluster
-except ImportError as error:  # pragma: no cover - seen only without the extra
-    raise ImportError("ottla.testing needs the server: pip install 'ottla[server]'") from error
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "FakeCluster", "FakeConsumer", "FakeProducer"]
+
+
+def __getattr__(name: str) -> Any:
+    """`Cluster`. Raises ImportError, which says what to install, where the server is not there."""
+    if name != "Cluster":
+        raise AttributeError(f"module 'ottla.testing' has no attribute {name!r}")
+    try:
+        from ottla_stack.cluster import Cluster
+    except ImportError as error:
+        raise ImportError("ottla.testing.Cluster needs the server: pip install 'ottla[server]'") from error
+    return Cluster

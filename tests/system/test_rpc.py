@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator
 from queue import Queue
@@ -261,6 +262,26 @@ async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, cl
     assert left == []
     assert "going down" in str(error)
     await stopping
+
+
+async def test_nothing_of_a_closed_stream_is_left_to_the_end_of_the_interpreter(stack: Stack) -> None:
+    """There, gRPC's call would wait in its `__del__` for threads that run no more."""
+
+    def calls() -> int:
+        return sum(type(o).__name__ == "_MultiThreadedRendezvous" for o in gc.get_objects())
+
+    gc.collect()
+    gc.disable()
+    try:
+        client = Client(stack)
+        stack.service.open_gate(1)
+        client.send(1)
+        await client.reply()
+        assert calls() == 1
+        await asyncio.to_thread(client.stream.close)
+        assert calls() == 0
+    finally:
+        gc.enable()
 
 
 async def test_a_broken_stream_fails_exactly_its_open_frames(stack: Stack, client: Client) -> None:

@@ -7,11 +7,13 @@ other side may have carried them out.
 
 from __future__ import annotations
 
+import atexit
 import itertools
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Lock, Thread, current_thread
 from typing import Any, Final, Generic, Protocol, TypeVar
+from weakref import WeakSet
 
 import grpc
 from google.protobuf.message import Message
@@ -31,6 +33,17 @@ Reply = TypeVar("Reply", bound=Message)
 class HasError(Protocol):
     @property
     def error(self) -> Error: ...
+
+
+_END_LIMIT_S: Final = 5.0
+_streams: WeakSet[FrameStream[Any, Any]] = WeakSet()
+
+
+@atexit.register
+def _close_streams() -> None:
+    """Streams that nobody closed end before the interpreter does."""
+    for stream in list(_streams):
+        stream.close()
 
 
 class Peer:
@@ -95,13 +108,14 @@ class FrameStream(Generic[Request, Reply]):
         self._broken: TransportError | None = None
         self._lock = Lock()
         self._room = Room()
-        self._call: Any = channel.stream_stream(
+        self._call: Any | None = channel.stream_stream(
             method.path,
             request_serializer=None,  # serialized in `send`: a frame in flight is held once, as bytes
             response_deserializer=self._types.reply.FromString,
         )(iter(self._outbox.get, None), metadata=metadata)
         self._reader = Thread(target=self._read, name=f"ottla-{method.name.lower()}-{address}", daemon=True)
         self._reader.start()
+        _streams.add(self)
 
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
         """The frame's correlation id. `answered=False` is for acks=0, which nobody answers.
@@ -127,17 +141,25 @@ class FrameStream(Generic[Request, Reply]):
         self._outbox.put(None)
         if timeout > 0:
             self._reader.join(timeout)
-        self._call.cancel()
+        if (call := self._call) is not None:
+            call.cancel()
+        if self._reader is not current_thread():
+            self._reader.join(_END_LIMIT_S)
 
     def _read(self) -> None:
+        call = self._call
         try:
-            for frame in self._call:
+            for frame in call:  # type: ignore[union-attr]  # set before the thread was started
                 self._open.pop(frame.correlation_id, None)
                 self._on_reply(frame.correlation_id, frame.body)
             words = f"{self._method.name} at {self._address}: the other side ended the stream"
             error = TransportError(ErrorCode.NETWORK_EXCEPTION, words)
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
+            failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame
+        # The call ends here, with its thread. One that is left to the interpreter's end locks itself up there: its
+        # `__del__` waits for a lock that a thread of gRPC's, stopped in the middle, never gives back.
+        self._call = call = None
         with self._lock:
             self._broken = error
             left = list(self._open)

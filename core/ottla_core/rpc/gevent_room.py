@@ -1,8 +1,8 @@
 """Room for gRPC's waiting under gevent.
 
-After `init_gevent()` gRPC waits for every open call on a thread of the hub's pool, and that has ten. A stream is open for
-as long as its client, so without this the fourth client of three brokers would never hear an answer: nobody is left to
-wait for it. Each stream therefore brings its own thread along. Without gevent nothing happens here.
+After `init_gevent()` gRPC waits for every open call on a thread of the hub's pool, and that has ten. A stream is open
+as long as its client lives, so the fourth client of three brokers would never hear an answer: nobody is left to wait
+for it. Each stream therefore brings its own thread along. Without gevent nothing happens here.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ SERVER_OPTIONS: Final = (
     ("grpc.keepalive_time_ms", _KEEP_ALIVE_MS),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", _KEEP_ALIVE_MS // 2),
+    ("grpc.http2.min_ping_interval_without_data_ms", _KEEP_ALIVE_MS // 2),
     ("grpc.so_reuseport", 0),  # two servers on one port is a mistake, not load balancing
 )
 

@@ -105,6 +105,11 @@ class Consumer(Generic[K, V]):
         """Like ottla.Consumer.offsets."""
         return await self._call(self._sync.offsets, at)
 
+    async def lag(self) -> dict[TopicPartition, int]:
+        """Like ottla.Consumer.lag."""
+        ends = await self.offsets()
+        return {partition: max(0, (end or 0) - await self.position(partition)) for partition, end in ends.items()}
+
     async def pause(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.pause."""
         await self._elsewhere(self._sync.pause, *partitions)
@@ -116,6 +121,20 @@ class Consumer(Generic[K, V]):
     async def paused(self) -> set[TopicPartition]:
         """Like ottla.Consumer.paused."""
         return await self._call(self._sync.paused)
+
+    def wakeup(self) -> None:
+        """Like ottla.Consumer.wakeup: the task that waits raises WakeupError. No coroutine: for any task and thread."""
+        self._sync.wakeup()
+
+    @property
+    def finished(self) -> bool:
+        """Like ottla.Consumer.finished; what `async for` has read ahead is not handed out yet."""
+        return self._rest is None and self._under_way is None and self._sync.finished
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Like ottla.Consumer.metrics."""
+        return self._sync.metrics
 
     async def close(self) -> None:
         """Like ottla.Consumer.close; a task that is reading ends."""

@@ -1,21 +1,34 @@
-"""Producer for asyncio: `await send(…)` is one await, and means that the record is acknowledged."""
+"""Producer for asyncio: `await send(…)` is one await, and means that the record is acknowledged.
+
+The loop is woken once a batch. A record that has room is appended right away, on the loop's own thread; one that would
+have to wait for room or for metadata goes through a line, which a thread works off, and so do those that come after it:
+their order stays.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import functools
+from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, Generic
 
 from ottla.aio.arguments import same_arguments
-from ottla.delivery import Delivery, RecordMetadata
+from ottla.aio.sending import Sending
+from ottla.delivery import Delivery, outcomes
+from ottla.errors import OttlaError
 from ottla.generics import K, V
+from ottla.many import BatchResult
 from ottla.producer import Producer as SyncProducer
 from ottla.serdes import HeadersLike
 from ottla.units import Duration
 
-_Waiting = list[tuple[asyncio.Future[RecordMetadata], Delivery]]
+_Waiting = tuple[list[Sending], list[Delivery]]
+"""Of one batch, in the same order. A list of pairs would make one more object a record for the garbage collector."""
+
+_Late = tuple[Sending, Any, dict[str, Any]]
 
 
 class Producer(Generic[K, V]):
@@ -29,10 +42,10 @@ class Producer(Generic[K, V]):
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self._sync: SyncProducer[K, V] = SyncProducer(*args, **arguments)
         self._waiting: dict[object, _Waiting] = {}
+        self._line: deque[_Late] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
-        self._queued = 0
 
-    async def send(
+    def send(
         self,
         value: V | None,
         *,
@@ -41,30 +54,49 @@ class Producer(Generic[K, V]):
         partition: int | None = None,
         headers: HeadersLike | None = None,
         timestamp: int | None = None,
-    ) -> RecordMetadata:
-        """Send one record and wait until it is acknowledged; where it is.
+    ) -> Sending:
+        """Send one record; awaiting what this gives waits until it is acknowledged, and says where it is.
 
-        Waits for room while the buffer is full. Raises what ottla.Producer.send raises, and what made the delivery
-        fail. A cancelled send may be delivered all the same.
+        It is on its way whether it is awaited or not, and may be gathered or made a task of. Awaiting raises what
+        ottla.Producer.send raises, and what made the delivery fail. A record whose waiting was cancelled may be
+        delivered all the same.
         """
-        send = functools.partial(
-            self._sync.send,
-            value,
-            key=key,
-            topic=topic,
-            partition=partition,
-            headers=headers,
-            timestamp=timestamp,
-        )
-        if self._queued or self._sync.would_wait(topic):  # once one waits, those behind it do: the order stays
-            delivery = await self._in_thread(send)
+        loop = asyncio.get_running_loop()
+        sending = Sending(loop=loop)
+        if self._line or self._sync.would_wait(topic):
+            arguments = {"key": key, "topic": topic, "partition": partition, "headers": headers, "timestamp": timestamp}
+            self._line.append((sending, value, arguments))
+            if len(self._line) == 1:
+                self._thread.submit(self._work_off, loop)
+            return sending
+        try:
+            delivery = self._sync.send(
+                value, key=key, topic=topic, partition=partition, headers=headers, timestamp=timestamp
+            )
+        except OttlaError as error:
+            sending.set_exception(error)
         else:
-            delivery = send()
-        return await self._settled(delivery)
+            waiting = self._waiting.get(delivery.batch_key())
+            if waiting is None:
+                waiting = self._wait_for(delivery, loop)
+            waiting[0].append(sending)
+            waiting[1].append(delivery)
+        return sending
+
+    async def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
+        """Like ottla.Producer.send_many; `rows` are asked for on a thread."""
+        loop = asyncio.get_running_loop()
+        sent = await loop.run_in_executor(self._thread, self._sync.start_many, rows, topic)
+        return await asyncio.to_thread(self._sync.settle_many, sent)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Like ottla.Producer.metrics."""
+        return self._sync.metrics
 
     async def flush(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.flush."""
-        await self._in_thread(functools.partial(self._sync.flush, timeout))
+        await asyncio.get_running_loop().run_in_executor(self._thread, functools.partial(self._sync.flush, timeout))
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.close."""
@@ -84,37 +116,49 @@ class Producer(Generic[K, V]):
         finally:
             self._thread.shutdown(wait=False)
 
-    async def _in_thread(self, call: Any) -> Any:
-        self._queued += 1
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, call)
-        finally:
-            self._queued -= 1
+    def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
+        """On the thread: send what is in the line, waiting as long as it takes."""
+        while self._line:
+            sending, value, arguments = self._line[0]
+            try:
+                delivery = self._sync.send(value, **arguments)
+            except BaseException as error:
+                _call_soon(loop, _fail, sending, error)
+            else:
+                _call_soon(loop, self._expect, sending, delivery, loop)
+            self._line.popleft()  # only now: while it is in here, the loop appends behind it and not past it
 
-    def _settled(self, delivery: Delivery) -> asyncio.Future[RecordMetadata]:
-        """A future of the running loop. Those of one batch are resolved by one call into the loop."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[RecordMetadata] = loop.create_future()
+    def _expect(self, sending: Sending, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> None:
+        waiting = self._waiting.get(delivery.batch_key()) or self._wait_for(delivery, loop)
+        waiting[0].append(sending)
+        waiting[1].append(delivery)
+
+    def _wait_for(self, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> _Waiting:
+        """Whom to tell when this delivery's batch is settled: nobody yet. One call into the loop tells them all."""
         batch = delivery.batch_key()
-        waiting = self._waiting.get(batch)
-        if waiting is None:
-            waiting = self._waiting[batch] = []
-            delivery.on_settled(functools.partial(_call_soon, loop, self._resolve, batch))
-        waiting.append((future, delivery))
-        return future
+        waiting: _Waiting = [], []
+        self._waiting[batch] = waiting
+        delivery.on_settled(functools.partial(_call_soon, loop, self._resolve, batch))
+        return waiting
 
     def _resolve(self, batch: object) -> None:
-        for future, delivery in self._waiting.pop(batch):
-            if future.done():
+        sendings, deliveries = self._waiting.pop(batch)
+        places, error = outcomes(deliveries)
+        for sending, place in zip(sendings, places, strict=True):
+            if sending.done():
                 continue
-            error = delivery.exception(0)
             if error is None:
-                future.set_result(delivery.result(0))
+                sending.set_result(place)
             else:
-                future.set_exception(error)
+                sending.set_exception(error)
 
 
-def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, argument: object) -> None:
+def _fail(sending: Sending, error: BaseException) -> None:
+    if not sending.done():
+        sending.set_exception(error)
+
+
+def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, *arguments: object) -> None:
     """Into the loop; a loop that was closed has nobody left who waits."""
     if not loop.is_closed():
-        loop.call_soon_threadsafe(call, argument)
+        loop.call_soon_threadsafe(call, *arguments)

@@ -250,6 +250,11 @@ class Accumulator:
         self._waiting.clear()
         return failed
 
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests that left and were not reported back."""
+        return sum(self._requests.values())
+
     def _on_request_done(self, request: Request) -> None:
         self._requests[request.address] -= 1
         self.used_bytes -= request.size_bytes

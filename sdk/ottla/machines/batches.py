@@ -40,6 +40,7 @@ class Batch:
         "deadline_at",
         "encoded",
         "error",
+        "first_key",
         "log_append_time_ms",
         "opened_at",
         "partition",
@@ -62,6 +63,7 @@ class Batch:
         self.deadline_at = now + limits.delivery_timeout_s
         self.charged_bytes = charged
         self.count = 1
+        self.first_key: bytes | None = None  # where keys decide about partitions, for HotKeyWatch
         self.attempts = 0
         self.encoded: bytes | None = None
         self.base_offset = -1
@@ -120,6 +122,7 @@ class Request:
     parts: list[Part] = field(default_factory=list)
     size_bytes: int = 0
     deadline_at: float = float("inf")
+    sent_at: float = 0.0
 
     def add(self, part: Part, size_bytes: int) -> None:
         """Take a part of so many bytes along."""

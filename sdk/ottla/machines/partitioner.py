@@ -3,12 +3,15 @@
 The same key goes to the same partition while the number of partitions stays the same, whoever writes it: a Java
 producer, librdkafka with murmur2_random, or this one (org.apache.kafka.common.utils.Utils.murmur2, Austin Appleby's
 MurmurHash2 with its own seed). Records without a key fill one partition's batch, then the next one's (KIP-480): a batch
-of one partition costs what a batch costs, so spreading single records would multiply the batches.
+of one partition costs what a batch costs, so spreading single records would multiply the batches. Whoever wants just
+that has `SpreadingPartitioner`: each record to another partition, in turn or by chance, whatever its key (KIP-369).
 """
 
 from __future__ import annotations
 
+import itertools
 import struct
+from collections.abc import Callable
 from typing import Final
 
 _SEED: Final = 0x9747B28C
@@ -91,3 +94,31 @@ class StickyPartitioner:
         self._turn += 1
         self.current = self._available[self._turn % len(self._available)]
         return self.current
+
+
+def in_turn(first: int) -> Callable[[int], int]:
+    """A choice for SpreadingPartitioner: one after the other, beginning at `first`."""
+    turns = itertools.count(first)
+    return lambda count: next(turns) % count
+
+
+class SpreadingPartitioner:
+    """Every record's partition by itself, among those that have a leader: `choose(n)` gives a number below n.
+
+    Safe to be asked by several threads as far as `choose` is: an answer stands on one tuple.
+    """
+
+    __slots__ = ("_available", "_choose")
+
+    def __init__(self, choose: Callable[[int], int]) -> None:
+        self._choose = choose
+        self._available: tuple[int, ...] = (0,)
+
+    def on_metadata(self, available: tuple[int, ...], count: int) -> None:
+        """The partitions with a leader; where none has one, all `count` take part and wait for theirs."""
+        self._available = available or tuple(range(count))
+
+    def partition(self) -> int:
+        """The next record's."""
+        available = self._available
+        return available[self._choose(len(available))]

@@ -83,6 +83,11 @@ class Position:
         self.high_watermark = -1
 
     @property
+    def lag(self) -> int:
+        """Records between the position and the end of the log as of the last fetch; -1 before the first."""
+        return -1 if self.high_watermark < 0 or self.offset is None else max(0, self.high_watermark - self.offset)
+
+    @property
     def done(self) -> bool:
         """Whether everything up to `stop` was handed out."""
         return self.stop is not None and self.offset is not None and self.offset >= self.stop
@@ -110,10 +115,11 @@ class FetchPart:
 
 @dataclass(slots=True)
 class Fetch:
-    """One fetch to one broker, of up to `partition_bytes` a partition."""
+    """One fetch to one broker, of up to `partition_bytes` a partition; sent at `sent_at`, in monotonic seconds."""
 
     address: str
     partition_bytes: int
+    sent_at: float = 0.0
     parts: list[FetchPart] = field(default_factory=list)
 
 
@@ -210,7 +216,7 @@ class Subscription:
             if route is None:
                 unroutable = True
             elif self._fetches.get(route.address, 0) < self.limits.requests_per_broker:
-                fetch = fetches.setdefault(route.address, Fetch(route.address, share_bytes))
+                fetch = fetches.setdefault(route.address, Fetch(route.address, share_bytes, now))
                 fetch.parts.append(FetchPart(position, route, position.fetch_offset, position.version))
                 position.in_flight = True
                 del self._turns[position]

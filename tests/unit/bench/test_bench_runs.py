@@ -84,14 +84,14 @@ def test_records_come_back_once_each_and_those_of_others_do_not_count(cluster: S
         run = EndToEnd(producer, consumer, measured, Bounds(50, 20.0), size_bytes=10, rate=1_000.0)
 
         def on_record(number: int, latency_us: int) -> None:
-            if not seen:
-                producer.send(b"not ours")
             seen.append(number)
+            for other in range(number, number + 4):
+                producer.send(b"of another run", headers=[("ottla-bench", b"another!" + other.to_bytes(8, "big"))])
 
         missing = run.run(on_record, patience_s=10.0)
     assert (missing, sorted(seen)) == (0, list(range(50)))
     assert (measured.total.received, measured.total.sent) == (50, 50)
-    assert measured.total.end_to_end.count == 50
+    assert (measured.total.end_to_end.count, measured.total.received_bytes) == (50, 50 * 10)
     assert measured.total.end_to_end.max_us > 0
 
 

@@ -337,7 +337,7 @@ def test_closing_from_another_thread_ends_the_loop() -> None:
     assert not thread.is_alive()
     assert seen == [0, 1, 2]
     consumer.close()
-    with pytest.raises(OttlaError, match="the client is closed"):
+    with pytest.raises(OttlaError, match="the consumer is closed"):
         consumer.poll()
 
 

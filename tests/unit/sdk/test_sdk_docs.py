@@ -16,7 +16,7 @@ from ottla.scripted import ScriptedCluster
 DOCS = Path(__file__).parents[3] / "docs"
 SNIPPETS = [
     pytest.param(snippet, id=f"{page}-{number}")
-    for page in ("serializers",)
+    for page in ("serializers", "producer")
     for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL))
 ]
 
@@ -32,4 +32,4 @@ def test_a_snippet_runs_as_it_stands(snippet: str, monkeypatch: pytest.MonkeyPat
     module = types.ModuleType("snippet")
     monkeypatch.setitem(sys.modules, "snippet", module)  # where dataclasses look their annotations up
     exec(snippet, vars(module))  # the page is ours
-    assert sum(len(log.batches) for log in cluster.logs.values()) == 1
+    assert any(log.batches for log in cluster.logs.values())

@@ -6,7 +6,7 @@ import pytest
 from kafka.partitioner.default import murmur2 as independent_murmur2
 
 from ottla.machines import partitioner
-from ottla.machines.partitioner import KeyedPartitioner, StickyPartitioner, murmur2
+from ottla.machines.partitioner import KeyedPartitioner, SpreadingPartitioner, StickyPartitioner, in_turn, murmur2
 
 
 @pytest.mark.feature(23)
@@ -52,3 +52,16 @@ def test_without_a_key_batches_take_turns_over_partitions_with_a_leader() -> Non
     assert [sticky.on_batch_full() for _ in range(4)] == [2, 0, 2, 0]
     sticky.on_metadata((), 3)
     assert {sticky.on_batch_full() for _ in range(3)} == {0, 1, 2}
+
+
+@pytest.mark.feature(24)
+def test_spreading_takes_every_partition_that_has_a_leader() -> None:
+    spreading = SpreadingPartitioner(in_turn(4))
+    spreading.on_metadata((0, 2, 5), 6)
+    assert [spreading.partition() for _ in range(4)] == [2, 5, 0, 2]
+    spreading.on_metadata((), 2)
+    assert {spreading.partition() for _ in range(2)} == {0, 1}
+    lots = iter([1, 0, 0])
+    by_lot = SpreadingPartitioner(lambda count: next(lots))
+    by_lot.on_metadata((3, 4), 6)
+    assert [by_lot.partition() for _ in range(3)] == [4, 3, 3]

@@ -64,6 +64,21 @@ def test_partitions_by_key_by_number_and_by_callable() -> None:
 
 
 @pytest.mark.feature(24)
+@pytest.mark.feature(25)
+@pytest.mark.feature(26)
+@pytest.mark.parametrize("partitioner", ["round_robin", "random"])
+def test_single_records_are_spread_over_partitions_with_a_leader_whatever_their_key(partitioner: Any) -> None:
+    cluster = ScriptedCluster({"t": 4})
+    cluster.move_leader("t", 2, broker=-1, epoch=1)
+    with producer_of(cluster, key="str", partitioner=partitioner) as producer:
+        places = [producer.send(b"x", key="same").result(WAIT).partition for _ in range(60)]
+        assert set(places) == {0, 1, 3}
+        counts = [places.count(n) for n in (0, 1, 3)]
+        assert counts == [20, 20, 20] if partitioner == "round_robin" else min(counts) > 3
+        assert producer.send(b"x", key="same", partition=1).result(WAIT).partition == 1
+
+
+@pytest.mark.feature(24)
 def test_records_without_a_key_fill_one_partition_after_the_other() -> None:
     cluster = ScriptedCluster({"t": 3})
     with producer_of(cluster, batch_size=1000, linger=60, delivery_timeout=120) as producer:

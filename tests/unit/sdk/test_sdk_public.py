@@ -57,7 +57,16 @@ def test_both_worlds_have_the_same_names_and_arguments(name: str) -> None:
     sync, asynchronous = getattr(ottla, name), getattr(ottla.aio, name)
     assert list(inspect.signature(asynchronous).parameters) == list(inspect.signature(sync).parameters)
     assert {"close"} <= methods(asynchronous) <= methods(sync)
-    assert methods(sync) - methods(asynchronous) <= {"from_properties", "partitions_for", "would_wait"}
+    assert methods(sync) - methods(asynchronous) <= {
+        "from_properties",
+        "partitions_for",
+        "would_wait",
+        "start_many",
+        "settle_many",
+    }
+    for method in methods(asynchronous):
+        mine, theirs = getattr(asynchronous, method), getattr(sync, method)
+        assert not callable(theirs) or _arguments(mine) == _arguments(theirs), method
 
 
 @pytest.mark.parametrize("part", ["Topics", "Configs", "ClusterOverview"])
@@ -68,5 +77,22 @@ def test_the_parts_of_admin_are_the_same_too(part: str) -> None:
     assert methods(getattr(aio_admin, part)) == methods(getattr(admin, part))
 
 
+def test_reading_a_stretch_is_the_same_too() -> None:
+    assert _arguments(ottla.aio.read) == _arguments(ottla.read)
+    assert methods(ottla.aio.Rows) == methods(ottla.Rows)
+
+
+def test_both_worlds_have_the_same_clients() -> None:
+    functions = {"Admin", "Consumer", "Producer", "Rows", "read"}
+    assert set(ottla.aio.__all__) == functions <= set(ottla.__all__)
+
+
+def _arguments(call: object) -> list[tuple[str, object]]:
+    assert callable(call)
+    return [(parameter.name, parameter.default) for parameter in inspect.signature(call).parameters.values()]
+
+
 def methods(kind: type) -> set[str]:
-    return {name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")}
+    """What users call or look at; a facade has the properties too."""
+    shown = {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    return {name for name, value in shown.items() if callable(value) or isinstance(value, property | classmethod)}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from ottla.consumed import Consumed
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.subscription import Chunk, Position
 from ottla.record import Batch, Serdes
@@ -27,7 +28,7 @@ def batch(first: int, count: int) -> bytes:
 def run_of(*batches: bytes, offset: int = 0, stop: int | None = None) -> Run:
     position = Position(T0)
     position.offset, position.stop = offset, stop
-    return Run(Chunk(position, 0, b"".join(batches)))
+    return Run(Chunk(position, 0, b"".join(batches)), Consumed())
 
 
 def offsets(rows: Any) -> list[int]:

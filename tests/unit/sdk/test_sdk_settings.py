@@ -11,7 +11,14 @@ from ottla.producer import Producer
 from ottla.scripted import ScriptedCluster
 from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, bootstrap_addresses, merge_config, read_properties
 
-DEFAULTS = {"linger": 0.005, "acks": "all", "key": "auto", "bootstrap": None, "compression": None}
+DEFAULTS = {
+    "linger": 0.005,
+    "acks": "all",
+    "key": "auto",
+    "bootstrap": None,
+    "compression": None,
+    "partitioner": "default",
+}
 
 
 def merged(config: dict[str, Any], **given: Any) -> dict[str, Any]:
@@ -28,8 +35,10 @@ def test_kafkas_names_mean_our_arguments() -> None:
             "bootstrap.servers": "h:9650",
             "security.protocol": "PLAINTEXT",
             "enable.idempotence": "false",
+            "partitioner.class": "org.apache.kafka.clients.producer.RoundRobinPartitioner",
         }
     )
+    assert settings.pop("partitioner") == "round_robin"
     assert settings == {"linger": 0.02, "acks": "all", "compression": "zstd", "key": "str", "bootstrap": "h:9650"}
 
 
@@ -56,6 +65,7 @@ def test_kafkas_own_serializers_are_known_by_their_java_names() -> None:
         ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"max.in.flight.requests.per.connection": 0}, "at least 1"),
         ({"key.serializer": "com.acme.OrderSerializer"}, "not legal"),
+        ({"partitioner.class": "com.acme.Mine"}, "give partitioner= a callable"),
     ],
 )
 def test_what_can_not_be_is_refused_in_words(config: dict[str, Any], words: str) -> None:
@@ -116,6 +126,7 @@ def test_acks_that_do_not_exist_are_refused_with_those_that_do(acks: Any) -> Non
         ({"retries": -1}, "retries=-1"),
         ({"topic": "a/b"}, "a/b"),
         ({"value": "avro"}, "value='avro'"),
+        ({"partitioner": "sticky"}, "'default', 'round_robin', 'random', or a callable"),
     ],
 )
 def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: str) -> None:

@@ -1,0 +1,51 @@
+"""What a consumer has done so far, in figures with Kafka's names and units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.machines.subscription import Position
+
+METRICS: Final = {
+    "records-consumed-total": "records handed out",
+    "bytes-consumed-total": "bytes of their batches, as they came",
+    "fetch-total": "fetches that were answered",
+    "fetch-latency-avg": "ms from a fetch to its answer, which waits for news for up to fetch_max_wait",
+    "fetch-latency-max": "the longest of them, in ms",
+    "records-lag-max": "how far the partition furthest behind is behind, as of its last fetch; -1 before the first",
+    "assigned-partitions": "partitions that are read",
+}
+"""Names and meanings; since the consumer was made, where they count something."""
+
+
+class Consumed:
+    """Counts. Records are counted by whole batches while they are iterated over: never one by one."""
+
+    __slots__ = ("bytes", "fetches", "latency_max_s", "latency_sum_s", "records")
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.bytes = 0
+        self.fetches = 0
+        self.latency_sum_s = 0.0
+        self.latency_max_s = 0.0
+
+    def on_fetched(self, latency_s: float) -> None:
+        """A fetch was answered after so many seconds."""
+        self.fetches += 1
+        self.latency_sum_s += latency_s
+        self.latency_max_s = max(self.latency_max_s, latency_s)
+
+    def metrics(self, positions: Iterable[Position]) -> dict[str, float]:
+        """All of METRICS as of now."""
+        positions = list(positions)
+        return {
+            "records-consumed-total": float(self.records),
+            "bytes-consumed-total": float(self.bytes),
+            "fetch-total": float(self.fetches),
+            "fetch-latency-avg": 1000 * self.latency_sum_s / max(1, self.fetches),
+            "fetch-latency-max": 1000 * self.latency_max_s,
+            "records-lag-max": float(max((position.lag for position in positions), default=-1)),
+            "assigned-partitions": float(len(positions)),
+        }

@@ -1,0 +1,86 @@
+"""One consumer, one thread: a second one that comes while the first is inside gets an error at once, not a wait.
+
+Whoever is inside a call is in, and so is whoever iterates, from the first record on until the loop is left. A consumer
+may be handed from one thread to another between calls, and an iterator between two of its records.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from threading import RLock, Thread, current_thread
+from types import TracebackType
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from ottla.errors import ConcurrentUseError, ErrorCode
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class OneThread:
+    """`with one_thread:` around what is not for two threads. The same thread may come in again."""
+
+    def __init__(self) -> None:
+        self._inside: Final = RLock()
+        self._last = current_thread()
+        self._loops: dict[object, Thread] = {}
+
+    def __enter__(self) -> None:
+        self._enter(None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._inside.release()
+
+    def step(self, loop: object, call: Callable[[], T]) -> T:
+        """What an iteration does from time to time; from now on `loop` is the current thread's."""
+        self._enter(loop)
+        try:
+            self._loops[loop] = self._last
+            return call()
+        finally:
+            self._inside.release()
+
+    def leave(self, loop: object) -> None:
+        """The iteration is over, or nobody holds it any more."""
+        self._loops.pop(loop, None)
+
+    def _enter(self, mine: object) -> None:
+        me = current_thread()
+        for loop, thread in list(self._loops.items()):
+            if thread is not me and loop is not mine and thread.is_alive():
+                raise _concurrent(f"{thread.name} iterates over", me)
+        if not self._inside.acquire(blocking=False):
+            raise _concurrent(f"{self._last.name} uses", me)
+        self._last = me
+
+
+class Guarded(Protocol):
+    """Something whose methods are for one thread at a time."""
+
+    @property
+    def one_thread(self) -> OneThread: ...
+
+
+G = TypeVar("G", bound=Guarded)
+
+
+def for_one_thread(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+    """The method, which raises ConcurrentUseError where another thread is using its object."""
+
+    @functools.wraps(method)
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with self.one_thread:
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+def _concurrent(who: str, me: Thread) -> ConcurrentUseError:
+    return ConcurrentUseError(
+        ErrorCode.INVALID_REQUEST,
+        f"the thread {who} this consumer while {me.name} calls it",
+        hint="give each thread a consumer of its own; only wakeup, close and metrics are for any thread",
+    )

@@ -1,0 +1,101 @@
+"""What a producer has done so far, in figures with Kafka's names and units."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.machines.batches import Batch, Request
+
+METRICS: Final = {
+    "record-send-total": "records that were sent to a broker, each counted once",
+    "record-retry-total": "records that were sent once more, each time",
+    "record-error-total": "records that were not delivered",
+    "byte-total": "bytes of the batches that were sent, compressed, retries included",
+    "batch-total": "batches that were sent, retries included (not Kafka's)",
+    "batch-size-avg": "bytes of a batch, compressed",
+    "batch-size-max": "bytes of the largest batch",
+    "request-total": "requests that were sent",
+    "records-per-request-avg": "records of a request",
+    "request-latency-avg": "ms from a request to its answer",
+    "request-latency-max": "the longest of them, in ms",
+    "record-queue-time-avg": "ms that a batch waited to be sent, from its first record on",
+    "record-queue-time-max": "the longest of them, in ms",
+    "requests-in-flight": "requests without an answer, now",
+    "buffer-total-bytes": "buffer_memory",
+    "buffer-available-bytes": "what is free of it, now",
+}
+"""Names and meanings; since the producer was made, where they count something."""
+
+
+class Mean:
+    """An average and a maximum of what was seen, 0 before anything was."""
+
+    __slots__ = ("count", "most", "total")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.most = 0.0
+
+    def add(self, value: float) -> None:
+        """One more."""
+        self.count += 1
+        self.total += value
+        self.most = max(self.most, value)
+
+    @property
+    def average(self) -> float:
+        """Of all so far."""
+        return self.total / self.count if self.count else 0.0
+
+
+class Produced:
+    """Counts, by batches and requests. Change and read it with the producer's lock held."""
+
+    def __init__(self) -> None:
+        self._sent = self._retried = self._failed = 0
+        self._batch_bytes = Mean()
+        self._request_records = Mean()
+        self._latency_ms = Mean()
+        self._queued_ms = Mean()
+
+    def on_sent(self, request: Request, sizes_bytes: list[int], now: float) -> None:
+        """A request leaves, with batches of these sizes, in its order."""
+        batches = [batch for part in request.parts for batch in part.batches]
+        for batch, size_bytes in zip(batches, sizes_bytes, strict=True):
+            self._batch_bytes.add(size_bytes)
+            if batch.attempts > 1:
+                self._retried += batch.count
+            else:
+                self._sent += batch.count
+                self._queued_ms.add(1000 * (now - batch.opened_at))
+        self._request_records.add(sum(batch.count for batch in batches))
+
+    def on_answered(self, latency_s: float) -> None:
+        """A request was answered after so many seconds."""
+        self._latency_ms.add(1000 * latency_s)
+
+    def on_settled(self, batches: list[Batch]) -> None:
+        """These batches have their outcome."""
+        self._failed += sum(batch.count for batch in batches if batch.error is not None)
+
+    def metrics(self, in_flight: int, buffer_bytes: int, used_bytes: int) -> dict[str, float]:
+        """All of METRICS as of now."""
+        return {
+            "record-send-total": float(self._sent),
+            "record-retry-total": float(self._retried),
+            "record-error-total": float(self._failed),
+            "byte-total": self._batch_bytes.total,
+            "batch-total": float(self._batch_bytes.count),
+            "batch-size-avg": self._batch_bytes.average,
+            "batch-size-max": self._batch_bytes.most,
+            "request-total": float(self._request_records.count),
+            "records-per-request-avg": self._request_records.average,
+            "request-latency-avg": self._latency_ms.average,
+            "request-latency-max": self._latency_ms.most,
+            "record-queue-time-avg": self._queued_ms.average,
+            "record-queue-time-max": self._queued_ms.most,
+            "requests-in-flight": float(in_flight),
+            "buffer-total-bytes": float(buffer_bytes),
+            "buffer-available-bytes": float(max(0, buffer_bytes - used_bytes)),
+        }

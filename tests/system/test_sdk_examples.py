@@ -1,0 +1,118 @@
+"""Every example in the SDK's docstrings runs, and docs/sdk.md prints what it says that it prints."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+import types
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+import ottla.aio
+from ottla.consumed import METRICS
+from ottla.testing import Cluster
+
+SDK = Path(ottla.__file__).parent
+PAGE = (Path(__file__).parents[2] / "docs/sdk.md").read_text()
+JOBS = re.findall(r"^## (\d+\. .*?)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+def examples() -> Iterator[Any]:
+    """Indented blocks that stand alone in the docstrings of public things: not those below `Args:` and its like."""
+    for path in sorted([*SDK.glob("*.py"), *SDK.glob("aio/*.py")]):
+        module = ".".join(["ottla", *path.relative_to(SDK).with_suffix("").parts]).removesuffix(".__init__")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                name = getattr(node, "name", "")
+                text = ast.get_docstring(node) or ""
+                blocks = re.findall(r"(?<=\n\n)((?: {4}.*\n|\n)+)", f"{text}\n") if not name.startswith("_") else []
+                for number, block in enumerate(blocks):
+                    yield pytest.param(
+                        module, textwrap.dedent(block), id=f"{module}.{name}-{number}".replace(".-", "-")
+                    )
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+class _Frame(dict[str, list[Any]]):
+    """As much of a data frame as the examples look at."""
+
+    def __init__(self, collected: dict[str, list[Any]], columns: list[str]) -> None:
+        super().__init__({name: collected[name] for name in columns})
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values())))
+
+
+@pytest.fixture
+def orders(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A cluster where the clients look for one, with an empty topic; a stand-in for pandas; loops that end."""
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    pandas = types.SimpleNamespace(
+        DataFrame=_Frame,
+        to_datetime=lambda column, **_: column,
+    )
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create("orders", partitions=3)
+        yield
+        for topic in admin.topics.list():
+            admin.topics.delete(topic)
+
+
+def run(source: str, names: dict[str, Any]) -> None:
+    """As a module would run, with `await` allowed."""
+    code = compile(source, "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    found = eval(code, names)
+    if inspect.iscoroutine(found):
+        asyncio.run(found)
+
+
+@pytest.mark.parametrize(("module", "source"), EXAMPLES)
+def test_an_example_in_a_docstring_runs(
+    module: str, source: str, orders: None, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.produce("orders", [{"id": 1, "region": "eu"}])
+    if "earliest" in source and "stop=" not in source:  # would wait for the next order for ever
+        source = source.replace('start="earliest"', 'start="earliest", stop="end"')
+    known = {"ottla": ottla, "order": {"region": "eu"}, "timedelta": timedelta, "Producer": ottla.Producer}
+    names = {**known, **vars(importlib.import_module(module)), "__name__": "example"}
+    names.update({name: getattr(importlib.import_module("ottla_proto.contracts"), name) for name in ("Broker",)})
+    run(source, names)
+    for value in names.values():
+        if isinstance(value, ottla.Producer | ottla.Admin):
+            value.close()
+
+
+@pytest.mark.parametrize(("job", "source"), JOBS, ids=[job for job, _ in JOBS])
+def test_a_job_of_the_page_prints_what_it_says(
+    job: str, source: str, orders: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("job")
+    monkeypatch.setitem(sys.modules, "job", module)  # where dataclasses look their annotations up
+    run(source, vars(module))
+    promised = re.findall(r"^ *print\(.*\)  # (.*)$", source, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == promised
+
+
+def test_the_page_has_ten_jobs_and_every_metric() -> None:
+    assert len(JOBS) == 10
+    assert dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", PAGE, re.MULTILINE)) == METRICS
+    assert len(EXAMPLES) >= 8

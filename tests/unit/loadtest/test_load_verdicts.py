@@ -1,0 +1,71 @@
+"""When a load test has failed, and the one line that it ends with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from loadtest.outcome import last_line
+from loadtest.rates import parse_rates, rates_text, reached
+from loadtest.slope import growing, settled, slope_mb_per_min
+from loadtest.thresholds import Thresholds
+
+REPORT: dict[str, Any] = {
+    "requests": 100, "failures": 0, "records": 50_000, "p50_ms": 3.5, "p99_ms": 40.25, "max_ms": 99.0, "seconds": 10,
+    "scenarios": {"Small": {"records": 40_000}, "Replay": {"records": 10_000}}, "rows": [],
+}  # fmt: skip
+
+
+def test_what_keeps_every_threshold_is_no_failure() -> None:
+    assert Thresholds(100, 50_000, 40.25).breaches(REPORT) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"failures": 1}, "1 of 100 requests failed"),
+        ({"requests": 99}, "99 requests are fewer than the 100 that were expected"),
+        ({"records": 49_999}, "49999 records are fewer than the 50000 that were expected"),
+        ({"p99_ms": 40.3}, "the 99th percentile of 40.3 ms is above 40.25 ms"),
+    ],
+)
+def test_each_threshold_has_its_sentence(change: dict[str, Any], words: str) -> None:
+    assert Thresholds(100, 50_000, 40.25).breaches({**REPORT, **change}) == [words]
+
+
+def test_doing_nothing_is_never_a_success() -> None:
+    assert len(Thresholds().breaches({**REPORT, "requests": 0, "records": 0})) == 2
+
+
+def test_the_last_line_is_exactly_that() -> None:
+    line = last_line(REPORT, 0.37)
+    assert list(json.loads(line)) == ["requests", "failures", "records", "p50_ms", "p99_ms", "rss_slope_mb_per_min"]
+    assert line == (
+        '{"requests": 100, "failures": 0, "records": 50000, "p50_ms": 3.5, "p99_ms": 40.25, '
+        '"rss_slope_mb_per_min": 0.37}'
+    )
+
+
+def test_a_slope_is_a_straight_line_through_what_is_left_after_settling_in() -> None:
+    samples = [(float(at), 80.0 if at < 120 else 60 + at / 60 * 0.5) for at in range(601)]
+    assert len(settled(samples)) == 481, "8 of 10 minutes"
+    assert slope_mb_per_min(settled(samples)) == pytest.approx(0.5)
+    assert slope_mb_per_min([(0.0, 50.0), (60.0, 50.0)]) == 0
+    assert slope_mb_per_min([]) == slope_mb_per_min([(5.0, 50.0)]) == 0
+    assert settled([]) == []
+
+
+def test_growth_counts_from_ten_minutes_on() -> None:
+    slopes = {"etcd": 0.4, "broker-0": 1.25}
+    assert growing(slopes, 10) == ["broker-0 grows by 1.25 MB a minute, above 1"]
+    assert growing(slopes, 2) == []
+
+
+def test_rates_there_and_back_and_half_of_what_was_reached() -> None:
+    half = reached(REPORT, 0.5)
+    assert half == {"Small": 2_000.0, "Replay": 500.0}
+    assert parse_rates(rates_text(half)) == half
+    assert parse_rates("") == {}
+    with pytest.raises(ValueError, match="fast"):
+        parse_rates("Small=fast")
