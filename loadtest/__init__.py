@@ -1,1 +1,1 @@
-"""Measured figures, side by side in one run: `make bench`. Nothing here is a test; nothing here asserts a time."""
+"""Measured figures (`make bench`) and load with Locust (`make load`, `make soak`). Nothing in here is a test."""

@@ -82,6 +82,14 @@ def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, recor
         figures.add("… 100,000 distinct keys", keyed, "records/s", "≥ 0.25 M", least=250_000)
         one_kb = repeat(pairs, "produce", real, "--size", "1000", "--records", str(records // 4))
         figures.add("… 1 KB values", one_kb, "records/s", "")
+        asyncio_s = repeat(pairs, "aio_produce", real, *count)
+        figures.add("… asyncio, an awaited future a record", asyncio_s, "records/s", "≥ 0.3 M", least=300_000)
+        runs = [
+            (run("aio_produce", real, *count, "--many", "--window", "100000"), run("produce", real, *count))
+            for _ in range(pairs)
+        ]
+        ratios = [a["records_s"] / b["records_s"] for a, b in runs]
+        figures.add("… asyncio, send_many against send", ratios, "×", "≥ 0.8", least=0.8)
         fetches = [(run("fetch", real), run("fetch", answering)) for _ in range(pairs)]
         figures.add("fetch, 1 MB responses", [float(a["mb_s"]) for a, _ in fetches], "MB/s", "")
         ratios = [a["mb_s"] / b["mb_s"] for a, b in fetches]

@@ -87,10 +87,6 @@ class Delivery:
         """For facades: somebody will ask for the outcome of this record's batch, so `flush` need not raise it."""
         ticket_of(self._batch).seen = True
 
-    def place(self) -> tuple[Batch, int, int]:
-        """For facades: what it was made of. A Delivery made of the same is as good as this one."""
-        return self._batch, self._index, self._timestamp
-
     def batch_key(self) -> object:
         """For facades: equal for deliveries that are settled together."""
         return self._batch

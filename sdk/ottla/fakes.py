@@ -207,5 +207,8 @@ class _Failed(Delivery):
         self.asked = True
         super().add_done_callback(callback)
 
+    def on_asked(self) -> None:
+        self.asked = True
+
     def _error(self) -> OttlaError | None:
         return self.planned

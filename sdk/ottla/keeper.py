@@ -155,7 +155,8 @@ class MetadataKeeper:
         try:
             view = self._cluster.fetch_metadata(topics, timeout=self._timeout)
         except OttlaError as error:
-            logger.warning("no metadata: %s", error)
+            if not self._closed:  # who closes the client while it asks needs no word of it
+                logger.warning("no metadata: %s", error)
             with self._changed:
                 self._error = error
                 self._changed.notify_all()

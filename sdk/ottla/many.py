@@ -79,10 +79,10 @@ class SentRows:
                     continue
                 self._refused |= dict.fromkeys(range(number, len(self._rows)), error)
                 break
-            batch, index, timestamp = delivery.place()
+            batch = delivery._batch  # its fields, since a call for each row would be felt
             add_batch(batch)
-            add_index(index)
-            add_timestamp(timestamp)
+            add_index(delivery._index)
+            add_timestamp(delivery._timestamp)
             if batch is not last:
                 last = batch
                 delivery.on_asked()

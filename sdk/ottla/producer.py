@@ -20,13 +20,10 @@ from typing import Any, Final, Generic, Literal
 from ottla.cluster import Cluster
 from ottla.delivery import Announcer, Delivery
 from ottla.errors import (
-    BufferFullError,
     ConfigError,
     ErrorCode,
     OttlaError,
-    SerializationError,
     config_error,
-    error_from_code,
 )
 from ottla.generics import K, V
 from ottla.interceptors import Guarded, Hook, Intercepted
@@ -36,6 +33,7 @@ from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Batch, PartitionQueue
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla.many import BatchResult, SentRows
+from ottla.refusals import buffer_full, no_timestamp, not_flushed, not_serialized
 from ottla.sender import Sender
 from ottla.serdes import HeadersLike, Serializer, SerializerLike, header_pairs, serializer
 from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, read_properties
@@ -205,15 +203,11 @@ class Producer(Generic[K, V]):
             key_bytes = None if key is None else self._key(key)
             value_bytes = None if value is None else self._value(value)
         except Exception as error:
-            raise _not_serialized(error, target.topic, key) from error
+            raise not_serialized(error, target.topic, key) from error
         if timestamp is None:
             timestamp = self._wall_ms()
         elif not isinstance(timestamp, int) or timestamp < 0:
-            raise ConfigError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp={timestamp!r} is no timestamp",
-                hint="give milliseconds since 1970, such as int(moment.timestamp() * 1000)",
-            )
+            raise no_timestamp(timestamp)
         if key_bytes is None and partition is None and target.keyless_anywhere:
             queue = None
         else:
@@ -227,7 +221,7 @@ class Producer(Generic[K, V]):
                     batch = self._append_to_new(target, queue, timestamp, key_bytes, value_bytes, pairs)
                 return Delivery(batch, batch.count - 1, timestamp)
         except TypeError as error:  # a serializer or the caller gave something else than bytes or an int
-            raise _not_serialized(error, target.topic, key) from error
+            raise not_serialized(error, target.topic, key) from error
 
     def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
         """Send all `rows` and wait for their outcomes, without linger; which are there, and which failed and why.
@@ -255,7 +249,7 @@ class Producer(Generic[K, V]):
         where records failed that nobody had asked about.
         """
         if not self._sender.flush(self._seconds(timeout)):
-            raise _not_flushed(len(self._accumulator.incomplete))
+            raise not_flushed(len(self._accumulator.incomplete))
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
@@ -343,12 +337,7 @@ class Producer(Generic[K, V]):
                 batch.first_key = key if target.keyed else None
                 return batch
             if now >= deadline_at:
-                raise BufferFullError(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"the buffer of {self._accumulator.limits.buffer_bytes} bytes stayed full for "
-                    f"max_block={self._max_block:g} s; the record was not sent",
-                    hint="send more slowly, raise buffer_memory, or see why the brokers don't keep up",
-                )
+                raise buffer_full(self._accumulator.limits.buffer_bytes, self._max_block)
             self._sender.room.wait(deadline_at - now)
             self._check_open()
 
@@ -380,23 +369,6 @@ _DEFAULTS: Final = {
     for name, default in (Producer.__init__.__kwdefaults__ or {}).items()
     if name not in ("topic", "config", "_transport")
 } | {"bootstrap": None}
-
-
-def _not_serialized(error: Exception, topic: str, key: object) -> SerializationError:
-    """Which record it was, and what its serializer said."""
-    record = f"a record to {topic}" if key is None else f"the record to {topic} with the key {key!r:.60}"
-    if isinstance(error, SerializationError):
-        return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
-    words = f"{record} was not sent: its serializer raised {type(error).__name__}: {error}"
-    return SerializationError(words, hint="see the cause", topic=topic)
-
-
-def _not_flushed(batches: int) -> OttlaError:
-    return error_from_code(
-        ErrorCode.REQUEST_TIMED_OUT,
-        f"{batches} batches have no outcome yet",
-        hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
-    )
 
 
 @atexit.register

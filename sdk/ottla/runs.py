@@ -115,7 +115,8 @@ class Run:
             self._consumed.records += len(raws)
             self._uncounted -= len(raws)
             if len(raws) < limit:
-                self._current = None
+                self._consumed.records += self._uncounted  # those of this batch that `stream` gave before
+                self._current, self._uncounted = None, 0
             if raws:
                 return raws
 

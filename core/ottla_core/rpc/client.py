@@ -69,6 +69,9 @@ class Peer:
             reply: Reply = call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
+        except ValueError:  # gRPC's answer to a call on a channel that another thread has just closed
+            words = f"{method.name} at {self.address}: the connection was closed"
+            raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
         raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
         return reply
 

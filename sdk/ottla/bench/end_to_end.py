@@ -53,7 +53,6 @@ class EndToEnd:
 
         Returns how many records did not come back within `patience_s` after the last was sent.
         """
-        self._producer.partitions_for()
         for partition in self._consumer.assignment():
             self._consumer.position(partition)  # looked up now: what is sent from here on is what it reads
         pace = Pace(time.monotonic(), self._rate)

@@ -49,7 +49,6 @@ def produce(
 
     Raises what `send` raises, and ottla.TimeoutError where outcomes are missing after delivery_timeout.
     """
-    producer.partitions_for()  # the topic's metadata are here before the clock starts
     rows = zip(values(size_bytes), keys(distinct_keys), strict=False)
     acknowledged = Acknowledgements(size_bytes + len(next(keys(distinct_keys)) or b""))
     began_at, sent = time.monotonic(), 0

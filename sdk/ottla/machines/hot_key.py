@@ -23,7 +23,7 @@ class HotKeyWatch:
         self._told = False
 
     def on_batch(self, first_key: bytes | None, size_bytes: int) -> bytes | None:
-        """A batch is sent, whose first record has this key (None: no key that decides). The hot key, if there is one."""
+        """A batch is sent; its first record has this key (None: no key decides). The hot key, if there is one."""
         if self._told:
             return None
         self._samples += 1

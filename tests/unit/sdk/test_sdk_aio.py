@@ -43,6 +43,25 @@ async def test_one_await_is_acknowledged_and_many_share_their_batches() -> None:
     assert len(cluster.requests(pb.ProduceRequest)) < 20
 
 
+async def test_what_send_gives_is_awaited_gathered_made_a_task_of_or_left_alone() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.PRODUCE, Hold())
+    async with producer_of(cluster, linger=0.001) as producer:
+        await asyncio.to_thread(producer._sync.partitions_for)
+        left_alone, given_up = producer.send(b"0"), producer.send(b"1")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(given_up, 0.02)
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(producer.send(b"2"))
+            cancelled = group.create_task(producer.send(b"3"))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            cluster.release()
+        assert (task.result().offset, cancelled.cancelled(), given_up.cancelled()) == (2, True, True)
+        assert [place.offset for place in await asyncio.gather(producer.send(b"4"), left_alone)] == [4, 0]
+    assert cluster.values("t", 0) == [b"0", b"1", b"2", b"3", b"4"]
+
+
 async def test_a_full_buffer_holds_the_sender_and_not_the_loop_and_keeps_the_order() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Hold())

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -20,6 +21,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 WAIT = 10.0
+AT_ONCE = 0.4
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -77,9 +79,13 @@ def blocked_in(consumer: Consumer[Any, Any], call: Callable[[], Any]) -> Iterato
 def test_whoever_waits_for_records_is_woken_at_once_and_can_go_on(read: Any) -> None:
     cluster = filled(0)
     consumer = consumer_of(cluster)
+    cluster.will(Broker.FETCH, None, Hold())  # the second fetch brings no news by which the reader would wake up
     with blocked_in(consumer, lambda: read(consumer)) as reader:
+        began = time.monotonic()
         consumer.wakeup()
         assert isinstance(reader.result(), WakeupError)
+        assert time.monotonic() - began < AT_ONCE
+        cluster.release()
         assert str(reader.result()) == "the consumer was woken up; read on, or close it"
         with Producer[Any, Any]("b0:1", topic="t", _transport=cluster.connect) as producer:
             producer.send(b"later")
@@ -135,8 +141,10 @@ def test_whoever_waits_for_a_topic_is_woken_or_sent_home() -> None:
 def test_a_second_thread_is_told_so_at_once(call: Any) -> None:
     consumer = consumer_of(filled(0))
     with blocked_in(consumer, lambda: consumer.poll(WAIT)):
+        began = time.monotonic()
         with pytest.raises(ConcurrentUseError, match="the thread reader uses this consumer while MainThread calls it"):
             call(consumer)
+        assert time.monotonic() - began < AT_ONCE
         assert not consumer.finished
 
 
@@ -184,6 +192,8 @@ def test_metrics_say_how_much_was_read_and_how_far_behind_it_is() -> None:
         assert [record.offset for _, record in zip(range(90), consumer, strict=False)][-1] == 99
         assert consumer.metrics["bytes-consumed-total"] == size
         assert consumer.metrics["records-lag-max"] == 0
+        assert consumer.poll(0).values() == []
+        assert consumer.metrics["records-consumed-total"] == 100
         assert 0 < consumer.metrics["fetch-latency-avg"] <= consumer.metrics["fetch-latency-max"] < WAIT * 1000
     for stop, count in (("end", 100), (37, 37)):
         with consumer_of(cluster, stop=stop) as consumer:

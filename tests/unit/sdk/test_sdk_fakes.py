@@ -53,6 +53,18 @@ def test_a_record_fails_as_planned_and_harms_no_other() -> None:
             assert [record.value for record in producer.sent] == ["before", "after"]
 
 
+def test_many_at_once_and_one_of_them_fails() -> None:
+    with FakeProducer[Any, Any](topic="orders") as producer:
+        producer.send("before").result(10)
+        producer.fail_next(ottla.FatalError(87, "refused"))
+        many = producer.send_many(["poor", "good", "better"])
+        assert (len(many.ok), [(failed.row, failed.error.message) for failed in many.failed]) == (
+            2,
+            [("poor", "orders-0: refused")],
+        )
+        assert [record.value for record in producer.sent] == ["before", "good", "better"]
+
+
 def test_a_failure_that_nobody_asked_about_is_raised_at_the_end() -> None:
     producer = FakeProducer[Any, Any](topic="orders")
     producer.fail_next(ottla.FatalError(87, "the broker is on fire"))

@@ -73,9 +73,9 @@ def test_a_span_lasts_until_the_outcome_and_travels_with_the_record(spans: list[
             producer.send("a", headers={"mine": "x", "traceparent": "old"})
         producer.send("b")
     first, second = spans
-    headers = [dict(record[4]) for record in cluster.records("t", 0)]
-    assert headers[0] == {"mine": b"x", "traceparent": b"00-%032x-%016x-01" % (0xFACE, 1)}
-    assert headers[1] == {"traceparent": b"00-%032x-%016x-01" % (0xABC, 2)}
+    headers = [sorted(record[4]) for record in cluster.records("t", 0)]
+    assert headers[0] == [("mine", b"x"), ("traceparent", b"00-%032x-%016x-01" % (0xFACE, 1))]
+    assert headers[1] == [("traceparent", b"00-%032x-%016x-01" % (0xABC, 2))]
     assert (first.name, first.kind, first.parent.span_id) == ("send t", SpanKind.PRODUCER, 0xBEE)
     assert first.ended
     assert first.status is None

@@ -1,0 +1,144 @@
+"""A broker's seat: taken fenced, unfenced once metadata is applied, a death and a birth at a restart, never stolen."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from waiting import until
+
+from ottla_broker.registration import Registration
+from ottla_core.clock import ManualClock
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode
+from ottla_core.cluster.image import Broker
+from ottla_core.cluster.memory import MemoryStore
+from ottla_core.errors import ErrorCode, OttlaError
+
+ME = Broker(3, 0, "my-directory", "127.0.0.1:9653", rack="r")
+KEY = keys.broker(3)
+
+
+class Seat:
+    """The registration of one process, whose metadata is applied when `applied` says so."""
+
+    def __init__(self, store: MemoryStore, me: Broker = ME, *, catches_up: bool = True) -> None:
+        self.waited_for: list[int] = []
+        self.caught_up = asyncio.Event()
+        if catches_up:
+            self.caught_up.set()
+        self.registration = Registration(store, "c", 6, lambda: me, self._applied)
+
+    async def _applied(self, revision: int) -> None:
+        self.waited_for.append(revision)
+        await self.caught_up.wait()
+
+
+class LapsingStore(MemoryStore):
+    """A store whose leases can be let lapse at once."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        super().__init__(clock=self.clock)
+
+    def lapse(self) -> None:
+        self.clock.advance(60)
+        self.expire_leases()
+
+
+async def seen(store: MemoryStore) -> Broker | None:
+    snapshot = await store.snapshot(keys.key_text("c", KEY), timeout=1)
+    return decode(KEY, snapshot.entries[0]) if snapshot.entries else None
+
+
+@pytest.mark.rule(22)
+@pytest.mark.feature(117)
+async def test_a_broker_is_fenced_until_it_has_applied_its_own_registration() -> None:
+    store = MemoryStore()
+    seat = Seat(store, catches_up=False)
+    starting = asyncio.create_task(seat.registration.start())
+    await until(lambda: seat.waited_for)
+    fenced = await seen(store)
+    assert fenced is not None
+    assert (fenced.fenced, seat.registration.registered) == (True, False)
+    assert seat.waited_for == [fenced.epoch], "the revision of its own key"
+
+    seat.caught_up.set()
+    await starting
+    unfenced = await seen(store)
+    assert unfenced is not None
+    assert (unfenced.fenced, unfenced.epoch, unfenced.rack) == (False, fenced.epoch, "r")
+    assert unfenced.lease
+    await seat.registration.stop()
+    assert await seen(store) is None
+
+
+@pytest.mark.rule(22)
+async def test_a_restart_within_the_lease_is_a_death_and_a_birth() -> None:
+    store = MemoryStore()
+    killed, successor = Seat(store), Seat(store)
+    await killed.registration.start()
+    first = await seen(store)
+    await killed.registration.kill()
+    await successor.registration.start()
+    second = await seen(store)
+    assert first is not None
+    assert second is not None
+    assert second.epoch > first.epoch
+    assert second.lease != first.lease, "it lives as long as the new process"
+    await successor.registration.stop()
+
+
+async def test_another_directory_does_not_get_the_id() -> None:
+    store = MemoryStore()
+    holder, thief = Seat(store), Seat(store, replace(ME, directory_id="another", address="127.0.0.1:1"))
+    await holder.registration.start()
+    with pytest.raises(OttlaError, match=r"broker id 3 is in use by 127\.0\.0\.1:9653") as raised:
+        await thief.registration.start()
+    assert raised.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    kept = await seen(store)
+    assert kept is not None
+    assert kept.directory_id == "my-directory"
+    await holder.registration.stop()
+
+
+async def test_a_seat_that_lapsed_while_metadata_was_applied_is_not_unfenced() -> None:
+    """1. It registers fenced. 2. Its lease lapses. 3. It has caught up: what it would unfence is gone."""
+    store = LapsingStore()
+    seat = Seat(store, catches_up=False)
+    starting = asyncio.create_task(seat.registration.start())
+    await until(lambda: seat.waited_for)
+    store.lapse()
+    seat.caught_up.set()
+    with pytest.raises(Exception, match=r"gone|lease"):
+        await starting
+    assert await seen(store) is None
+
+
+async def test_a_lost_lease_is_taken_again_with_a_new_epoch() -> None:
+    store = LapsingStore()
+    seat = Seat(store)
+    await seat.registration.start()
+    first = await seen(store)
+    assert first is not None
+    store.lapse()
+    await until(lambda: len(seat.waited_for) == 2)
+    await until(lambda: seat.registration.registered)
+    again = await seen(store)
+    assert again is not None
+    assert again.epoch > first.epoch
+    await seat.registration.stop()
+
+
+async def test_a_lost_answer_is_read_back_and_not_repeated() -> None:
+    store = MemoryStore()
+    store.lose_next_reply()
+    seat = Seat(store)
+    with pytest.raises(Exception, match="lost"):
+        await seat.registration.start()
+    await seat.registration.start()
+    found = await seen(store)
+    assert found is not None
+    assert not found.fenced
+    await seat.registration.stop()
