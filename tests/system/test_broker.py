@@ -218,6 +218,19 @@ def test_log_append_time_is_the_brokers(wire: Wire) -> None:
     assert header.has_log_append_time
 
 
+@pytest.mark.feature(101)
+def test_a_config_that_is_altered_holds_for_what_comes_next(wire: Wire) -> None:
+    name = next(_names)
+    topic = wire.create_topic(name)
+    large = batch(b"x" * 5_000)
+    assert wire.produce(topic, large).base_offset == 0
+    resource = cpb.ConfigResource(type=cpb.CONFIG_RESOURCE_TOPIC, name=name)
+    altered = cpb.ConfigsAltered(resource=resource, ops=[cpb.ConfigOp(name="max.message.bytes", value="1000")])
+    wire.administer(Controller.ALTER_CONFIGS, cpb.AlterConfigsRequest(resources=[altered]))
+    wait_until(lambda: wire.produce(topic, large).error.code == ErrorCode.MESSAGE_TOO_LARGE)
+    assert wire.produce(topic, batch(b"small")).error.code == 0
+
+
 @pytest.mark.rule(20)
 def test_flush_messages_1_is_on_the_platter_before_the_answer(wire: Wire) -> None:
     topic = wire.create_topic(next(_names), flush_messages="1")

@@ -250,11 +250,23 @@ async def test_a_method_may_end_its_stream_and_no_other(stack: Stack, client: Cl
     assert (await other.reply())[1].partitions[0].base_offset == 2
 
 
+async def refused(stack: Stack) -> None:
+    """Return once the server takes no new calls."""
+    async with asyncio.timeout(10):
+        while True:
+            async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
+                try:
+                    await channel.unary_unary(Broker.METADATA.path)(b"", timeout=1)
+                except grpc.aio.AioRpcError:
+                    return
+
+
 async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, client: Client) -> None:
     open_id = client.send(1)
     await until(lambda: stack.service.seen == [1])
     stopping = asyncio.create_task(stack.server.stop(grace_s=10))
-    await asyncio.sleep(0)
+    await refused(stack)
+    assert client.broken.empty(), "what is open is answered before the stream ends"
     stack.service.open_gate(1)
     correlation_id, _ = await client.reply()
     assert correlation_id == open_id

@@ -1,0 +1,91 @@
+"""What a broker does beside serving, with a real data directory and a clock that a test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from logs import SMALL, fill
+from waiting import until
+
+from ottla_broker import maintenance
+from ottla_broker.config import BrokerConfig
+from ottla_broker.maintenance import Maintenance
+from ottla_broker.replica import Replica
+from ottla_broker.storage import checkpoint
+from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.waiters import Waiters
+from ottla_core.clock import ManualClock
+from ottla_core.model import PartitionId, TopicId
+
+ID = PartitionId(TopicId(b"t" * 16), 0)
+HOUR_MS = 3_600_000
+
+
+class OneReplica:
+    """As much of `Replicas` as maintenance looks at."""
+
+    def __init__(self, replica: Replica) -> None:
+        self.replica = replica
+
+    def all(self) -> list[Replica]:
+        return [self.replica]
+
+    def high_watermarks(self) -> dict[PartitionId, int]:
+        return {ID: self.replica.high_watermark}
+
+
+class Kept:
+    def __init__(self, path: Path) -> None:
+        self.clock = ManualClock()
+        config = replace(SMALL, retention_ms=HOUR_MS, flush_ms=60_000)
+        self.path = path
+        self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), config, now_ms=self.clock.wall_ms())
+        self.log = self.log_dir.create(ID, "t", config, now_ms=self.clock.wall_ms())
+        self.replica = Replica(ID, "t", 1, self.log, Waiters(), self.clock.wall_ms, lambda error: None)
+        settings = BrokerConfig(checkpoint_interval_s=5, retention_check_interval_s=300)
+        self.maintenance = Maintenance(settings, OneReplica(self.replica), lambda: self.log_dir, self.clock)  # type: ignore[arg-type]
+
+    def checkpointed(self, name: str) -> int | None:
+        return checkpoint.read_offsets(self.path / name).get(ID)
+
+
+@pytest.fixture
+async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Kept]:
+    monkeypatch.setattr(maintenance, "_TICK_S", 0.005)
+    kept = Kept(tmp_path / "data")
+    await kept.maintenance.start()
+    yield kept
+    await kept.maintenance.stop()
+    kept.log_dir.close({}, now_ms=kept.clock.wall_ms())
+
+
+@pytest.mark.rule(16)
+async def test_high_watermarks_and_recovery_points_are_written_down_every_few_seconds(kept: Kept) -> None:
+    fill(kept.log, 5)
+    assert kept.checkpointed(checkpoint.HIGH_WATERMARKS) is None
+    kept.clock.advance(6)
+    await until(lambda: kept.checkpointed(checkpoint.HIGH_WATERMARKS) == kept.log.log_end_offset)
+    assert kept.checkpointed(checkpoint.RECOVERY_POINTS) is not None
+
+
+async def test_what_waits_longer_than_flush_ms_is_flushed(kept: Kept) -> None:
+    fill(kept.log, 1)
+    await until(lambda: kept.log.recovery_point == kept.log.log_end_offset)
+    fill(kept.log, 1)
+    assert not kept.log.is_flush_due(kept.clock.wall_ms())
+    kept.clock.advance(61)
+    await until(lambda: kept.log.recovery_point == kept.log.log_end_offset)
+
+
+@pytest.mark.rule(63)
+@pytest.mark.feature(86, 87)
+async def test_what_is_older_than_its_retention_goes_and_its_space_is_freed(kept: Kept) -> None:
+    fill(kept.log, 60)
+    assert kept.log.segment_count > 3
+    kept.clock.advance(2 * HOUR_MS / 1000)
+    await until(lambda: kept.log.log_start_offset == kept.log.log_end_offset)
+    await until(lambda: len(list((kept.path / str(ID)).glob("*.log*"))) == 1)
