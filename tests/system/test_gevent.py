@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
@@ -38,7 +37,6 @@ print(json.dumps([job.value for job in jobs]))
 """
 
 
-@pytest.mark.skipif(find_spec("gevent") is None, reason="gevent comes with requirements/load.txt")
 def test_more_clients_than_gevent_has_threads() -> None:
     with Cluster(brokers=3) as cluster:
         command = [sys.executable, "-c", PROGRAM, cluster.bootstrap, str(CLIENTS), str(RECORDS)]
