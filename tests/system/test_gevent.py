@@ -6,8 +6,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
 from ottla.testing import Cluster
 
 CLIENTS, RECORDS = 6, 50
