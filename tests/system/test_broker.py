@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import socket
 from collections.abc import Iterator
 
@@ -274,3 +275,20 @@ def _ended(connection: socket.socket) -> bool:
         return connection.recv(4096) == b""
     except ConnectionResetError:
         return True
+
+
+@pytest.mark.rule(20)
+def test_after_a_failed_fsync_nothing_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Cluster() as cluster, Wire(cluster.bootstrap) as wire:
+        topic = wire.create_topic("flushed", flush_messages="1")
+        assert wire.produce(topic, batch(b"a")).base_offset == 0
+        monkeypatch.setattr(os, "fdatasync", broken)
+        refused = wire.produce(topic, batch(b"b"))
+        assert (refused.error.code, refused.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        monkeypatch.undo()
+        assert wire.produce(topic, batch(b"c")).error.code == ErrorCode.KAFKA_STORAGE_ERROR, (
+            "not even after it works again"
+        )
