@@ -57,7 +57,11 @@ class AdminHttp:
                 case _:
                     return 404, _PLAIN, b"there is /metrics, /healthz, /readyz\n"
 
-        self._server = _Server(self._address, _handler(answer))
+        try:
+            self._server = _Server(self._address, _handler(answer))
+        except OSError as error:
+            host, port = self._address
+            raise OSError(f"the admin port {host}:{port} can't be bound ({error.strerror}); choose another") from None
         self._beat_at = time.monotonic()
         self._beating = asyncio.create_task(self._beat(), name="admin-http-heartbeat")
         Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="admin-http", daemon=True).start()

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol
 
 from ottla_core.allocator import keep_freed_memory
+from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
 
 _log = logging.getLogger(__name__)
@@ -86,11 +88,18 @@ def run(build: Callable[[], App]) -> int:
     import uvloop
 
     keep_freed_memory()
+    allow_open_files()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_live(build))
     except KeyboardInterrupt:
         return 130
+
+
+def allow_open_files() -> None:
+    """As many as the system lets us have: a broker holds one for every partition, and the usual limit is 1,024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 async def _live(build: Callable[[], App]) -> int:
@@ -108,7 +117,7 @@ async def _live(build: Callable[[], App]) -> int:
         app = build()
         if not await _or_stop(app.start(), stopping):
             return 0
-    except (OttlaError, OSError) as error:
+    except (OttlaError, OSError, StoreUnavailableError) as error:
         print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
         return 1
     _log.info("%s is up", app.name)

@@ -55,10 +55,13 @@ class Child:
     async def _keep_running(self) -> None:
         backoff = Backoff(first_s=0.2, most_s=5.0)
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._is_over():
             began_at = loop.time()
-            await self._run_once()
-            if self.stopping:
+            try:
+                await self._run_once()
+            except OSError as error:  # such as a full disk under the log: supervision goes on
+                _log.error("%s could not be started: %s", self.name, error)
+            if self._is_over():
                 return
             if loop.time() - began_at > _STABLE_AFTER_S:
                 backoff.reset()
@@ -67,6 +70,10 @@ class Child:
                 "%s ended with %s and is started again; its log is %s", self.name, self.last_exit, self._log_path
             )
             await asyncio.sleep(backoff.next())
+
+    def _is_over(self) -> bool:
+        """Asked anew after every wait."""
+        return self.stopping
 
     async def _run_once(self) -> None:
         with self._open_log() as log:

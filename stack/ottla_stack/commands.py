@@ -25,7 +25,7 @@ from ottla.cli.output import Listing, write
 from ottla_core.errors import OttlaError
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock
-from ottla_stack.supervisor import READY_LIMIT_S, Supervisor
+from ottla_stack.supervisor import READY_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import COLUMNS, stack_rows, stack_table
 
 Directory = Annotated[Path, typer.Option("--dir", help="Where data, logs and state lie.", envvar="OTTLA_DIR")]
@@ -59,7 +59,10 @@ def down(directory: Directory = DEFAULT_DIRECTORY) -> None:
     directory = directory.absolute()
     state = StackState.read(directory)
     if state is None or not is_locked(directory):
-        _err.print(f"nothing runs in {directory}")
+        left = end_orphans(directory)
+        _err.print(
+            f"ended {left} processes of a supervisor that was killed" if left else f"nothing runs in {directory}"
+        )
         return
     state.supervisor.send(signal.SIGTERM)
     give_up_at = time.monotonic() + _DOWN_LIMIT_S
@@ -86,7 +89,7 @@ async def _supervise(plan: StackPlan) -> int:
     assert me is not None, "this process runs"
     supervisor = Supervisor(plan, me)
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     if not _out.is_terminal:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

@@ -81,7 +81,10 @@ class Supervisor:
         return StackState(self._me, self.plan.port_base, self.plan.bootstrap, self._ready, running)
 
     def _write_state(self) -> None:
-        self.state().write(self.plan.directory)
+        try:
+            self.state().write(self.plan.directory)
+        except OSError as error:  # a full disk must not end supervision; the next change writes it again
+            _log.error("state.json could not be written: %s", error)
 
     def _ports(self, name: str) -> tuple[int, int]:
         service = self._services.get(name)
@@ -119,8 +122,8 @@ def check_ports(plan: StackPlan) -> None:
                 ) from None
 
 
-def end_orphans(directory: Path) -> None:
-    """End what the last supervisor of this directory left running: those very processes, by pid and start."""
+def end_orphans(directory: Path) -> int:
+    """End what the last supervisor of this directory left running: those very processes, by pid and start. How many."""
     state = StackState.read(directory)
     orphans = [p.identity for p in state.processes if p.identity.alive] if state else []
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -129,3 +132,4 @@ def end_orphans(directory: Path) -> None:
         give_up_at = time.monotonic() + _ORPHAN_LIMIT_S
         while any(o.alive for o in orphans) and time.monotonic() < give_up_at:
             time.sleep(0.05)
+    return len(orphans)

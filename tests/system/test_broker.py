@@ -292,3 +292,25 @@ def test_after_a_failed_fsync_nothing_is_acknowledged(monkeypatch: pytest.Monkey
         assert wire.produce(topic, batch(b"c")).error.code == ErrorCode.KAFKA_STORAGE_ERROR, (
             "not even after it works again"
         )
+
+
+@pytest.mark.feature(42)
+def test_a_reply_has_a_size_that_no_request_can_lift(wire: Wire) -> None:
+    topic = wire.create_topic(next(_names), partitions=8)
+    for partition in range(8):
+        wire.produce(topic, batch(b"x" * 1_000_000), partition=partition)
+    wanted = [pb.FetchPartition(topic_id=topic, partition=n) for n in range(8)]
+    wire.send_fetch(wanted, max_bytes=1 << 30, min_bytes=1 << 30, max_wait_ms=50)
+    assert 2_000_000 < sum(len(part.records) for part in wire.fetch_reply().partitions) <= 4 << 20
+
+
+def test_a_partition_that_is_named_twice_is_answered_twice(wire: Wire, topic: bytes) -> None:
+    wire.send_fetch([pb.FetchPartition(topic_id=topic)] * 2, min_bytes=1, max_wait_ms=10)
+    assert [part.error.code for part in wire.fetch_reply().partitions] == [0, 0]
+
+
+def test_what_came_while_a_fetch_waited_is_in_its_answer_though_it_is_not_enough(wire: Wire, topic: bytes) -> None:
+    wire.send_fetch([pb.FetchPartition(topic_id=topic)], min_bytes=1 << 20, max_wait_ms=600)
+    assert wire.produce(topic, batch(b"late")).base_offset == 0
+    fetched = wire.fetch_reply().partitions[0]
+    assert (values(fetched.records), fetched.high_watermark) == ([b"late"], 1)

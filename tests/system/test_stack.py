@@ -87,6 +87,19 @@ def test_the_next_up_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
         assert wire.metadata().brokers[0].id == 0
 
 
+def test_down_ends_what_a_killed_supervisor_left_and_a_closed_terminal_ends_all(tmp_path: Path) -> None:
+    with RunningStack(tmp_path / "killed", brokers=1) as stack:
+        orphans = running(tmp_path / "killed")[1:]
+        os.kill(stack.supervisor_pid, signal.SIGKILL)
+    said = ottla("down", "--dir", str(tmp_path / "killed"), cwd=tmp_path)
+    assert (said.returncode, "ended 3 processes" in said.stderr) == (0, True)
+    assert not any(o.alive for o in orphans)
+    with RunningStack(tmp_path / "hung-up", brokers=1) as stack:
+        processes = running(tmp_path / "hung-up")
+        os.kill(stack.supervisor_pid, signal.SIGHUP)
+        wait_for(lambda: not any(p.alive for p in processes), "all processes to end")
+
+
 def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
     base = free_port_base()
     with socket.create_server(("127.0.0.1", base + 51)):

@@ -160,6 +160,11 @@ class FrameStream(Generic[Request, Reply]):
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
             failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame
+        except Exception as failure:  # a callback's: whoever sends must hear that nobody reads any more
+            error = TransportError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"{self._method.name} at {self._address}: {failure!r}"
+            )
+            call.cancel()  # type: ignore[union-attr]
         # The call ends here, with its thread. One that is left to the interpreter's end locks itself up there: its
         # `__del__` waits for a lock that a thread of gRPC's, stopped in the middle, never gives back.
         self._call = call = None

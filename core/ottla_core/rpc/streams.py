@@ -57,6 +57,12 @@ class Budget:
         if self.frames >= MAX_FRAMES_IN_FLIGHT or self.bytes >= MAX_BYTES_IN_FLIGHT:
             self._room.clear()
 
+    def grow(self, size_bytes: int) -> None:
+        """A frame in flight takes more: its answer is there and not yet written."""
+        self.bytes += size_bytes
+        if self.bytes >= MAX_BYTES_IN_FLIGHT:
+            self._room.clear()
+
     def give_back(self, size_bytes: int) -> None:
         self.frames -= 1
         self.bytes -= size_bytes
@@ -80,6 +86,8 @@ async def serve_frames(endpoint: Called, grpc_context: Any, context: RequestCont
             await grpc_context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going down; ask again elsewhere")
         reading.result()
         await stream.until_answered()
+        if stream.ended.done():  # by the last frame, after the client had said that it was the last
+            await grpc_context.abort(grpc.StatusCode.ABORTED, str(stream.ended.result()))
     except DecodeError:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} frame")
     finally:
@@ -126,6 +134,8 @@ class _ServedStream:
             body = await self._body(frame)
             if body is not None:
                 reply = self._types.reply(correlation_id=frame.correlation_id, body=body).SerializeToString()
+                self._budget.grow(len(reply))  # until the client has taken it
+                size_bytes += len(reply)
                 async with self._writing:
                     await self._grpc.write(reply)
         except EndStreamError as end:

@@ -44,11 +44,11 @@ def build(
     follower = MetadataFollower(store, config.cluster_id)
     server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
 
-    def on_disk_failure(error: OttlaError) -> None:
+    def on_fatal(error: OttlaError) -> None:
         app.fail(error)
 
     directory = DataDirectory(config, follower, clock, lambda: replicas.high_watermarks())
-    replicas = Replicas(follower, lambda: directory.log_dir, clock, on_disk_failure)
+    replicas = Replicas(follower, lambda: directory.log_dir, clock, on_fatal)
     server.add(
         contracts.Broker,
         BrokerService(replicas, follower, lambda: directory.log_dir, Addresses(config.published_hosts)),
@@ -63,7 +63,10 @@ def build(
         identity = directory.log_dir.identity
         return Broker(identity.node_id, 0, identity.directory_id, address(), rack=config.rack, incarnation=incarnation)
 
-    registration = Registration(store, config.cluster_id, config.lease_ttl_s, describe, replicas.until_applied)
+    registration = Registration(
+        store, config.cluster_id, config.lease_ttl_s, describe, replicas.until_applied, on_fatal
+    )
+    follower.on_change(registration.on_image)
 
     def ready() -> str | None:
         if follower.image.revision == 0:

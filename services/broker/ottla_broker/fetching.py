@@ -53,8 +53,10 @@ async def fetch(
             # Parked first, then a second look: what was appended during the first one is not slept over (rule 55).
             fetched = await _read_all(wants, find, max_bytes)
             missing_bytes = _missing(fetched, min_bytes)
-            if missing_bytes <= 0 or not await waiter.sleep(deadline):
+            if missing_bytes <= 0:
                 return fetched
+            if not await waiter.sleep(deadline):
+                return await _read_all(wants, find, max_bytes)  # what has come meanwhile, though it is not enough
             waiter.expect(missing_bytes)
 
 

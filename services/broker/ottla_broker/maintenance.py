@@ -53,6 +53,8 @@ class Maintenance:
                 await asyncio.to_thread(self._log_dir().remove_deleted)
             except OttlaError as error:
                 _log.error("maintenance: %s", error)
+            except Exception:  # the next tick tries again; without it there would be no retention and no checkpoint
+                _log.exception("maintenance failed")
 
     def _flush_by_time(self) -> None:
         now_ms = self._clock.wall_ms()

@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
-from ottla_core.cluster.image import Broker
+from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -36,12 +36,27 @@ class Registration:
         ttl_s: int,
         describe: Callable[[], Broker],
         applied: Callable[[int], Awaitable[None]],
+        on_unseated: Callable[[OttlaError], None] = lambda error: None,
     ) -> None:
         self._store = store
         self._cluster_id = cluster_id
         self._describe = describe
         self._applied = applied
+        self._on_unseated = on_unseated
         self._session = LeaseSession(store, ttl_s, self._register)
+
+    def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Another process in our seat has our data, or a copy of it: one must go, and it has the seat (rule 22)."""
+        me = self._describe() if self.registered else None
+        seated = new.brokers.get(me.id) if me is not None else None
+        if me is not None and seated is not None and seated.incarnation != me.incarnation:
+            self._on_unseated(
+                OttlaError(
+                    ErrorCode.STALE_BROKER_EPOCH,
+                    f"broker {me.id} is registered by another process now, at {seated.address}",
+                    hint="only one process may run on a broker's data directory, or on a copy of it",
+                )
+            )
 
     @property
     def registered(self) -> bool:

@@ -127,10 +127,11 @@ class Replica:
         Raises OFFSET_OUT_OF_RANGE outside [log start, high watermark].
         """
         limit = self.high_watermark
-        hot = self.log.read_hot(offset, max_bytes, limit, min_one_batch=min_one_batch)
-        if hot is not None:
-            return hot
-        return await asyncio.to_thread(self.log.read, offset, max_bytes, limit, min_one_batch=min_one_batch)
+        with self._watching_the_disk():
+            hot = self.log.read_hot(offset, max_bytes, limit, min_one_batch=min_one_batch)
+            if hot is not None:
+                return hot
+            return await asyncio.to_thread(self.log.read, offset, max_bytes, limit, min_one_batch=min_one_batch)
 
     async def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 ask for; None where there is none."""

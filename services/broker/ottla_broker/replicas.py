@@ -25,6 +25,8 @@ from ottla_core.model import PartitionId
 
 _log = logging.getLogger(__name__)
 
+_RETRY_S = 1.0
+
 
 class Replicas:
     """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`."""
@@ -108,9 +110,10 @@ class Replicas:
             image = self._follower.image
             try:
                 await self._reconcile(image)
-            except OttlaError as error:
-                _log.error("can't follow the metadata of revision %d: %s", image.revision, error)
-                await asyncio.sleep(1.0)
+            except Exception as error:
+                known = isinstance(error, OttlaError)
+                _log.error("can't follow the metadata of revision %d: %s", image.revision, error, exc_info=not known)
+                await asyncio.sleep(_RETRY_S)
                 self._changed.set()
 
     async def _reconcile(self, image: ClusterImage) -> None:
@@ -126,7 +129,11 @@ class Replicas:
             topic = image.topics[name]
             config = log_config(image, topic, self._broker_id)
             for partition_id, partition in partitions:
-                await self._apply(topic, partition_id, partition, config)
+                try:
+                    await self._apply(topic, partition_id, partition, config)
+                except OttlaError as error:  # of this partition alone: the others are served, and this one tried again
+                    _log.error("%s-%d can't be opened, trying again: %s", name, partition_id.partition, error)
+                    asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
         async with self._applied:
             self._applied_revision = image.revision
             self._applied.notify_all()

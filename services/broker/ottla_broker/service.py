@@ -25,6 +25,10 @@ from ottla_core.rpc.streams import EndStreamError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
+MAX_REPLY_BYTES: Final = 4 << 20
+"""Of one fetch, whatever it asks for (but for a first batch that is larger): what a client that does not read its
+answers can hold in memory is this, times the frames that a stream may have in flight."""
+
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -69,13 +73,14 @@ class BrokerService:
             FetchWant(_id_of(p), _epoch_of(p), p.fetch_offset, p.max_bytes or request.max_bytes)
             for p in request.partitions
         ]
+        max_bytes = min(request.max_bytes, MAX_REPLY_BYTES)
         fetched = await fetch(
             wants,
             self._replicas.leader,
             self._replicas.waiters,
             max_wait_s=request.max_wait_ms / 1000,
-            min_bytes=request.min_bytes,
-            max_bytes=request.max_bytes,
+            min_bytes=min(request.min_bytes, max_bytes),  # more than a reply can hold would never be there
+            max_bytes=max_bytes,
         )
         reply = pb.FetchReply()
         for part in fetched:

@@ -54,7 +54,7 @@ class Waiters:
     @contextmanager
     def parked(self, partitions: Iterable[PartitionId], missing_bytes: int) -> Iterator[Waiter]:
         """A waiter that hears of every change of `partitions` inside the block."""
-        waiter, places = Waiter(missing_bytes), list(partitions)
+        waiter, places = Waiter(missing_bytes), set(partitions)
         for partition in places:
             self._by_partition.setdefault(partition, set()).add(waiter)
         try:
@@ -78,4 +78,4 @@ class Waiters:
 
     def __len__(self) -> int:
         """Parked fetches, once per partition that they wait for."""
-        return sum(len(waiting) for waiting in self._by_partition.values())
+        return sum(len(waiting) for waiting in list(self._by_partition.values()))

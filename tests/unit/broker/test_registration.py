@@ -12,7 +12,7 @@ from ottla_broker.registration import Registration
 from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
-from ottla_core.cluster.image import Broker
+from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -142,3 +142,22 @@ async def test_a_lost_answer_is_read_back_and_not_repeated() -> None:
     assert found is not None
     assert not found.fenced
     await seat.registration.stop()
+
+
+@pytest.mark.rule(22)
+async def test_who_was_unseated_by_a_copy_of_itself_ends() -> None:
+    store = MemoryStore()
+    ends: list[OttlaError] = []
+    old = Registration(store, "c", 6, lambda: replace(ME, incarnation="old"), _at_once, ends.append)
+    await old.start()
+    mine = ClusterImage("c", brokers={3: replace(ME, incarnation="old")})
+    old.on_image(ClusterImage("c"), mine)
+    assert ends == []
+    old.on_image(mine, ClusterImage("c", brokers={3: replace(ME, incarnation="copy", address="there:1")}))
+    assert [end.code for end in ends] == [ErrorCode.STALE_BROKER_EPOCH]
+    assert "there:1" in ends[0].message
+    await old.stop()
+
+
+async def _at_once(revision: int) -> None:
+    return

@@ -131,8 +131,10 @@ class Log:
         An append does it where it has not been done, at the price of an fsync in the loop: become a leader first.
         """
         assert leader_epoch >= self.epochs.latest, f"epoch {leader_epoch} after epoch {self.epochs.latest}"
-        if self.epochs.assign(leader_epoch, self.log_end_offset):
-            self._write_epochs()
+        draft = LeaderEpochs(self.epochs.entries)
+        if draft.assign(leader_epoch, self.log_end_offset):
+            checkpoint.write_epochs(self._disk, self.directory / checkpoint.LEADER_EPOCHS, draft.entries)
+            self.epochs.assign(leader_epoch, self.log_end_offset)  # known only once it is written (rule 60)
 
     def _roll(self, now_ms: int) -> Segment:
         """Seal the active segment and start the next one at the log's end."""
@@ -202,9 +204,15 @@ class Log:
             raise self._disk.error(f"reading {self.directory.name}", error) from error
 
     def _gone(self, offset: int) -> OttlaError:
-        """The error for a segment that was deleted a moment ago, by retention or with the whole log."""
+        """The error for a segment that was deleted a moment ago, by retention or with the log, or that is lost."""
         self._check_open()
-        return self._out_of_range(offset)
+        if offset < self.log_start_offset:
+            return self._out_of_range(offset)
+        return OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"a segment of {self.directory} that holds offset {offset} is not there any more",
+            hint="restore the file, or restart the broker, which then goes on with what is left",
+        )
 
     def _out_of_range(self, offset: int) -> OttlaError:
         return OttlaError(
@@ -350,6 +358,3 @@ class Log:
                 f"the log {self.directory.name} is closed",
                 hint="refresh the metadata and try again",
             )
-
-    def _write_epochs(self) -> None:
-        checkpoint.write_epochs(self._disk, self.directory / checkpoint.LEADER_EPOCHS, self.epochs.entries)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import is_legal
 from ottla_broker.storage.segment import Segment
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, Buffer, corrupt, read_header, whole_batches
 from ottla_core.records.reader import read_records
 
@@ -82,8 +82,15 @@ class BatchReader:
         _, segment, position = place
         file, left_bytes = segment.file(), segment.size_bytes - position
         with memoryview(_scratch.buffer)[: min(max(max_bytes, HEADER_SIZE), left_bytes)] as view:
-            if file.read_into(view, position, hot=hot) is None:
+            count = file.read_into(view, position, hot=hot)
+            if count is None:
                 return None
+            if count < len(view):  # what lies behind it in the buffer is another read's
+                raise OttlaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{segment.path} ends {len(view) - count} bytes early: something has shortened it",
+                    hint="restart the broker, which then recovers the log",
+                )
             whole_bytes, next_offset = whole_batches(view, limit_offset)
             if whole_bytes:
                 self._places[next_offset % _REMEMBERED] = _Place(next_offset, segment, position + whole_bytes)

@@ -124,6 +124,7 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
 
     def deleted_just_now(path: str, *rest: int) -> int:
         if str(path).endswith(".log"):
+            log.log_start_offset = 90
             raise FileNotFoundError(path)
         return real(path, *rest)
 
@@ -131,6 +132,15 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
     with pytest.raises(OttlaError) as caught:
         log.read(0, 100, 180)
     assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_a_segment_that_is_lost_is_not_out_of_range(log: Log) -> None:
+    """Or a consumer that resets would skip what was there."""
+    first = sorted(log.directory.glob("*.log"))[0]
+    first.unlink()
+    with pytest.raises(OttlaError, match="is not there any more") as caught:
+        log.read(0, 100, 180)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
