@@ -14,12 +14,13 @@ def free_port_base() -> int:
     """A port base whose whole span is free now. Chosen at random, so that two who ask at once differ."""
     for _ in range(100):
         base = random.randrange(_LOWEST, _HIGHEST, _SPAN)  # noqa: S311 - spreads, hides nothing
-        if all(_free(port) for port in range(base, base + _SPAN)):
+        if all(is_free(port) for port in range(base, base + _SPAN)):
             return base
     raise OSError(f"no {_SPAN} free ports in a row between {_LOWEST} and {_HIGHEST}")
 
 
-def _free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nothing on loopback holds the port now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

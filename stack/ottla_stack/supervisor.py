@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 import time
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -20,6 +19,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.child import Child
 from ottla_stack.embedded_etcd import EtcdPlan, plan_etcd
 from ottla_stack.plan import ServicePlan, StackPlan
+from ottla_stack.ports import is_free
 from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 
 _log = logging.getLogger(__name__)
@@ -110,16 +110,12 @@ def check_ports(plan: StackPlan) -> None:
     """Raise, naming the port, where something else listens on one that this stack needs."""
     names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port)}
     for port in plan.ports():
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                raise OttlaError(
-                    ErrorCode.INVALID_REQUEST,
-                    f"port {port} ({names.get(port, 'etcd')}) is in use",
-                    hint="stop what listens there, or move all ports with --port-base",
-                ) from None
+        if not is_free(port):
+            raise OttlaError(
+                ErrorCode.INVALID_REQUEST,
+                f"port {port} ({names.get(port, 'etcd')}) is in use",
+                hint="stop what listens there, or move all ports with --port-base",
+            )
 
 
 def end_orphans(directory: Path) -> int:

@@ -8,7 +8,6 @@ on from where it was. While the store is away the last image stays, and its age 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
@@ -22,6 +21,7 @@ from ottla_core.cluster.image import Change, ClusterImage
 from ottla_core.cluster.store import CompactedError, Event, EventBatch, MetaStore, StoreUnavailableError
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
 
 SNAPSHOT_TIMEOUT_S: Final = 10.0
 
@@ -78,11 +78,8 @@ class MetadataFollower:
 
     async def stop(self) -> None:
         """End it. The image stays; who still waits for another gets StoreUnavailableError."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await end_task(self._task)
+        self._task = None
         self._fail_waiters(StoreUnavailableError("the follower of the metadata was stopped", indefinite=False))
 
     async def wait_for(self, condition: int | Condition, timeout: float) -> ClusterImage:

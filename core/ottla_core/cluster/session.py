@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ottla_core.cluster.store import LeaseLostError, MetaStore, StoreUnavailableError
+from ottla_core.tasks import end_task
 
 RETRY_S: Final = 0.5  # after a failure; well inside a lease of 3 s
 
@@ -77,11 +78,8 @@ class LeaseSession:
 
     async def abandon(self) -> None:
         """Keep the lease alive no longer, and let it run out, as the end of the process would."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await end_task(self._task)
+        self._task = None
 
     async def _run(self) -> None:
         away = False

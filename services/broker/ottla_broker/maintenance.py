@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 
@@ -12,6 +11,7 @@ from ottla_broker.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.errors import OttlaError
+from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 
@@ -32,10 +32,7 @@ class Maintenance:
         self._task = asyncio.create_task(self._run(), name="maintenance")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def _run(self) -> None:
         checkpointed_at = retained_at = self._clock.monotonic()

@@ -7,7 +7,6 @@ meanwhile. Directory work runs in threads; a replica is installed, and takes app
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable, Collection
 
@@ -22,6 +21,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 
@@ -58,10 +58,7 @@ class Replicas:
         self._task = asyncio.create_task(self._follow(), name="replicas")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     def all(self) -> Collection[Replica]:
         return self._replicas.values()

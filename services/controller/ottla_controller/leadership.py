@@ -23,6 +23,7 @@ from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
 
 _STORE_TIMEOUT_S: Final = 2.0
 _STANDBY_LOOK_S: Final = 60.0
@@ -70,11 +71,8 @@ class Leadership:
 
     async def stop(self) -> None:
         """Finish what is being written and give the key back, so that a standby takes over at once."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
+        await end_task(self._task)
+        self._task = None
 
     async def _run(self) -> None:
         backoff = Backoff(first_s=0.1)
