@@ -26,13 +26,15 @@ ENV PATH=/usr/local/bin
 USER 10001:10001
 ENTRYPOINT ["/usr/local/bin/etcd"]
 
-# ---- what our services share -----------------------------------------------------------------------------------------
-FROM ${BASE_IMAGE} AS service
-COPY --from=build /opt/ottla/ /opt/ottla/
+# ---- what our images share ------------------------------------------------------------------------------------------
+FROM ${BASE_IMAGE} AS ground
 RUN install -d -o 10001 -g 10001 /var/lib/ottla
 ENV PATH=/opt/ottla/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /var/lib/ottla
 USER 10001:10001
+
+FROM ground AS service
+COPY --from=build /opt/ottla/ /opt/ottla/
 
 FROM service AS broker
 EXPOSE 9650 9750
@@ -42,11 +44,18 @@ FROM service AS controller
 EXPOSE 9640 9740
 ENTRYPOINT ["python", "-m", "ottla_controller"]
 
-# ---- the command line, and load on top of it ---------------------------------------------------------------------------
+# ---- the command line --------------------------------------------------------------------------------------------------
 FROM service AS cli
 ENTRYPOINT ["ottla"]
 
-FROM cli AS load
+# ---- load: Locust beside the SDK; users and time are bounded without arguments too (loadtest/shapes.py) -----------------
+FROM build AS build_load
+COPY requirements/locust.txt requirements/
+RUN $INSTALL --require-hashes -r requirements/locust.txt
+
+FROM ground AS load
+COPY --from=build_load /opt/ottla/ /opt/ottla/
 COPY loadtest /opt/load/loadtest
 WORKDIR /opt/load
-ENTRYPOINT ["python", "-m", "loadtest.produce"]
+ENTRYPOINT ["python", "-m", "locust", "--locustfile=loadtest/locustfile.py", "--headless", "--only-summary", \
+            "--stop-timeout=40", "--loglevel=WARNING"]

@@ -44,6 +44,7 @@ lock: $(VENV)/bin/python  ## pin the requirements anew
 	$$compile --extra dev pyproject.toml -o requirements/dev.txt; \
 	$$compile --extra demo -c requirements/dev.txt pyproject.toml -o requirements/demo.txt; \
 	$$compile --extra load -c requirements/dev.txt pyproject.toml -o requirements/load.txt; \
+	$$compile --extra locust -c requirements/load.txt pyproject.toml -o requirements/locust.txt; \
 	$$compile --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt; \
 	$$compile -c requirements/dev.txt requirements/build.in -o requirements/build.txt; \
 	$$compile --no-deps requirements/demo-data.in -o requirements/demo-data.txt
@@ -88,6 +89,9 @@ bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none)
 	$(BIN)/python tests/compose/prove.py
 
+faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7
+	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0)
+
 load: $(VENV)/.load  ## every Locust scenario against a stack of its own, in under two minutes; SHAPE=ramp, spike or soak
 	$(BIN)/python -m loadtest.load --shape $(or $(SHAPE),ramp)
 
@@ -98,4 +102,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench compose clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench compose faults clean

@@ -59,7 +59,7 @@ def add_arguments(parser: Any) -> None:
     group.add_argument(
         "--rate", type=parse_rates, default={}, metavar="NAME=N,...", help="Records/s of a scenario's user."
     )
-    group.add_argument("--result", default="", metavar="FILE", help="Where the figures go, as JSON.")
+    group.add_argument("--result", default="", metavar="FILE", help="Where the figures go, as JSON; - prints them.")
     group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
     group.add_argument("--min-records", type=int, default=1, help="Fewer than so many records are a failure.")
     group.add_argument("--max-p99-ms", type=float, default=float("inf"), help="A slower 99th percentile is a failure.")
@@ -97,7 +97,9 @@ def on_quitting(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         return
     options, report = environment.parsed_options, timeline.report()
-    if options.result:
+    if options.result == "-":
+        print(json.dumps(report))
+    elif options.result:
         Path(options.result).write_text(json.dumps(report))
     for breach in Thresholds(options.min_requests, options.min_records, options.max_p99_ms).breaches(report):
         print(f"load test: {breach}", file=sys.stderr)

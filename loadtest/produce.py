@@ -7,8 +7,11 @@ import json
 import random
 import resource
 import time
+from typing import Final, Literal
 
 from ottla.producer import Producer
+
+_ACKS: Final[dict[str, Literal["all", 1, 0]]] = {"all": "all", "1": 1, "0": 0}
 
 
 def main() -> None:
@@ -18,12 +21,11 @@ def main() -> None:
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--keys", type=int, default=0, help="that many distinct keys; 0: none")
-    parser.add_argument("--acks", default="1")
+    parser.add_argument("--acks", choices=_ACKS, default="1")
     given = parser.parse_args()
     value = random.Random(7).randbytes(given.size)
     keys = [b"key-%08d" % n for n in range(given.keys)]
-    acks = "all" if given.acks == "all" else int(given.acks)
-    with Producer(given.bootstrap, topic=given.topic, acks=acks, key="bytes", value="bytes") as producer:
+    with Producer(given.bootstrap, topic=given.topic, acks=_ACKS[given.acks], key="bytes", value="bytes") as producer:
         producer.send(value).result(timeout=30)
         began, cpu = time.monotonic(), time.process_time()
         send = producer.send

@@ -21,7 +21,8 @@ from ottla_core.errors import OttlaError
 
 _log = logging.getLogger(__name__)
 
-STOP_LIMIT_S: Final = 20.0
+STOP_LIMIT_S: Final = 15.0
+"""For the whole stop of a service, whatever its parts do; whoever kills services waits longer than this."""
 
 
 class Component(Protocol):
@@ -57,7 +58,7 @@ class App:
             raise
 
     async def stop(self) -> None:
-        """Stop all in reverse, each within its bound; one that fails to does not keep the others from it."""
+        """Stop all in reverse within STOP_LIMIT_S; one that fails to does not keep the others from it."""
         await self._end(lambda component: component.stop)
 
     async def kill(self) -> None:
@@ -65,10 +66,13 @@ class App:
         await self._end(lambda component: getattr(component, "kill", component.stop))
 
     async def _end(self, ending: Callable[[Component], Callable[[], Awaitable[None]]]) -> None:
+        """Each part may take half of the time that is left: one that hangs leaves the others their share."""
+        clock = asyncio.get_running_loop().time
+        over_at = clock() + STOP_LIMIT_S
         while self._started:
             component = self._started.pop()
             try:
-                async with asyncio.timeout(STOP_LIMIT_S):
+                async with asyncio.timeout((over_at - clock()) / 2):
                     await ending(component)()
             except Exception:
                 _log.exception("%s did not stop cleanly", type(component).__name__)

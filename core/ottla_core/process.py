@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from ottla_core import config, lifecycle, telemetry
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
+
+_EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::", "[::]"})  # noqa: S104 - refused here, not bound
 
 
 class ServiceSettings(Protocol):
+    """What the settings of every service have; see the `config` of each."""
+
     @property
     def node_id(self) -> int: ...
+    @property
+    def host(self) -> str: ...
+    @property
+    def advertised_host(self) -> str: ...
+    @property
+    def etcd(self) -> tuple[str, ...]: ...
     @property
     def log_level(self) -> str: ...
 
@@ -24,8 +34,28 @@ def run_service(kind: str, settings_type: type[Settings], build: Callable[[Setti
     """Read the settings of section `kind` and live until a signal or a failure: 0, 1, or 2 for bad settings."""
     try:
         settings = config.load(settings_type, kind, sys.argv[1:])
+        check_settings(settings)
     except OttlaError as error:
         print(f"ottla-{kind}: {error}", file=sys.stderr)
         return 2
     telemetry.configure_logging(f"{kind}-{settings.node_id}", level=settings.log_level)
     return lifecycle.run(lambda: build(settings))
+
+
+def check_settings(settings: ServiceSettings) -> None:
+    """Raise INVALID_CONFIG for what would be found out late, and by others.
+
+    An address that means "every interface" can be bound and can't be dialled; Kafka refuses to advertise it too.
+    """
+    advertised = settings.advertised_host or settings.host
+    if advertised in _EVERY_INTERFACE:
+        name = "advertised_host" if settings.advertised_host else "host"
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{name}={advertised!r} stands for every interface, and nobody can dial it",
+            hint="set advertised_host to the name or address by which clients and the other services reach this one",
+        )
+    if not settings.etcd:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG, "etcd names no address", hint="set it to host:port, several separated by commas"
+        )

@@ -100,30 +100,50 @@ class FetchReplyFrame(_message.Message):
     def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[FetchReply, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions")
+    __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower")
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWER_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    FROM_FOLLOWER_FIELD_NUMBER: _ClassVar[int]
     max_wait_ms: int
     min_bytes: int
     max_bytes: int
     partitions: _containers.RepeatedCompositeFieldContainer[FetchPartition]
-    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ...) -> None: ...
+    follower: Follower
+    rack: str
+    from_follower: bool
+    def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ...) -> None: ...
+
+class Follower(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class FetchPartition(_message.Message):
-    __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes")
+    __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes", "last_fetched_epoch", "high_watermark", "log_start_offset")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FETCH_OFFSET_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LAST_FETCHED_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     current_leader_epoch: int
     fetch_offset: int
     max_bytes: int
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    last_fetched_epoch: int
+    high_watermark: int
+    log_start_offset: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
 class FetchReply(_message.Message):
     __slots__ = ("error", "partitions")
@@ -134,7 +154,7 @@ class FetchReply(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ...) -> None: ...
 
 class PartitionFetched(_message.Message):
-    __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader")
+    __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +162,8 @@ class PartitionFetched(_message.Message):
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     CURRENT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    DIVERGING_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PREFERRED_READ_REPLICA_FIELD_NUMBER: _ClassVar[int]
     topic_id: bytes
     partition: int
     error: _common_pb2.Error
@@ -149,7 +171,17 @@ class PartitionFetched(_message.Message):
     log_start_offset: int
     records: bytes
     current_leader: Leader
-    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
+    diverging_epoch: EpochEnd
+    preferred_read_replica: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ..., diverging_epoch: _Optional[_Union[EpochEnd, _Mapping]] = ..., preferred_read_replica: _Optional[int] = ...) -> None: ...
+
+class EpochEnd(_message.Message):
+    __slots__ = ("leader_epoch", "end_offset")
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    leader_epoch: int
+    end_offset: int
+    def __init__(self, leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class MetadataRequest(_message.Message):
     __slots__ = ("topics", "all_topics")
@@ -348,3 +380,55 @@ class PartitionSize(_message.Message):
     partition: int
     size_bytes: int
     def __init__(self, topic_id: _Optional[bytes] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class OffsetsForLeaderEpochRequest(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedCompositeFieldContainer[EpochOfPartition]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[EpochOfPartition, _Mapping]]] = ...) -> None: ...
+
+class EpochOfPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "current_leader_epoch", "leader_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    current_leader_epoch: int
+    leader_epoch: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
+
+class OffsetsForLeaderEpochReply(_message.Message):
+    __slots__ = ("error", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    partitions: _containers.RepeatedCompositeFieldContainer[EpochEndOfPartition]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[EpochEndOfPartition, _Mapping]]] = ...) -> None: ...
+
+class EpochEndOfPartition(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "end")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    error: _common_pb2.Error
+    end: EpochEnd
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., end: _Optional[_Union[EpochEnd, _Mapping]] = ...) -> None: ...
+
+class InitProducerIdRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class InitProducerIdReply(_message.Message):
+    __slots__ = ("error", "producer_id", "producer_epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    producer_id: int
+    producer_epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...

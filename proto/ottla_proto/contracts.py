@@ -6,6 +6,7 @@ table with the descriptors, and a service whose contract has a method that is mi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
@@ -32,17 +33,22 @@ class Operation(Enum):
     DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS"
     ALTER_CONFIGS = "ALTER_CONFIGS"
     CLUSTER_ACTION = "CLUSTER_ACTION"
+    IDEMPOTENT_WRITE = "IDEMPOTENT_WRITE"
 
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Request, Reply]):
-    """One RPC. For a framed stream `request` and `reply` are the frames' bodies."""
+    """One RPC. For a framed stream `request` and `reply` are the frames' bodies.
+
+    `silent(request)` tells that the client awaits no answer; where there would be one, the stream ends (rule 66).
+    """
 
     service: str
     name: str
     request: type[Request]
     reply: type[Reply]
     operation: Operation
+    silent: Callable[[Request], bool] = lambda request: False
 
     @property
     def path(self) -> str:
@@ -51,13 +57,25 @@ class Method(Generic[Request, Reply]):
 
 class Broker:
     SERVICE: Final[ServiceDescriptor] = b.DESCRIPTOR.services_by_name["Broker"]
-    PRODUCE = Method("Broker", "Produce", b.ProduceRequest, b.ProduceReply, Operation.WRITE)
+    PRODUCE = Method(
+        "Broker", "Produce", b.ProduceRequest, b.ProduceReply, Operation.WRITE, silent=lambda request: request.acks == 0
+    )
     FETCH = Method("Broker", "Fetch", b.FetchRequest, b.FetchReply, Operation.READ)
     METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataReply, Operation.DESCRIBE)
     LIST_OFFSETS = Method("Broker", "ListOffsets", b.ListOffsetsRequest, b.ListOffsetsReply, Operation.DESCRIBE)
     DELETE_RECORDS = Method("Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsReply, Operation.DELETE)
     DESCRIBE_LOG_DIRS = Method(
         "Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsReply, Operation.DESCRIBE
+    )
+    OFFSETS_FOR_LEADER_EPOCH = Method(
+        "Broker",
+        "OffsetsForLeaderEpoch",
+        b.OffsetsForLeaderEpochRequest,
+        b.OffsetsForLeaderEpochReply,
+        Operation.DESCRIBE,
+    )
+    INIT_PRODUCER_ID = Method(
+        "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdReply, Operation.IDEMPOTENT_WRITE
     )
 
 
@@ -88,3 +106,14 @@ class Controller:
         c.AllocateBrokerIdReply,
         Operation.CLUSTER_ACTION,
     )
+    ALTER_PARTITION = Method(
+        "Controller", "AlterPartition", c.AlterPartitionRequest, c.AlterPartitionReply, Operation.CLUSTER_ACTION
+    )
+    CONTROLLED_SHUTDOWN = Method(
+        "Controller",
+        "ControlledShutdown",
+        c.ControlledShutdownRequest,
+        c.ControlledShutdownReply,
+        Operation.CLUSTER_ACTION,
+    )
+    ELECT_LEADERS = Method("Controller", "ElectLeaders", c.ElectLeadersRequest, c.ElectLeadersReply, Operation.ALTER)

@@ -20,6 +20,11 @@ class ConfigOpType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFIG_OP_DELETE: _ClassVar[ConfigOpType]
     CONFIG_OP_APPEND: _ClassVar[ConfigOpType]
     CONFIG_OP_SUBTRACT: _ClassVar[ConfigOpType]
+
+class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ELECTION_PREFERRED: _ClassVar[ElectionType]
+    ELECTION_UNCLEAN: _ClassVar[ElectionType]
 CONFIG_RESOURCE_UNSPECIFIED: ConfigResourceType
 CONFIG_RESOURCE_TOPIC: ConfigResourceType
 CONFIG_RESOURCE_BROKER: ConfigResourceType
@@ -27,6 +32,8 @@ CONFIG_OP_SET: ConfigOpType
 CONFIG_OP_DELETE: ConfigOpType
 CONFIG_OP_APPEND: ConfigOpType
 CONFIG_OP_SUBTRACT: ConfigOpType
+ELECTION_PREFERRED: ElectionType
+ELECTION_UNCLEAN: ElectionType
 
 class CreateTopicsRequest(_message.Message):
     __slots__ = ("topics", "validate_only")
@@ -270,3 +277,117 @@ class AllocateBrokerIdReply(_message.Message):
     error: _common_pb2.Error
     broker_id: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ...) -> None: ...
+
+class AlterPartitionRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "partitions")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    partitions: _containers.RepeatedCompositeFieldContainer[IsrProposal]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[IsrProposal, _Mapping]]] = ...) -> None: ...
+
+class IsrProposal(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "new_isr", "recovered")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NEW_ISR_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    new_isr: _containers.RepeatedCompositeFieldContainer[IsrMember]
+    recovered: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., new_isr: _Optional[_Iterable[_Union[IsrMember, _Mapping]]] = ..., recovered: _Optional[bool] = ...) -> None: ...
+
+class IsrMember(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class AlterPartitionReply(_message.Message):
+    __slots__ = ("error", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    partitions: _containers.RepeatedCompositeFieldContainer[IsrDecided]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[IsrDecided, _Mapping]]] = ...) -> None: ...
+
+class IsrDecided(_message.Message):
+    __slots__ = ("topic_id", "partition", "error", "leader", "leader_epoch", "isr", "partition_epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    error: _common_pb2.Error
+    leader: int
+    leader_epoch: int
+    isr: _containers.RepeatedScalarFieldContainer[int]
+    partition_epoch: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+
+class ControlledShutdownRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class ControlledShutdownReply(_message.Message):
+    __slots__ = ("error", "remaining_leaders")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_LEADERS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    remaining_leaders: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., remaining_leaders: _Optional[int] = ...) -> None: ...
+
+class ElectLeadersRequest(_message.Message):
+    __slots__ = ("type", "partitions", "all_partitions")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    type: ElectionType
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionOfTopic]
+    all_partitions: bool
+    def __init__(self, type: _Optional[_Union[ElectionType, str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionOfTopic, _Mapping]]] = ..., all_partitions: _Optional[bool] = ...) -> None: ...
+
+class PartitionOfTopic(_message.Message):
+    __slots__ = ("topic", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ElectLeadersReply(_message.Message):
+    __slots__ = ("error", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    partitions: _containers.RepeatedCompositeFieldContainer[LeaderElected]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[LeaderElected, _Mapping]]] = ...) -> None: ...
+
+class LeaderElected(_message.Message):
+    __slots__ = ("topic", "partition", "error", "leader")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    error: _common_pb2.Error
+    leader: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., leader: _Optional[int] = ...) -> None: ...

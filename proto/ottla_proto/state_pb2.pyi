@@ -26,7 +26,7 @@ class Topic(_message.Message):
     def __init__(self, format: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("format", "replicas", "leader", "leader_epoch", "isr", "partition_epoch", "adding_replicas", "removing_replicas")
+    __slots__ = ("format", "replicas", "leader", "leader_epoch", "isr", "partition_epoch", "adding_replicas", "removing_replicas", "recovering")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,7 @@ class Partition(_message.Message):
     PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    RECOVERING_FIELD_NUMBER: _ClassVar[int]
     format: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
     leader: int
@@ -43,10 +44,11 @@ class Partition(_message.Message):
     partition_epoch: int
     adding_replicas: _containers.RepeatedScalarFieldContainer[int]
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, format: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+    recovering: bool
+    def __init__(self, format: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovering: _Optional[bool] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch")
+    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down")
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +57,8 @@ class Broker(_message.Message):
     FENCED_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UNCLEAN_FIELD_NUMBER: _ClassVar[int]
+    SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     format: int
     directory_id: str
     address: str
@@ -63,7 +67,9 @@ class Broker(_message.Message):
     fenced: bool
     incarnation: str
     epoch: int
-    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+    unclean: bool
+    shutting_down: bool
+    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ...) -> None: ...
 
 class Controller(_message.Message):
     __slots__ = ("format", "id", "address")

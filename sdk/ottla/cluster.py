@@ -32,8 +32,13 @@ Reply = TypeVar("Reply", bound=Message)
 UNKNOWN_TOPIC_GRACE_S: Final = 5.0
 """A topic that no broker knows may have been created a moment ago; after this it is a wrong name."""
 
-_TRY_S: Final = 5.0
-"""How long one broker is given before the next is asked, where any of them would do."""
+_FIRST_TRY_S: Final = 1.0
+_LONGEST_TRY_S: Final = 5.0
+"""How long one broker is given before the next is asked, where any would do: at first, and when all are slow."""
+
+_SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+_SUSPECT_S: Final = 10.0
+"""For so long a broker that did not answer is asked after the others: it may be hanging."""
 
 
 class Cluster:
@@ -56,6 +61,7 @@ class Cluster:
         self._lock: Final = Lock()
         self._closed: Final = Event()
         self._turn = 0
+        self._suspects: dict[str, float] = {}
 
     def connection(self, address: str) -> Connection:
         """The one connection to `address`."""
@@ -80,7 +86,8 @@ class Cluster:
         deadline_at = self.clock.monotonic() + timeout
         backoff = Backoff()
         while True:
-            last = self._try_each(method, request, deadline_at)
+            try_s = min(_LONGEST_TRY_S, _FIRST_TRY_S * 2**backoff.attempts)
+            last = self._try_each(method, request, deadline_at, try_s)
             if not isinstance(last, OttlaError):
                 return last
             pause = backoff.next()
@@ -89,7 +96,9 @@ class Cluster:
                 self._give_up(last, timeout, over=over)
             self.wait(pause)
 
-    def _try_each(self, method: Method[Request, Reply], request: Request, deadline_at: float) -> Reply | OttlaError:
+    def _try_each(
+        self, method: Method[Request, Reply], request: Request, deadline_at: float, try_s: float
+    ) -> Reply | OttlaError:
         """The first answer, or the last error where no broker gave one."""
         last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{method.name} had no time left")
         for address in self._addresses():
@@ -97,13 +106,20 @@ class Cluster:
             if left <= 0:
                 break
             try:
-                return self.call(address, method, request, timeout=min(left, _TRY_S))
+                return self.call(address, method, request, timeout=min(left, try_s))
             except OttlaError as error:
                 if not error.retriable:
                     raise
                 logger.debug("%s did not answer: %s", address, error)
+                if error.code in _SILENT:
+                    self.suspect(address)
                 last = error
         return last
+
+    def suspect(self, address: str) -> None:
+        """A broker did not answer: where any of them would do, others come first for a while."""
+        with self._lock:
+            self._suspects[address] = self.clock.monotonic() + _SUSPECT_S
 
     def fetch_metadata(self, topics: Iterable[str] = (), *, all_topics: bool = False, timeout: float) -> ClusterView:
         """The cluster as some broker sees it, with the topics asked for. Raises like `call_any`."""
@@ -137,12 +153,16 @@ class Cluster:
             connection.close()
 
     def _addresses(self) -> list[str]:
-        """Brokers that are known, then the given addresses, each time beginning with another one."""
+        """Brokers that are known, then the given addresses, each time beginning with another one; suspects last."""
         known = [broker.address for broker in self.view.brokers.values() if not broker.fenced]
         addresses = list(dict.fromkeys([*known, *self._bootstrap]))
         self._turn += 1
         first = self._turn % max(1, len(known)) if known else 0
-        return addresses[first:] + addresses[:first]
+        turned = addresses[first:] + addresses[:first]
+        now = self.clock.monotonic()
+        with self._lock:
+            self._suspects = {address: until for address, until in self._suspects.items() if until > now}
+            return sorted(turned, key=self._suspects.__contains__)
 
     def _give_up(self, last: OttlaError, timeout: float, *, over: bool) -> None:
         """Raise if every given address is something else than a broker, or if the time is over."""
@@ -167,8 +187,12 @@ def _topic_of(topic: pb.TopicMetadata) -> TopicView:
     return TopicView(
         topic.name,
         TopicId(topic.topic_id),
-        tuple(PartitionView(p.leader, p.leader_epoch, tuple(p.replicas), tuple(p.isr)) for p in partitions),
+        tuple(map(_partition_of, partitions)),
         topic.is_internal,
         topic.error.code,
         topic.error.message,
     )
+
+
+def _partition_of(p: pb.PartitionMetadata) -> PartitionView:
+    return PartitionView(p.leader, p.leader_epoch, tuple(p.replicas), tuple(p.isr), tuple(p.offline_replicas))

@@ -20,6 +20,8 @@ from ottla_core.rpc.retry import Backoff
 logger = logging.getLogger("ottla.metadata")
 
 _PACE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 0.25
+"""While a partition has no leader: an election takes seconds, and nobody is to wait much longer than it."""
 
 
 class MetadataKeeper:
@@ -126,7 +128,7 @@ class MetadataKeeper:
         return False
 
     def _run(self) -> None:
-        backoff = Backoff()
+        backoff = Backoff(most_s=_LONGEST_PAUSE_S)
         fetched_at = self._clock.monotonic()
         pause = 0.0
         while True:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.errors import ConfigError, ErrorCode, config_error
 from ottla.machines.batches import Limits
+from ottla.machines.sequences import BATCHES_IN_FLIGHT
 from ottla.machines.subscription import FetchLimits
 from ottla.settings import one_of, positive
 from ottla.units import seconds, size_bytes
 from ottla_core.records.compression import Codec, codec_of
+
+logger = logging.getLogger("ottla.producer")
 
 _ACKS: Final = {"all": -1, 1: 1, 0: 0}
 _BACKOFF_MOST_S: Final = 1.0  # Kafka's retry.backoff.max.ms
@@ -27,9 +31,16 @@ def producer_limits(settings: Mapping[str, Any]) -> Limits:
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise config_error(f"retries={retries!r} is not legal", hint="give 0 or more")
     backoff_s = seconds(settings["retry_backoff"], "retry_backoff")
+    batch_bytes = size_bytes(settings["batch_size"], "batch_size")
+    buffer_bytes = size_bytes(settings["buffer_memory"], "buffer_memory")
+    if buffer_bytes < min(batch_bytes, request_bytes):  # a full batch would never fit
+        raise config_error(
+            f"buffer_memory={buffer_bytes} is less than batch_size={batch_bytes}",
+            hint="raise buffer_memory to hold several batches, or lower batch_size",
+        )
     return Limits(
-        batch_bytes=min(size_bytes(settings["batch_size"], "batch_size"), request_bytes),
-        buffer_bytes=size_bytes(settings["buffer_memory"], "buffer_memory"),
+        batch_bytes=min(batch_bytes, request_bytes),
+        buffer_bytes=buffer_bytes,
         request_bytes=request_bytes,
         linger_s=seconds(settings["linger"], "linger"),
         delivery_timeout_s=seconds(settings["delivery_timeout"], "delivery_timeout"),
@@ -37,8 +48,40 @@ def producer_limits(settings: Mapping[str, Any]) -> Limits:
         backoff_s=backoff_s,
         backoff_most_s=max(_BACKOFF_MOST_S, backoff_s),
         requests_per_broker=positive(settings["max_in_flight"], "max_in_flight"),
+        idempotent=_idempotence(settings),
         codec=codec_of(one_of(label, "compression", [codec.label for codec in Codec])),
     )
+
+
+def _idempotence(settings: Mapping[str, Any]) -> bool:
+    """Whether the producer is idempotent. What was asked for is given or refused (rule 66).
+
+    What was not is on, and goes off where acks or retries exclude it; more requests in flight than it allows are an
+    error, for they would be slower in silence (Kafka's ProducerConfig does the same).
+    """
+    asked = settings["enable_idempotence"]
+    if asked not in (None, True, False):
+        raise config_error(f"enable_idempotence={asked!r} is not legal", hint="use True or False")
+    if asked is False:
+        return False
+    acks, retries, in_flight = settings["acks"], settings["retries"], settings["max_in_flight"]
+    excluding = []
+    if acks_code(acks) != -1:
+        excluding.append((f"acks={acks!r}", "acks='all'"))
+    if retries == 0:
+        excluding.append(("retries=0", "retries of 1 or more"))
+    if excluding and not asked:
+        logger.info("idempotence is off: it needs %s", " and ".join(needed for _, needed in excluding))
+        return False
+    if in_flight > BATCHES_IN_FLIGHT:
+        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_IN_FLIGHT} at most"))
+    if excluding:
+        given, needed = excluding[0]
+        raise config_error(
+            f"enable_idempotence={asked or 'True by default'} and {given} exclude each other",
+            hint=f"idempotence needs {needed}: give that, or enable_idempotence=False",
+        )
+    return True
 
 
 def check_timeouts(limits: Limits, request_s: float) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.machines.batches import Batch, Request
+from ottla.machines.batches import Batch
+from ottla.machines.requests import Request
 
 METRICS: Final = {
     "record-send-total": "records that were sent to a broker, each counted once",

@@ -30,8 +30,9 @@ from ottla.interceptors import Guarded, Hook, Intercepted
 from ottla.keeper import MetadataKeeper
 from ottla.limits import acks_code, check_timeouts, producer_limits
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Batch, PartitionQueue
+from ottla.machines.batches import Batch
 from ottla.machines.metadata import ClusterView, TopicView
+from ottla.machines.queues import PartitionQueue
 from ottla.many import BatchResult, SentRows
 from ottla.refusals import buffer_full, no_timestamp, not_flushed, not_serialized
 from ottla.sender import Sender
@@ -62,9 +63,10 @@ class Producer(Generic[K, V]):
         with ottla.Producer(topic="orders") as producer:
             producer.send({"id": 1, "total": 9.5}, key="eu")
 
-    A record is delivered at least once and in the order of its partition: a send that was not answered is repeated
-    until `delivery_timeout`, which may write a record twice (rule 66; `enable.idempotence=true` is refused until it is
-    served). With acks=0 nobody answers, so a record may be lost and its offset is never known.
+    What was not answered is sent again until `delivery_timeout`. An idempotent producer, as it is by default, thereby
+    writes each record once and in the order of its partition, whatever leaders and connections do meanwhile. Without
+    idempotence the order holds, and a record may be written twice (rule 66). With acks=0 nobody answers, so a record
+    may be lost and its offset is never known.
 
     The end of the `with` block waits for what was sent, and raises DeliveryError where records failed that nobody had
     asked about. A producer that is not closed loses what is in its buffer when the process is killed.
@@ -80,14 +82,17 @@ class Producer(Generic[K, V]):
         linger: seconds that a record waits for others to share its batch.
         batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
         buffer_memory: bytes of all batches that are not acknowledged, and of the requests in flight that carry them;
-            `send` waits while it is full.
+            at least batch_size. `send` waits while it is full.
         max_request_size: bytes of a request, of many partitions' batches, and of the largest record. At most 16 MiB.
         delivery_timeout: seconds from `send` to an outcome, at least linger + request_timeout.
         request_timeout: seconds for a broker to answer one request.
         max_block: seconds that `send` may wait for metadata or for room.
         retries: how often a batch is sent again at most; delivery_timeout bounds it too.
-        retry_backoff: seconds before the first of them, doubling up to 1 s.
-        max_in_flight: requests that one broker may have unanswered. A partition has at most one.
+        retry_backoff: seconds before the first of them, doubling up to 1 s. A new leader is not waited for so long.
+        max_in_flight: requests that one broker may have unanswered, 5 at most with idempotence. Without it a partition
+            has one at most.
+        enable_idempotence: brokers tell a batch that is sent again from a new one. Needs acks="all", retries and
+            max_in_flight of 5 at most; by default it is on unless acks or retries are set otherwise.
         partitioner: "default": murmur2 of the key, as Kafka's clients; without a key one partition for a batch, then
             the next. "round_robin", "random": each record to another partition that has a leader, whatever its key;
             batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
@@ -120,6 +125,7 @@ class Producer(Generic[K, V]):
         retries: int = 2**31 - 1,
         retry_backoff: Duration = 0.1,
         max_in_flight: int = 5,
+        enable_idempotence: bool | None = None,
         partitioner: PartitionerLike = "default",
         interceptors: Sequence[object] = (),
         metadata_max_age: Duration = 300.0,
@@ -332,7 +338,7 @@ class Producer(Generic[K, V]):
             now = self._clock.monotonic()
             batch = self._accumulator.append(queue, timestamp, key, value, headers)
             batch = batch or self._accumulator.append_to_new(queue, timestamp, key, value, headers, now)
-            self._sender.work.notify()
+            self._sender.wake()
             if batch is not None:
                 batch.first_key = key if target.keyed else None
                 return batch

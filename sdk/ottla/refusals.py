@@ -10,6 +10,8 @@ from ottla.errors import (
     SerializationError,
     error_from_code,
 )
+from ottla.machines.batches import Answer, Batch
+from ottla_core.model import TopicPartition
 
 
 def not_serialized(error: Exception, topic: str, key: object) -> SerializationError:
@@ -45,4 +47,44 @@ def not_flushed(batches: int) -> OttlaError:
         ErrorCode.REQUEST_TIMED_OUT,
         f"{batches} batches have no outcome yet",
         hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
+    )
+
+
+def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
+    """A record that no request can carry."""
+    return error_from_code(
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"a record of about {size_bytes} bytes is larger than max_request_size={request_bytes}",
+        hint="send it in pieces, or raise max_request_size and the topic's max.message.bytes",
+    )
+
+
+def refusal(batch: Batch, answer: Answer) -> OttlaError:
+    """What a broker answered for a batch."""
+    return error_from_code(answer.code, f"{batch.partition}: {answer.message}" if answer.message else "")
+
+
+def too_late(batch: Batch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:
+    """A batch's time is over; `no_producer_id` says why it never left, where that was what it waited for."""
+    tries = f"after {batch.attempts} tries; the last said: {batch.error}" if batch.error else "and never sent"
+    if no_producer_id is not None and not batch.attempts:
+        tries += f": no broker gave a producer id ({no_producer_id.message})"
+    return error_from_code(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"{batch.count} records for {batch.partition} were not acknowledged within delivery_timeout={timeout_s:g} s, "
+        f"{tries}",
+        hint="see whether the partition has a leader; records that were tried may have been written",
+    )
+
+
+def left_behind(address: str, overdue_s: float) -> str:
+    """A broker that may hang is not waited for any more."""
+    return f"{address} has not answered for {overdue_s:g} s, and another leader is known"
+
+
+def forgotten(partition: TopicPartition, answer: Answer) -> str:
+    """A broker does not know what it has acknowledged; said once for everything that was under way."""
+    return (
+        f"{partition}: the broker's memory of this producer is not what it acknowledged ({answer.message}); going on "
+        "in a new epoch: records that were on their way may be written twice or out of order"
     )

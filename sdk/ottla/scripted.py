@@ -10,18 +10,18 @@ succeeds. `cluster.seen` holds every request in the order of arrival. As with gR
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
 
 from google.protobuf.message import Message
 
+from ottla.scripted_log import ScriptedLog
 from ottla.scripted_streams import Break, Hang, Hold, Refuse, ScriptedConnection, Step
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
-from ottla_core.records.batch import check_batch, iter_headers, placed_prefix
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
 from ottla_proto import broker_pb2 as pb
@@ -31,58 +31,21 @@ from ottla_proto.contracts import Method
 __all__ = ["Break", "Hang", "Hold", "Refuse", "ScriptedCluster"]
 
 
-@dataclass(slots=True)
-class _Log:
-    """One partition: whole batches with their offsets."""
-
-    batches: list[tuple[int, int, int, bytes]] = field(default_factory=list)  # first, next, max timestamp, bytes
-    start: int = 0
-
-    @property
-    def end(self) -> int:
-        return self.batches[-1][1] if self.batches else self.start
-
-    def append(self, records: bytes) -> int:
-        base = self.end
-        for at, header in iter_headers(records):
-            check_batch(records, at, max_bytes=1 << 30)
-            first = self.end
-            batch = placed_prefix(header, first, 0) + records[at + 16 : at + header.size_bytes]
-            self.batches.append((first, first + header.record_count, header.max_timestamp, batch))
-        return base
-
-    def read(self, offset: int, max_bytes: int) -> bytes:
-        """From the batch that holds `offset` on, the first one whole (KIP-74)."""
-        taken: list[bytes] = []
-        size = 0
-        for _, after, _, batch in self.batches:
-            if after > offset:
-                if taken and size + len(batch) > max_bytes:
-                    break
-                taken.append(batch)
-                size += len(batch)
-        return b"".join(taken)
-
-    def offset_for(self, timestamp_ms: int) -> int:
-        if timestamp_ms == EARLIEST_TIMESTAMP:
-            return self.start
-        if timestamp_ms == LATEST_TIMESTAMP:
-            return self.end
-        return next((first for first, _, newest, _ in self.batches if newest >= timestamp_ms), -1)
-
-
 class ScriptedCluster:
     """Brokers b0:1, b1:1, … with `topics` (name → partitions), led in turn. `connect` is their transport."""
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
         self.changed = Condition()
         self.seen: list[tuple[str, Message]] = []
-        self.logs: dict[TopicPartition, _Log] = {}
+        self.logs: dict[TopicPartition, ScriptedLog] = {}
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}
         self.addresses = [f"b{n}:1" for n in range(brokers)]
         self._ids: dict[str, TopicId] = {}
         self._steps: dict[str, deque[Step]] = {}
         self.released = 0
+        self.racks: dict[int, str] = {}
+        self.stopped: set[str] = set()
+        self._producer_ids = itertools.count(1000)
         for name, count in (topics or {}).items():
             self.add_topic(name, count)
 
@@ -92,7 +55,7 @@ class ScriptedCluster:
             self._ids.setdefault(name, TopicId(len(self._ids).to_bytes(16, "big")))
             for number in range(count):
                 partition = TopicPartition(name, number)
-                self.logs.setdefault(partition, _Log())
+                self.logs.setdefault(partition, ScriptedLog())
                 self.leaders.setdefault(partition, (number % len(self.addresses), 0))
 
     def will(self, method: Method[Any, Any], *steps: Step) -> None:
@@ -125,7 +88,7 @@ class ScriptedCluster:
         """What is in a partition's log, in order."""
         with self.changed:
             batches = list(self.logs[TopicPartition(topic, partition)].batches)
-        return [record for *_, batch in batches for record in read_records(batch)]
+        return [record for batch in batches for record in read_records(batch.records)]
 
     def values(self, topic: str, partition: int) -> list[bytes | None]:
         """The values in a partition's log, in order."""
@@ -139,9 +102,23 @@ class ScriptedCluster:
     def truncate(self, topic: str, partition: int, *, before: int) -> None:
         """Drop the batches that end at or below an offset, as retention does."""
         with self.changed:
-            log = self.logs[TopicPartition(topic, partition)]
-            log.batches = [batch for batch in log.batches if batch[1] > before]
-            log.start = log.batches[0][0] if log.batches else before
+            self.logs[TopicPartition(topic, partition)].drop_before(before)
+
+    def lose(self, topic: str, partition: int, *, after: int) -> None:
+        """Drop the batches that begin at or after an offset: the next leader does not have them."""
+        with self.changed:
+            self.logs[TopicPartition(topic, partition)].drop_after(after)
+
+    def stop(self, broker: int) -> None:
+        """Let a broker hang, as SIGSTOP does: its connections stay open, and nothing is answered."""
+        with self.changed:
+            self.stopped.add(self.addresses[broker])
+
+    def go_on(self, broker: int) -> None:
+        """Let a broker that hangs go on, with all that it was sent."""
+        with self.changed:
+            self.stopped.discard(self.addresses[broker])
+            self.changed.notify_all()
 
     def connect(self, address: str) -> ScriptedConnection:
         """The transport."""
@@ -166,11 +143,16 @@ class ScriptedCluster:
                     self.changed.notify_all()
                     return reply
                 case pb.FetchRequest():
-                    return pb.FetchReply(partitions=[self._read(address, p) for p in body.partitions])
+                    return pb.FetchReply(partitions=[self._read(address, p, body) for p in body.partitions])
                 case pb.ListOffsetsRequest():
                     return pb.ListOffsetsReply(partitions=[self._offset(p) for p in body.partitions])
                 case pb.MetadataRequest():
                     return self._metadata(body)
+                case pb.InitProducerIdRequest():
+                    return pb.InitProducerIdReply(producer_id=next(self._producer_ids))
+                case pb.OffsetsForLeaderEpochRequest():
+                    ends = [self._epoch_end(address, p) for p in body.partitions]
+                    return pb.OffsetsForLeaderEpochReply(partitions=ends)
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
 
     def refusal(self, body: Any, step: Refuse) -> Any:
@@ -212,34 +194,59 @@ class ScriptedCluster:
         return None
 
     def _append(self, address: str, part: pb.PartitionRecords) -> pb.PartitionAppended:
-        wrong = self._wrong(address, part)
-        offset = -1 if wrong else self.logs[self._named(part)].append(part.records)  # type: ignore[index]
-        return pb.PartitionAppended(
-            topic_id=part.topic_id, partition=part.partition, error=wrong, base_offset=offset, log_append_time_ms=-1
+        reply = pb.PartitionAppended(
+            topic_id=part.topic_id, partition=part.partition, base_offset=-1, log_append_time_ms=-1
         )
-
-    def _read(self, address: str, part: pb.FetchPartition) -> pb.PartitionFetched:
-        reply = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
         wrong = self._wrong(address, part)
         if wrong is None:
-            log = self.logs[self._named(part)]  # type: ignore[index]
-            reply.high_watermark, reply.log_start_offset = log.end, log.start
-            if log.start <= part.fetch_offset <= log.end:
-                reply.records = log.read(part.fetch_offset, part.max_bytes)
-            else:
-                wrong = Error(code=ErrorCode.OFFSET_OUT_OF_RANGE, message=f"{log.start} to {log.end} are there")
+            partition = self._named(part)
+            assert partition is not None
+            try:
+                reply.base_offset = self.logs[partition].append(part.records, self.leaders[partition][1])
+            except OttlaError as error:
+                wrong = Error(code=error.code, message=error.message)
         if wrong is not None:
             reply.error.CopyFrom(wrong)
         return reply
 
+    def _read(self, address: str, part: pb.FetchPartition, request: pb.FetchRequest) -> pb.PartitionFetched:
+        reply = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
+        wrong = None if request.from_follower and address in self.addresses else self._wrong(address, part)
+        if wrong is None:
+            log = self.logs[self._named(part)]  # type: ignore[index]
+            reply.high_watermark, reply.log_start_offset = log.end, log.start
+            near = [number for number, rack in self.racks.items() if rack == request.rack]
+            if not log.start <= part.fetch_offset <= log.end:
+                wrong = Error(code=ErrorCode.OFFSET_OUT_OF_RANGE, message=f"{log.start} to {log.end} are there")
+            elif near and not request.from_follower and self.addresses[near[0]] != address:
+                reply.preferred_read_replica = near[0]
+            else:
+                reply.records = log.read(part.fetch_offset, part.max_bytes)
+        if wrong is not None:
+            reply.error.CopyFrom(wrong)
+        return reply
+
+    def _epoch_end(self, address: str, part: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
+        wrong = self._wrong(address, part)
+        reply = pb.EpochEndOfPartition(topic_id=part.topic_id, partition=part.partition, error=wrong)
+        if wrong is None:
+            partition = self._named(part)
+            assert partition is not None
+            epoch, end = self.logs[partition].epoch_end(part.leader_epoch, self.leaders[partition][1])
+            reply.end.leader_epoch, reply.end.end_offset = epoch, end
+        return reply
+
     def _offset(self, part: pb.ListOffsetsPartition) -> pb.PartitionOffset:
-        offset = self.logs[self._named(part)].offset_for(part.timestamp_ms)  # type: ignore[index]
-        return pb.PartitionOffset(topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1)
+        log = self.logs[self._named(part)]  # type: ignore[index]
+        offset = log.offset_for(part.timestamp_ms)
+        return pb.PartitionOffset(
+            topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1, leader_epoch=-1
+        )
 
     def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataReply:
         reply = pb.MetadataReply(cluster_id="scripted")
         for number, address in enumerate(self.addresses):
-            reply.brokers.add(id=number, address=address)
+            reply.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
         for name in self._ids if request.all_topics else request.topics:
             topic = reply.topics.add(name=name)
             if name not in self._ids:

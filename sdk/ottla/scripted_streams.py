@@ -55,6 +55,7 @@ class Brokers(Protocol):
     changed: Condition
     addresses: list[str]
     released: int
+    stopped: set[str]
 
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
     def answer(self, address: str, body: Message) -> Any: ...
@@ -72,8 +73,9 @@ class ScriptedConnection:
     def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
         cluster = self._cluster
         step = cluster.take_step(self._address, method, request)
-        if self._address not in cluster.addresses or isinstance(step, Break | Hang):
-            code = ErrorCode.REQUEST_TIMED_OUT if isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION
+        stopped = self._address in cluster.stopped
+        if stopped or self._address not in cluster.addresses or isinstance(step, Break | Hang):
+            code = ErrorCode.REQUEST_TIMED_OUT if stopped or isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION
             raise OttlaError(code, f"{method.name} at {self._address}: scripted")
         if isinstance(step, Refuse):
             return cluster.refusal(request, step)
@@ -150,6 +152,9 @@ class ScriptedStream:
     def _is_idle(self) -> bool:
         return not (self._busy or self._inbox or self._parked)
 
+    def _is_stopped(self) -> bool:
+        return self._address in self._cluster.stopped
+
     def _run(self) -> None:
         changed = self._cluster.changed
         while True:
@@ -157,13 +162,15 @@ class ScriptedStream:
                 if self._busy:
                     self._busy = False
                     changed.notify_all()
-                if not self._broken and not self._inbox and not self._due():
+                if not self._broken and (self._is_stopped() or not (self._inbox or self._due())):
                     ripe = (p.due_at for p in self._parked if p.release <= self._cluster.released)
-                    earliest = min(ripe, default=monotonic() + 60)
+                    earliest = monotonic() + 60 if self._is_stopped() else min(ripe, default=monotonic() + 60)
                     changed.wait(max(0.0, earliest - monotonic()))
                 if self._broken:
                     left = list(self._open)
                     break
+                if self._is_stopped():
+                    continue
                 self._busy = True
                 arrived = self._inbox.popleft() if self._inbox else None
                 due = self._due()

@@ -16,11 +16,14 @@ from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.keeper import MetadataKeeper
 from ottla.links import Links
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Answer, Batch, Part, Reported, Request
+from ottla.machines.batches import Answer, Batch
 from ottla.machines.hot_key import HotKeyWatch
 from ottla.machines.metadata import ClusterView
 from ottla.machines.partitioner import murmur2
+from ottla.machines.queues import Part
+from ottla.machines.requests import Drained, Reported, Request
 from ottla.produced import Produced
+from ottla.producer_id import ProducerIdSource
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -33,7 +36,7 @@ _UNANSWERED_S: Final = 5.0
 
 
 class Sender:
-    """Started at once; `close` ends it. `room` is signalled when batches are settled, `work` when there may be some."""
+    """`close` ends it. `room` is signalled when batches are settled; `wake` says that there may be something to send."""
 
     def __init__(
         self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, *, acks: int, request_timeout: float
@@ -41,6 +44,8 @@ class Sender:
         self.lock: Final = Lock()
         self.work: Final = Condition(self.lock)
         self.room: Final = Condition(self.lock)
+        self._sending: Final = Lock()
+        self._news = False
         self.produced: Final = Produced()
         self._hot_keys: Final = HotKeyWatch()
         self._accumulator: Final = accumulator
@@ -49,6 +54,7 @@ class Sender:
         self._acks: Final = acks
         self._request_timeout: Final = request_timeout
         self._links: Final = Links(Broker.PRODUCE, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._ids: Final = ProducerIdSource(cluster, request_timeout, self._on_producer_id, self._on_no_producer_id)
         self._keeper: MetadataKeeper | None = None
         self._closed = False
         self._thread: Final = Thread(target=self._run, name="ottla-sender", daemon=True)
@@ -61,7 +67,12 @@ class Sender:
     def on_metadata(self, view: ClusterView) -> None:
         """Partitions may have another leader, or have one at last."""
         with self.lock:
-            self.work.notify()
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be something to send. The lock is held."""
+        self._news = True
+        self.work.notify()
 
     def flush(self, timeout: float) -> bool:
         """Wait until everything that was sent so far is settled and told; False where `timeout` seconds passed."""
@@ -69,7 +80,7 @@ class Sender:
         with self.lock:
             waited_for = list(reversed(self._accumulator.incomplete))
             self._accumulator.flushing += 1
-            self.work.notify()
+            self.wake()
             try:
                 while waited_for:
                     if waited_for[-1] not in self._accumulator.incomplete:
@@ -86,6 +97,7 @@ class Sender:
     def close(self) -> None:
         """Fail what is left, end the thread and the streams."""
         self._closed = True
+        self._ids.close()
         why = "the producer was closed before the broker had answered"
         self._fail_all(error_from_code(ErrorCode.NETWORK_EXCEPTION, why))
         self._thread.join()
@@ -106,21 +118,42 @@ class Sender:
             self._fail_all(error_from_code(ErrorCode.UNKNOWN_SERVER_ERROR, f"the sender failed: {bug!r}"))
 
     def _drain_until_closed(self) -> None:
-        assert self._keeper is not None
         while not self._closed:
             due_at = self._links.break_overdue()
             with self.lock:
-                now = self._clock.monotonic()
-                drained = self._accumulator.drain(now, self._keeper.view.routes)
-                if drained.unroutable:
-                    self._keeper.refresh()  # it goes on until every partition has a leader, and tells then
-                if not drained.requests and not drained.expired and not self._closed:
+                self._news = False
+            with self._sending:
+                drained = self._send_round()
+            if drained.requests or drained.reported.settled:
+                continue
+            with self.lock:
+                if not self._news and not self._closed:
+                    now = self._clock.monotonic()
                     self.work.wait(max(0.0, min(due_at, drained.wake_at, now + _LONGEST_WAIT_S) - now))
-                    continue
-            if drained.expired:
-                self._tell(drained.expired)
-            for request in drained.requests:
-                self._send(request)
+
+    def _pump(self) -> None:
+        """Send right here, on a thread that brought an answer, what waited for it.
+
+        While the user's thread is busy, waking the sender's takes longer than the broker. That one is woken all the
+        same: it knows when to come back, and does what is left where somebody else is sending just now.
+        """
+        if self._sending.acquire(blocking=False):
+            try:
+                self._send_round()
+            finally:
+                self._sending.release()
+
+    def _send_round(self) -> Drained:
+        """Send what may leave now. With `_sending` held: batches leave in the order in which they are drained."""
+        assert self._keeper is not None
+        with self.lock:
+            drained = self._accumulator.drain(self._clock.monotonic(), self._keeper.view.routes)
+            if drained.wants_producer_id:
+                self._ids.ask()
+        self._after(drained.reported)
+        for request in drained.requests:
+            self._send(request)
+        return drained
 
     def _send(self, request: Request) -> None:
         body = pb.ProduceRequest(acks=self._acks, partitions=[self._records_of(part) for part in request.parts])
@@ -167,18 +200,17 @@ class Sender:
         if reply.error.code:
             self._on_failed([request], OttlaError(reply.error.code, reply.error.message))
             return
-        answers = {
-            PartitionId(TopicId(p.topic_id), p.partition): Answer(
-                p.base_offset, p.log_append_time_ms, p.error.code, p.error.message
-            )
-            for p in reply.partitions
-        }
+        answers: dict[PartitionId, list[Answer]] = {}
+        for p in reply.partitions:
+            answer = Answer(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
+            answers.setdefault(PartitionId(TopicId(p.topic_id), p.partition), []).append(answer)
         with self.lock:
             now = self._clock.monotonic()
             self.produced.on_answered(now - request.sent_at)
             reported = self._accumulator.on_reply(request, answers, now)
-        self._learn(request, reply)
+        self._learn(reply)
         self._after(reported)
+        self._pump()
 
     def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
         assert self._keeper is not None
@@ -188,22 +220,33 @@ class Sender:
                 reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
             self._after(reported)
 
-    def _learn(self, request: Request, reply: pb.ProduceReply) -> None:
-        """Where an answer names the partition's new leader, send there without waiting."""
+    def _learn(self, reply: pb.ProduceReply) -> None:
+        """Where an answer names the partition's new leader, what failed goes there without waiting."""
         assert self._keeper is not None
         for answer in reply.partitions:
             leader = answer.current_leader
-            if not answer.error.code or not leader.address:
-                continue
-            partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
-            if self._keeper.learn(partition_id, leader.address, leader.leader_epoch):
-                with self.lock:
-                    for part in request.parts:
-                        if part.route.partition_id == partition_id:
-                            self._accumulator.on_new_leader(part.queue.partition)
+            if answer.error.code and leader.address:
+                partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+                self._keeper.learn(partition_id, leader.address, leader.leader_epoch)
+
+    def _on_producer_id(self, producer_id: int) -> None:
+        with self.lock:
+            self._accumulator.producer_id = producer_id
+            self._accumulator.no_producer_id_error = None
+            self.wake()
+
+    def _on_no_producer_id(self, why: OttlaError) -> None:
+        reported = Reported()
+        with self.lock:
+            self._accumulator.no_producer_id_error = why
+            if not why.retriable:
+                reported = self._accumulator.on_no_producer_id(why)
+        self._tell(reported.settled)
 
     def _after(self, reported: Reported) -> None:
         assert self._keeper is not None
+        for words in reported.warnings:
+            logger.warning("%s", words)
         if reported.refresh:
             self._keeper.refresh()
         self._tell(reported.settled)
@@ -213,5 +256,5 @@ class Sender:
         with self.lock:
             self.produced.on_settled(settled)
             self._accumulator.on_told(settled)
-            self.work.notify()
+            self.wake()
             self.room.notify_all()

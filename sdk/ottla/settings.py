@@ -117,14 +117,6 @@ def _plaintext(_name: str, value: Any) -> None:
         raise ValueError("only PLAINTEXT is served so far")
 
 
-def _not_idempotent(_name: str, value: Any) -> None:
-    if _bool(_name, value):
-        raise ValueError(
-            "idempotence is not served yet; until it is, one request is in flight per partition, which keeps the "
-            "order, and a retry may write a record twice"
-        )
-
-
 def _in_flight(_name: str, value: Any) -> int:
     number = int(value)
     if number < 1:
@@ -167,7 +159,7 @@ PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "retries": ("retries", _int),
     "retry.backoff.ms": ("retry_backoff", _ms),
     "max.in.flight.requests.per.connection": ("max_in_flight", _in_flight),
-    "enable.idempotence": ("", _not_idempotent),
+    "enable.idempotence": ("enable_idempotence", _bool),
     "partitioner.class": ("partitioner", _partitioner),
 }
 CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Final, Literal
 
 from ottla.errors import ConfigError, ErrorCode, config_error
-from ottla.machines.batches import PartitionQueue
 from ottla.machines.partitioner import KeyedPartitioner, SpreadingPartitioner, StickyPartitioner, in_turn
+from ottla.machines.queues import PartitionQueue
 
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """(topic, key, value, number of partitions) → a partition; key and value are serialized, None for null."""

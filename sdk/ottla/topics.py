@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
 from ottla.access import Access, Deadline
-from ottla.cluster import view_of
+from ottla.agreement import until_all
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, error_from_code
-from ottla.machines.metadata import BrokerView, ClusterView, TopicView
+from ottla.machines.metadata import ClusterView, TopicView
 from ottla.offsets import list_offsets
 from ottla.settings import check_topic, one_of
 from ottla.units import Duration, config_text, timestamp_ms
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2, controller_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Controller
 
-logger = logging.getLogger("ottla.admin")
-
 _DEFAULT: Final = -1
 _HIGH_WATERMARK: Final = -1
-_BROKER_S: Final = 5.0
-"""How long one broker is asked what it knows; one that is silent for so long is not waited for."""
-
 Names = list[str]
 
 Moment = Literal["earliest", "latest"] | datetime | timedelta
@@ -36,13 +29,24 @@ Moment = Literal["earliest", "latest"] | datetime | timedelta
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition: ids of brokers; `leader` is -1 while there is none."""
+    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas are not there."""
 
     partition: int
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is not in sync."""
+        return len(self.isr) < len(self.replicas)
+
+    @property
+    def is_leaderless(self) -> bool:
+        """Whether nobody leads it, or somebody who is not there: it can be neither written nor read."""
+        return self.leader < 0 or self.leader in self.offline
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +212,7 @@ class Topics:
                 return False
             return not topic_id or topic.id == topic_id
 
-        view = self._until_all(name, served, deadline, "is made")
+        view = until_all(self._access, [name], served, deadline, f"{name} is made")
         # Metadata tells what was decided; that a leader has opened its log shows when it answers for its partition.
         ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
         list_offsets(self._access.cluster, ends, timeout=deadline.left())
@@ -219,39 +223,7 @@ class Topics:
             topic = view.topics.get(name)
             return topic is None or bool(topic.error) or topic.id != topic_id
 
-        self._until_all(name, gone, deadline, "is deleted")
-
-    def _until_all(self, name: str, good: Callable[[ClusterView], bool], deadline: Deadline, done: str) -> ClusterView:
-        """Wait until each broker's view is good; one that does not answer is not waited for."""
-        cluster = self._access.cluster
-        backoff = Backoff(first_s=0.005, most_s=0.2)
-        while True:
-            view = cluster.fetch_metadata([name], timeout=deadline.left())
-            behind = [
-                b.address for b in view.brokers.values() if not b.fenced and not self._agrees(b, name, good, deadline)
-            ]
-            if not behind and good(view):
-                return view
-            pause = backoff.next()
-            if deadline.is_over(pause):
-                raise error_from_code(
-                    ErrorCode.REQUEST_TIMED_OUT,
-                    f"{name} {done}, but after {deadline.timeout:g} s not every broker has heard of it: "
-                    f"{', '.join(behind) or 'some partition has no leader'}",
-                    hint="see whether those brokers reach etcd",
-                )
-            cluster.wait(pause)
-
-    def _agrees(self, broker: BrokerView, name: str, good: Callable[[ClusterView], bool], deadline: Deadline) -> bool:
-        request = broker_pb2.MetadataRequest(topics=[name])
-        try:
-            reply = self._access.cluster.call(
-                broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
-            )
-        except OttlaError as error:
-            logger.debug("not waiting for %s: %s", broker.address, error)
-            return True
-        return good(view_of(reply))
+        until_all(self._access, [name], gone, deadline, f"{name} is deleted")
 
     def _there(self, view: ClusterView, name: str) -> TopicView:
         topic = view.topics.get(name)
@@ -312,7 +284,8 @@ def _new_topic(
 
 def _info(topic: TopicView) -> TopicInfo:
     partitions = (
-        PartitionInfo(number, p.leader, p.leader_epoch, p.replicas, p.isr) for number, p in enumerate(topic.partitions)
+        PartitionInfo(number, p.leader, p.leader_epoch, p.replicas, p.isr, p.offline)
+        for number, p in enumerate(topic.partitions)
     )
     return TopicInfo(topic.name, topic.id.hex(), tuple(partitions), topic.is_internal)
 

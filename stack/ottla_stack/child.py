@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-import os
 import signal
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from ottla_core.rpc.retry import Backoff
+from ottla_stack.child_log import ChildLog
 from ottla_stack.state import ProcessIdentity
 
 _log = logging.getLogger(__name__)
 
-_LOG_LIMIT_BYTES: Final = 16 * 1024 * 1024
+KILL_LIMIT_S: Final = 2.0
+"""What the kernel may take to end a process that was killed."""
+
 _STABLE_AFTER_S: Final = 2.0
 
 
 class Child:
     """`on_change` is called whenever the process was started or has ended."""
 
-    def __init__(self, name: str, command: Sequence[str], log_path: Path, on_change: Callable[[], None]) -> None:
+    def __init__(self, name: str, command: Sequence[str], log: ChildLog, on_change: Callable[[], None]) -> None:
         self.name: Final = name
         self.restarts = 0
         self.identity: ProcessIdentity | None = None
         self.last_exit: int | None = None
         self._command = command
-        self._log_path = log_path
+        self.log: Final = log
         self._on_change = on_change
         self._process: asyncio.subprocess.Process | None = None
         self.stopping = False
@@ -38,19 +40,20 @@ class Child:
         self._running = asyncio.create_task(self._keep_running(), name=f"child-{self.name}")
 
     async def stop(self, *, limit_s: float) -> None:
-        """SIGTERM, and SIGKILL for what still runs after `limit_s`."""
+        """SIGTERM, and SIGKILL for what still runs after `limit_s`; returns at most KILL_LIMIT_S later."""
         self.stopping = True
-        if self._process is not None and self._process.returncode is None:
-            self._process.send_signal(signal.SIGTERM)
-        if self._running is None:
+        self._send(signal.SIGTERM)
+        if self._running is None or await _ends(self._running, limit_s):
             return
-        done, _ = await asyncio.wait({self._running}, timeout=limit_s)
-        if not done:
-            _log.warning("%s did not stop within %g s and is killed", self.name, limit_s)
-            if self._process is not None and self._process.returncode is None:
-                self._process.kill()
+        _log.warning("%s did not stop within %g s and is killed", self.name, limit_s)
+        self._send(signal.SIGKILL)
+        if not await _ends(self._running, KILL_LIMIT_S):
             self._running.cancel()
-            await asyncio.wait({self._running}, timeout=limit_s)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has waited for it yet
+                self._process.send_signal(number)
 
     async def _keep_running(self) -> None:
         backoff = Backoff(first_s=0.2, most_s=5.0)
@@ -67,7 +70,7 @@ class Child:
                 backoff.reset()
             self.restarts += 1
             _log.warning(
-                "%s ended with %s and is started again; its log is %s", self.name, self.last_exit, self._log_path
+                "%s ended with %s and is started again; its log is %s", self.name, self.last_exit, self.log.path
             )
             await asyncio.sleep(backoff.next())
 
@@ -76,22 +79,22 @@ class Child:
         return self.stopping
 
     async def _run_once(self) -> None:
-        with self._open_log() as log:
+        with self.log.open() as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         self.identity = ProcessIdentity.of(self._process.pid)
         self._on_change()
         if self.stopping:
-            self._process.send_signal(signal.SIGTERM)
+            self._send(signal.SIGTERM)
         try:
             self.last_exit = await self._process.wait()
         finally:
             self.identity = None
             self._on_change()
 
-    def _open_log(self) -> BinaryIO:
-        self._log_path.parent.mkdir(parents=True, exist_ok=True)
-        if self._log_path.exists() and self._log_path.stat().st_size > _LOG_LIMIT_BYTES:
-            os.replace(self._log_path, self._log_path.with_suffix(".log.1"))
-        return self._log_path.open("ab")
+
+async def _ends(running: asyncio.Task[None], limit_s: float) -> bool:
+    """Whether it is over within the limit."""
+    done, _ = await asyncio.wait({running}, timeout=limit_s)
+    return bool(done)

@@ -11,7 +11,7 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +24,7 @@ import ottla_broker.app
 import ottla_controller.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
+from ottla_core import lifecycle
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.lifecycle import App
@@ -31,6 +32,9 @@ from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock
 
 START_LIMIT_S: Final = 20.0
+_STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
+"""For the brokers' stop, for the controller's and for the store's; services keep a limit of their own below it."""
+
 _T = TypeVar("_T")
 
 
@@ -38,9 +42,10 @@ class Cluster:
     """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
 
     `c.brokers[n]` is one broker to kill or pause, `c.faults` the plan of calls that fail, `c.clock` everybody's clock.
+    `racks` has one for each broker.
     """
 
-    def __init__(self, *, brokers: int = 1) -> None:
+    def __init__(self, *, brokers: int = 1, racks: Sequence[str] = ()) -> None:
         self.faults: Final = Faults()
         self.clock: Final = MovableClock()
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-cluster-")
@@ -48,7 +53,10 @@ class Cluster:
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
         self._store: Final = MemoryStore()
         self._controller: App | None = None
-        self.brokers: Final = [RunningBroker(self, number, Path(self._folder.name)) for number in range(brokers)]
+        folder = Path(self._folder.name)
+        self.brokers: Final = [
+            RunningBroker(self, number, folder, rack=racks[number] if racks else "") for number in range(brokers)
+        ]
 
     @property
     def bootstrap(self) -> str:
@@ -79,11 +87,15 @@ class Cluster:
         """End every service, then the loop; nothing of the cluster is left afterwards."""
         if not self._thread.is_alive():
             return
-        self.run(self._stop())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(START_LIMIT_S)
-        self._loop.close()
-        self._folder.cleanup()
+        try:
+            self.run(self._stop(), limit_s=3 * _STEP_LIMIT_S + 1.0)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(START_LIMIT_S)
+            try:
+                self._loop.close()
+            finally:
+                self._folder.cleanup()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -91,9 +103,13 @@ class Cluster:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.stop()
 
-    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run `work` on the cluster's loop and wait for it."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_LIMIT_S)
+    def run(self, work: Coroutine[Any, Any, _T], *, limit_s: float = START_LIMIT_S) -> _T:
+        """Run `work` on the cluster's loop and wait for it. Raises TimeoutError beyond the limit, and cancels it."""
+        running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return running.result(limit_s)
+        finally:
+            running.cancel()  # nothing where it is done
 
     def build_broker(self, config: BrokerConfig) -> App:
         around = self.faults.around(f"broker-{config.node_id}")
@@ -110,20 +126,28 @@ class Cluster:
         await until_ready(self._controller)
 
     async def _stop(self) -> None:
-        for broker in self.brokers:
-            await broker.stop_app()
+        """Brokers together, then the controller, then the store, whichever of them fails to; raises after all that."""
+        failures = await _end(*(broker.stop_app() for broker in self.brokers))
         if self._controller is not None:
-            await self._controller.stop()
-        await self._store.close()
+            failures += await _end(self._controller.stop())
+        failures += await _end(self._store.close())
+        for failure in failures:
+            raise failure
+
+
+async def _end(*stopping: Coroutine[Any, Any, None]) -> list[BaseException]:
+    """Let all of them go on at once, each within a step's limit; what they have raised."""
+    bounded = (asyncio.wait_for(each, _STEP_LIMIT_S) for each in stopping)
+    return [failure for failure in await asyncio.gather(*bounded, return_exceptions=True) if failure is not None]
 
 
 class RunningBroker:
     """One broker of a cluster, to be taken away and brought back. All methods return once it is done."""
 
-    def __init__(self, cluster: Cluster, number: int, folder: Path) -> None:
+    def __init__(self, cluster: Cluster, number: int, folder: Path, *, rack: str) -> None:
         self.id: Final = number
         self._cluster = cluster
-        self._config = BrokerConfig(node_id=number, data_dir=folder / self.name, port=0, admin_port=0)
+        self._config = BrokerConfig(node_id=number, data_dir=folder / self.name, port=0, admin_port=0, rack=rack)
         self._app: App | None = None
 
     @property
@@ -134,6 +158,10 @@ class RunningBroker:
     @property
     def name(self) -> str:
         return f"broker-{self.id}"
+
+    @property
+    def data_dir(self) -> Path:
+        return self._config.data_dir
 
     @property
     def running(self) -> bool:
@@ -149,7 +177,7 @@ class RunningBroker:
 
     def restart(self) -> None:
         """Start it again where it was, on its data; ends it in order first where it runs."""
-        self._cluster.run(self._restart())
+        self._cluster.run(self._restart(), limit_s=lifecycle.STOP_LIMIT_S + START_LIMIT_S)
 
     def pause(self) -> None:
         """Let it answer nothing until `resume`: calls are taken and wait. It keeps its registration meanwhile."""

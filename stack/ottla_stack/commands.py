@@ -25,12 +25,12 @@ from ottla.cli.output import Listing, write
 from ottla_core.errors import OttlaError
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock
-from ottla_stack.supervisor import READY_LIMIT_S, Supervisor, end_orphans
+from ottla_stack.supervisor import READY_LIMIT_S, STACK_STOP_LIMIT_S, Supervisor, end_orphans
 from ottla_stack.view import COLUMNS, stack_rows, stack_table
 
 Directory = Annotated[Path, typer.Option("--dir", help="Where data, logs and state lie.", envvar="OTTLA_DIR")]
 DEFAULT_DIRECTORY: Final = Path(".ottla")
-_DOWN_LIMIT_S: Final = 60.0
+_DOWN_LIMIT_S: Final = STACK_STOP_LIMIT_S + 5.0
 
 _out = Console()
 _err = Console(stderr=True)

@@ -36,8 +36,14 @@ class Fault:
     method: str
     instance: str | None
     act: Act
+    client_id: str | None = None
     left: int | None = None
     met: int = field(default=0, init=False)
+
+    def of(self, client_id: str) -> Self:
+        """Only calls of that client; brokers call each other as `replica-<id>`."""
+        self.client_id = client_id
+        return self
 
     def times(self, count: int) -> Self:
         self.left = count
@@ -46,8 +52,9 @@ class Fault:
     def once(self) -> Self:
         return self.times(1)
 
-    def matches(self, method: str, instance: str) -> bool:
-        return self.left != 0 and method == self.method and self.instance in (None, instance)
+    def matches(self, method: str, instance: str, client_id: str) -> bool:
+        where = self.instance in (None, instance) and self.client_id in (None, client_id)
+        return self.left != 0 and method == self.method and where
 
 
 class Faults:
@@ -111,7 +118,9 @@ class Faults:
             async def answer_or_fail(request: Any, context: RequestContext) -> Any:
                 if (paused := self._paused.get(instance)) is not None:
                     await paused.wait()
-                fault = next((f for f in reversed(self._plan) if f.matches(method.name, instance)), None)
+                fault = next(
+                    (f for f in reversed(self._plan) if f.matches(method.name, instance, context.client_id)), None
+                )
                 if fault is None:
                     return await answer(request, context)
                 fault.met += 1

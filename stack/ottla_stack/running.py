@@ -1,6 +1,7 @@
 """`ottla up` as a process of its own, for whoever needs a whole stack for a while: the demo, tests, benchmarks.
 
-Leaving the block stops it, whatever happened inside; the directory is the caller's.
+Leaving the block stops it, whatever happened inside, and ends by force what does not stop; the directory is the
+caller's.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.plan import StackPlan
 from ottla_stack.ports import free_port_base
 from ottla_stack.state import RunningProcess, StackState
-from ottla_stack.supervisor import not_ready
+from ottla_stack.supervisor import STACK_STOP_LIMIT_S, end_orphans, not_ready
 
 LIMIT_S: Final = 90.0
+STOP_LIMIT_S: Final = STACK_STOP_LIMIT_S + 5.0
 _T = TypeVar("_T")
 
 
@@ -93,9 +95,20 @@ class RunningStack:
         return state is not None and state.ready and state.supervisor.pid == self._up.pid
 
     def _stop(self) -> None:
+        """End it in order, or else by force; raises then, so that nobody takes that for an end in order."""
         assert self._up is not None, "it was started"
         self._up.terminate()
-        self._up.wait(timeout=LIMIT_S)
+        try:
+            self._up.wait(timeout=STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._up.kill()
+            self._up.wait()
+            killed = end_orphans(self.directory)
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"`ottla up` did not stop within {STOP_LIMIT_S:g} s: it was killed, and {killed} processes of it ended",
+                hint=f"its log is {self._log}, those of its services are in {self.directory / 'logs'}",
+            ) from None
 
 
 def wait_for(ask: Callable[[], _T | None], what: str, *, limit_s: float = LIMIT_S) -> _T:

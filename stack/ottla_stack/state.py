@@ -9,11 +9,15 @@ import fcntl
 import json
 import os
 import signal
+import struct
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from ottla_core.errors import ErrorCode, OttlaError
+
+_LOCK: Final = "ottla.lock"
+_FLOCK: Final = struct.Struct("hhqqi4x")  # the kernel's struct flock: type, whence, start, length, pid
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +94,9 @@ def state_path(directory: Path) -> Path:
 def lock(directory: Path) -> IO[str]:
     """Hold the directory for this process's life. Raises where another `ottla up` holds it."""
     directory.mkdir(parents=True, exist_ok=True)
-    file = (directory / "ottla.lock").open("w")
+    file = (directory / _LOCK).open("w")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _flock(fcntl.F_WRLCK))
     except OSError:
         file.close()
         state = StackState.read(directory)
@@ -106,11 +110,15 @@ def lock(directory: Path) -> IO[str]:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether an `ottla up` runs in `directory`."""
-    if not (directory / "ottla.lock").exists():
-        return False
+    """Whether an `ottla up` runs in `directory`. Only looks: taking the lock to find out could turn one away."""
     try:
-        lock(directory).close()
-    except OttlaError:
-        return True
-    return False
+        with (directory / _LOCK).open() as file:
+            found = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _flock(fcntl.F_WRLCK))
+    except FileNotFoundError:
+        return False
+    return bool(_FLOCK.unpack(found)[0] != fcntl.F_UNLCK)
+
+
+def _flock(kind: int) -> bytes:
+    """A lock on the whole file, held by the open file and not by the process."""
+    return _FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)

@@ -1,8 +1,8 @@
 """The supervisor of `ottla up`: etcd, controllers and brokers as processes of their own, kept running.
 
 It starts all at once (who needs another waits for it), writes who runs into `state.json` at every change, restarts
-what dies, and on SIGTERM or SIGINT stops brokers, controllers and etcd in this order. Processes that an earlier
-supervisor left behind, because it was killed itself, are ended first.
+what dies, keeps the logs small, and on SIGTERM or SIGINT stops brokers, controllers and etcd in this order. Processes
+that an earlier supervisor left behind, because it was killed itself, are ended first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final
 
+from ottla_core import lifecycle
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_stack.child import Child
+from ottla_core.tasks import end_task
+from ottla_stack.child import KILL_LIMIT_S, Child
+from ottla_stack.child_log import ChildLog, keep_trimmed
 from ottla_stack.embedded_etcd import EtcdPlan, plan_etcd
 from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_stack.ports import is_free
@@ -25,8 +28,12 @@ from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 _log = logging.getLogger(__name__)
 
 READY_LIMIT_S: Final = 60.0
-SERVICE_STOP_LIMIT_S: Final = 15.0
-_ORPHAN_LIMIT_S: Final = 10.0
+_KINDS_AS_STOPPED: Final = ("broker", "controller", "etcd")
+_SERVICE_STOP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 3.0
+"""What a service takes by its own limit, and what its interpreter takes to end."""
+
+STACK_STOP_LIMIT_S: Final = len(_KINDS_AS_STOPPED) * (_SERVICE_STOP_LIMIT_S + KILL_LIMIT_S)
+_ORPHAN_LIMIT_S: Final = _SERVICE_STOP_LIMIT_S
 
 
 class Supervisor:
@@ -38,9 +45,10 @@ class Supervisor:
         self._etcd: EtcdPlan = plan_etcd(plan.directory / "etcd", plan.etcd_port, plan.etcd_peer_port)
         self._services: Final[dict[str, ServicePlan]] = {s.name: s for s in plan.services()}
         self._children: Final = [
-            Child("etcd", self._etcd.command, logs / "etcd.log", self._write_state),
-            *(Child(s.name, s.command, logs / f"{s.name}.log", self._write_state) for s in plan.services()),
+            Child(name, command, ChildLog(logs / f"{name}.log"), self._write_state)
+            for name, command in (("etcd", self._etcd.command), *((s.name, s.command) for s in plan.services()))
         ]
+        self._trimming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start everything. Raises where a port is taken or the data is another etcd's; returns before all is ready."""
@@ -49,6 +57,7 @@ class Supervisor:
         self._etcd.prepare()
         for child in self._children:
             child.start()
+        self._trimming = asyncio.create_task(keep_trimmed([c.log for c in self._children]), name="keep-logs-trimmed")
 
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once every service says that it serves. Raises OttlaError naming the one that does not, and why."""
@@ -67,10 +76,11 @@ class Supervisor:
         self._write_state()
 
     async def stop(self) -> None:
-        """Stop all, brokers first; nothing of this stack runs afterwards."""
-        for kind in ("broker", "controller", "etcd"):
-            stopping = [c.stop(limit_s=SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
+        """Stop all within STACK_STOP_LIMIT_S, brokers first; nothing of this stack runs afterwards."""
+        for kind in _KINDS_AS_STOPPED:
+            stopping = [c.stop(limit_s=_SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
             await asyncio.gather(*stopping)
+        await end_task(self._trimming)
 
     def state(self) -> StackState:
         running = [

@@ -13,6 +13,7 @@ import pytest
 
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
+from ottla_core import lifecycle
 from ottla_stack.plan import ServicePlan, StackPlan
 
 ROOT = Path(__file__).parents[2]
@@ -53,11 +54,17 @@ def test_every_setting_exists() -> None:
         assert setting.lower() in {f.name for f in fields(known[section])}, setting
 
 
+def test_docker_kills_a_service_later_than_it_ends_by_its_own_limit() -> None:
+    grace = re.search(r"^  stop_grace_period: (\d+)s$", COMPOSE, re.MULTILINE)
+    assert grace is not None
+    assert int(grace[1]) > lifecycle.STOP_LIMIT_S
+
+
 def test_every_image_is_a_target_and_every_file_that_is_copied_reaches_the_build() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
     targets = re.findall(r"^FROM \S+ AS (\w+)$", dockerfile, re.MULTILINE)
     wanted = re.findall(r"^ +target: (\w+)$", COMPOSE, re.MULTILINE)
-    assert set(wanted) == set(targets) - {"build", "service"}
+    assert set(wanted) == set(targets) - {"build", "build_load", "ground", "service"}
     let_in = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     packages = re.findall(r'^  "(\w+)/\S+",$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert len(packages) >= 6

@@ -1,8 +1,9 @@
 """`make compose`: docker-compose.yml proved on a real Docker Engine.
 
 Build, up, healthy; records in and out from the host and from inside while a broker is killed and a controller crashes;
-memory; down and up again with the data still there; down with the volumes. The last line is one JSON object. What is
-started here is ended here, by its process or its project name. The default ports of the stack have to be free.
+Locust from inside without a failure; memory; down and up again with the data still there; down with the volumes. The
+last line is one JSON object. What is started here is ended here, by its process or its project name. The default ports
+of the stack have to be free.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ KILLED_BROKER: Final = "broker-1"
 READY_GOAL_S: Final = 15.0
 MEMORY_GOAL_MB: Final = 700.0
 _UP_LIMIT_S: Final = 90.0
-_LOAD_RECORDS: Final = 100_000
+_LOAD_SECONDS: Final = 15
+_LOAD_USERS: Final = 7
+"""One of each scenario."""
 
 
 @dataclass
@@ -46,6 +49,7 @@ class Report:
     rss_mb: float = 0.0
     killed: list[str] = field(default_factory=list)
     client_errors: int = 0
+    load: dict[str, float] = field(default_factory=dict)
     volumes_kept: bool = False
 
 
@@ -65,6 +69,7 @@ def prove(project: Project, report: Report) -> None:
     say(f"both consumers have seen everything, no client saw an error ({traffic.read} records read)")
     check_all_there(TOPIC)
     use_from_inside(project)
+    load_from_inside(project, report)
     report.rss_mb = round(project.resident_mb(), 1)
     say(f"{report.rss_mb} MB resident in all")
     restart_with_data(project, report)
@@ -119,8 +124,18 @@ def use_from_inside(project: Project) -> None:
     listed = project.run("cli", "topic", "ls", "-o", "name").split()
     if set(listed) != {TOPIC, TOPIC_AFTER}:
         raise ProofError(f"from inside, `ottla topic ls` shows {listed}")
-    load = json.loads(project.run("load", LOAD_RECORDS=str(_LOAD_RECORDS)).splitlines()[-1])
-    say(f"from inside: topics {listed}; load {load}")
+    say(f"from inside: topics {listed}")
+
+
+def load_from_inside(project: Project, report: Report) -> None:
+    """The profile `load`: every scenario of Locust for a short while. It ends with 1 by itself where a batch failed."""
+    arguments = [f"--users={_LOAD_USERS}", f"--run-time={_LOAD_SECONDS}s", "--shape=ramp", "--result=-"]
+    load = json.loads(project.run("load", *arguments).splitlines()[-1])
+    report.load = {name: load[name] for name in ("requests", "failures", "records", "p99_ms")}
+    done = {name: scenario["requests"] for name, scenario in load["scenarios"].items()}
+    say(f"load of {_LOAD_SECONDS} s from inside: {report.load}; batches {done}")
+    if load["failures"] or len(done) != _LOAD_USERS:
+        raise ProofError(f"{load['failures']} batches failed, in {len(done)} of {_LOAD_USERS} scenarios")
 
 
 def restart_with_data(project: Project, report: Report) -> None:

@@ -12,13 +12,15 @@ from waiting import until
 
 from ottla_controller.journal import Journal
 from ottla_controller.leadership import Leadership
+from ottla_controller.machines.decision import Decision, Write
 from ottla_controller.service import ControllerService
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
-from ottla_core.cluster.codec import encode
+from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker, Controller
+from ottla_core.cluster.image import Broker, Change, Configs, Controller
 from ottla_core.cluster.store import Compare, Delete, EventBatch, MetaStore, Put, StoreUnavailableError, TxnResult
+from ottla_core.errors import OttlaError
 from ottla_core.rpc.context import RequestContext
 from ottla_proto import controller_pb2 as pb
 
@@ -154,3 +156,30 @@ class World:
 
 def unavailable(*, indefinite: bool) -> StoreUnavailableError:
     return StoreUnavailableError("etcd did not answer", indefinite=indefinite)
+
+
+def topic(name: str, partitions: int = 1, **configs: str) -> pb.NewTopic:
+    """As a request has it; `segment_bytes="1MiB"` is its config segment.bytes."""
+    named = {n.replace("_", "."): value for n, value in configs.items()}
+    return pb.NewTopic(name=name, partitions=partitions, replication_factor=1, configs=named)
+
+
+def write_configs(value: str) -> Decision[None]:
+    """A decision that relies on nothing but the term."""
+    return Decision(None, (Write(Change(keys.configs("broker", ""), Configs({"num.partitions": value}))),))
+
+
+async def outcome(node: Node) -> int:
+    """The error code that creating `orders` is answered with."""
+    try:
+        (created,) = await node.create(topic("orders"))
+    except OttlaError as error:
+        return error.code
+    return created.error.code
+
+
+async def configs(world: World) -> dict[str, str]:
+    """The cluster-wide configs, as they lie in the store."""
+    text = keys.key_text(world.cluster_id, keys.configs("broker", ""))
+    entries = (await world.store.snapshot(text, timeout=5)).entries
+    return {} if not entries else dict(decode(keys.configs("broker", ""), entries[0]).values)

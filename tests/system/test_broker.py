@@ -99,8 +99,8 @@ BAD_BATCHES = {
     "cut off": (batch(b"value")[:-2], ErrorCode.CORRUPT_MESSAGE, "are left"),
     "nothing": (b"", ErrorCode.INVALID_RECORD, "without a batch"),
     "a control batch": (batch(b"v", attributes=0x20), ErrorCode.INVALID_RECORD, "the broker's to set"),
-    "idempotent": (
-        batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0),
+    "transactional": (
+        batch(b"v", producer_id=7, producer_epoch=0, base_sequence=0, attributes=0x10),
         ErrorCode.INVALID_REQUEST,
         "not served yet",
     ),

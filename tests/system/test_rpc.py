@@ -6,96 +6,23 @@ import asyncio
 import gc
 import socket
 from collections.abc import AsyncIterator
-from queue import Queue
-from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from rpc_stack import Client, Stack
 from waiting import until
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc import streams
+from ottla_core.rpc import budget
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.client import Peer
-from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import ContractError, PortInUseError, RpcServer
 from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError
-from ottla_core.rpc.streams import EndStreamError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
-
-
-class ScriptedBroker:
-    """A broker whose produce answers when it is told to: `gates` by acks, order of arrival in `seen`."""
-
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-        self.gates: dict[int, asyncio.Event] = {}
-        self.cancelled: list[int] = []
-        self.contexts: list[RequestContext] = []
-
-    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
-        number = request.acks
-        self.seen.append(number)
-        self.contexts.append(context)
-        if number == 0:
-            return None
-        if number < 0:
-            raise OttlaError(ErrorCode.INVALID_REQUIRED_ACKS, "no such acks", hint="use 0, 1 or all")
-        if number == 999:
-            raise EndStreamError("acks=0 has no other answer")
-        if number == 666:
-            raise ValueError("a secret of the inside")
-        try:
-            await self.gates.setdefault(number, asyncio.Event()).wait()
-        except asyncio.CancelledError:
-            self.cancelled.append(number)
-            raise
-        return pb.ProduceReply(partitions=[pb.PartitionAppended(base_offset=number)])
-
-    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
-        return pb.FetchReply(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
-
-    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
-        self.contexts.append(context)
-        if request.topics == ["bug"]:
-            raise ValueError("a secret of the inside")
-        if request.topics == ["slow"]:
-            await asyncio.sleep(60)
-        return pb.MetadataReply(cluster_id="c")
-
-    async def list_offsets(self, request: Any, context: RequestContext) -> pb.ListOffsetsReply:
-        raise OttlaError(ErrorCode.NOT_CONTROLLER, "not here", hint="ask there")
-
-    async def delete_records(self, request: Any, context: RequestContext) -> pb.DeleteRecordsReply:
-        return pb.DeleteRecordsReply()
-
-    async def describe_log_dirs(self, request: Any, context: RequestContext) -> pb.DescribeLogDirsReply:
-        return pb.DescribeLogDirsReply()
-
-    def open_gate(self, number: int) -> None:
-        self.gates.setdefault(number, asyncio.Event()).set()
-
-
-class Stack:
-    def __init__(self) -> None:
-        self.service = ScriptedBroker()
-        self.metrics = Metrics()
-        self.denied: set[Operation] = set()
-        self.why_not: str | None = None
-        self.server = RpcServer("127.0.0.1", 0, self.metrics, ready=lambda: self.why_not, authorize=self.authorize)
-        self.server.add(Broker, self.service)
-
-    def authorize(self, context: RequestContext, operation: Operation, resource: str) -> None:
-        if operation in self.denied:
-            raise OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"{context.principal} may not {operation.value}")
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.server.port}"
 
 
 @pytest.fixture
@@ -104,28 +31,6 @@ async def stack() -> AsyncIterator[Stack]:
     await stack.server.start()
     yield stack
     await stack.server.stop(grace_s=0)
-
-
-class Client:
-    """A framed stream whose callbacks land in a queue."""
-
-    def __init__(self, stack: Stack) -> None:
-        self.peer = Peer(stack.address, client_id="tester")
-        self.replies: Queue[tuple[int, pb.ProduceReply]] = Queue()
-        self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
-        self.stream = self.peer.open_stream(
-            Broker.PRODUCE, lambda i, r: self.replies.put((i, r)), lambda e, left: self.broken.put((e, left))
-        )
-
-    def send(self, acks: int, *, timeout_ms: int = 10_000, records: bytes = b"") -> int:
-        body = pb.ProduceRequest(acks=acks, partitions=[pb.PartitionRecords(records=records)])
-        return self.stream.send(body, timeout_ms=timeout_ms, answered=acks != 0)
-
-    async def reply(self) -> tuple[int, pb.ProduceReply]:
-        return await asyncio.to_thread(self.replies.get, timeout=10)
-
-    async def until_broken(self) -> tuple[TransportError, list[int]]:
-        return await asyncio.to_thread(self.broken.get, timeout=10)
 
 
 @pytest.fixture
@@ -201,19 +106,19 @@ async def test_errors_of_a_frame_are_in_band_and_harm_no_other(stack: Stack, cli
 
 
 async def test_reading_stops_at_the_limit_of_frames_in_flight(stack: Stack, client: Client) -> None:
-    for n in range(1, streams.MAX_FRAMES_IN_FLIGHT + 6):
+    for n in range(1, budget.MAX_FRAMES_IN_FLIGHT + 6):
         client.send(n)
-    await until(lambda: len(stack.service.seen) >= streams.MAX_FRAMES_IN_FLIGHT)
+    await until(lambda: len(stack.service.seen) >= budget.MAX_FRAMES_IN_FLIGHT)
     peer = AioPeer(stack.address)
     await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)  # a round trip: more would have come by now
-    assert len(stack.service.seen) == streams.MAX_FRAMES_IN_FLIGHT
+    assert len(stack.service.seen) == budget.MAX_FRAMES_IN_FLIGHT
     stack.service.open_gate(1)
-    await until(lambda: len(stack.service.seen) == streams.MAX_FRAMES_IN_FLIGHT + 1)
+    await until(lambda: len(stack.service.seen) == budget.MAX_FRAMES_IN_FLIGHT + 1)
     await peer.close()
 
 
 async def test_reading_stops_at_the_limit_of_bytes_in_flight(stack: Stack, client: Client) -> None:
-    large = bytes(streams.MAX_BYTES_IN_FLIGHT // 4)
+    large = bytes(budget.MAX_BYTES_IN_FLIGHT // 4)
     for n in range(1, 8):
         client.send(n, records=large)
     await until(lambda: len(stack.service.seen) >= 4)

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 from wire import Wire, batch
 
+from ottla_core.errors import OttlaError
+from ottla_stack import running as running_module
+from ottla_stack.child_log import LOG_LIMIT_BYTES
 from ottla_stack.ports import free_port_base
 from ottla_stack.running import RunningStack, wait_for
 from ottla_stack.state import ProcessIdentity, StackState
@@ -98,6 +101,33 @@ def test_down_ends_what_a_killed_supervisor_left_and_a_closed_terminal_ends_all(
         processes = running(tmp_path / "hung-up")
         os.kill(stack.supervisor_pid, signal.SIGHUP)
         wait_for(lambda: not any(p.alive for p in processes), "all processes to end")
+
+
+def test_a_stack_that_does_not_stop_is_ended_by_force_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running_module, "STOP_LIMIT_S", 0.5)
+    processes: list[ProcessIdentity] = []
+
+    def leave_with_a_frozen_supervisor() -> None:
+        with RunningStack(tmp_path / "s", brokers=1) as stack:
+            processes.extend(running(tmp_path / "s"))
+            os.kill(stack.supervisor_pid, signal.SIGSTOP)
+
+    with pytest.raises(OttlaError, match=r"did not stop within 0.5 s: it was killed, and 3 processes of it ended"):
+        leave_with_a_frozen_supervisor()
+    assert not any(p.alive for p in processes)
+
+
+def test_a_log_that_has_grown_too_large_is_emptied_while_its_process_lives(tmp_path: Path) -> None:
+    with RunningStack(tmp_path / "s", brokers=1) as stack:
+        pid = stack.pid("broker-0")
+        log = tmp_path / "s" / "logs" / "broker-0.log"
+        with log.open("ab") as file:
+            file.truncate(LOG_LIMIT_BYTES + 1)
+        wait_for(lambda: log.stat().st_size <= LOG_LIMIT_BYTES, "the log to be emptied")
+        assert stack.pid("broker-0") == pid
+        assert log.with_suffix(".log.1").stat().st_size == LOG_LIMIT_BYTES + 1
 
 
 def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from waiting import until, wait_until
 
 import ottla
 from ottla.testing import Cluster
+from ottla_broker.registration import Registration
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_stack import cluster as cluster_module
 
 
 @pytest.fixture
@@ -35,6 +39,49 @@ def test_the_readme_snippet_works_as_written() -> None:
     assert sorted(rows) == list(range(10_000))
 
 
+def test_the_brokers_of_a_cluster_are_stopped_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each one's stop waits until all of them have begun theirs."""
+    met: list[Registration] = []
+    together: list[Registration] = []
+    stop = Registration.stop
+
+    async def stop_with_the_others(self: Registration) -> None:
+        met.append(self)
+        await until(lambda: len(met) == 3)
+        together.append(self)
+        await stop(self)
+
+    monkeypatch.setattr(Registration, "stop", stop_with_the_others)
+    with Cluster(brokers=3) as cluster:
+        folder = Path(cluster._folder.name)
+    assert (len(together), folder.exists(), cluster._thread.is_alive()) == (3, False, False)
+
+
+@pytest.mark.parametrize("how", ["raises", "hangs"])
+def test_nothing_is_left_of_a_cluster_when_one_of_its_brokers_does_not_stop(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "_STEP_LIMIT_S", 2.0)
+    cluster = Cluster(brokers=2).start()
+    folder = Path(cluster._folder.name)
+
+    stop = cluster.brokers[0].stop_app
+
+    async def stop_badly() -> None:
+        await stop()
+        if how == "raises":
+            raise OSError("the disk is gone")
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(cluster.brokers[0], "stop_app", stop_badly)
+    with pytest.raises(OSError if how == "raises" else TimeoutError):
+        cluster.stop()
+    assert not cluster.brokers[1].running
+    assert cluster._controller is not None
+    assert not cluster._controller._started, "the controller's parts are stopped too"
+    assert (folder.exists(), cluster._thread.is_alive(), cluster._loop.is_closed()) == (False, False, True)
+
+
 def test_errors_by_plan_are_met_as_often_as_planned_and_survived(cluster: Cluster) -> None:
     ottla.Admin(cluster.bootstrap).topics.create("t")
     refused = cluster.faults.error("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER).times(3)
@@ -49,15 +96,18 @@ def test_errors_by_plan_are_met_as_often_as_planned_and_survived(cluster: Cluste
     assert values(cluster) == [1, 3]
 
 
-@pytest.mark.rule(66)
-def test_a_dropped_call_is_sent_again_and_a_lost_reply_repeats(cluster: Cluster) -> None:
+@pytest.mark.rule(25, 66)
+@pytest.mark.parametrize(("idempotent", "expected"), [(True, [1, 2]), (False, [1, 2, 2])])
+def test_a_dropped_call_is_sent_again_and_only_idempotence_keeps_a_lost_reply_from_repeating(
+    cluster: Cluster, idempotent: bool, expected: list[int]
+) -> None:
     ottla.Admin(cluster.bootstrap).topics.create("t")
-    with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
+    with ottla.Producer(cluster.bootstrap, topic="t", value="int", enable_idempotence=idempotent) as producer:
         cluster.faults.drop("Produce").once()
         producer.send(1).result(timeout=20)
         cluster.faults.lose_reply("Produce").once()
-        producer.send(2).result(timeout=20)
-    assert values(cluster) == [1, 2, 2], "without idempotence a lost reply repeats, and never loses"
+        assert producer.send(2).result(timeout=20).offset == len(expected) - 1
+    assert values(cluster) == expected
 
 
 def test_a_delay_and_a_pause_are_waited_out(cluster: Cluster) -> None:

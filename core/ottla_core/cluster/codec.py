@@ -84,6 +84,7 @@ def _partition_to(value: Partition) -> Message:
         partition_epoch=value.partition_epoch,
         adding_replicas=value.adding,
         removing_replicas=value.removing,
+        recovering=value.recovering,
     )
 
 
@@ -96,6 +97,7 @@ def _partition_from(key: Key, message: pb.Partition, entry: KeyValue) -> Partiti
         partition_epoch=message.partition_epoch,
         adding=tuple(message.adding_replicas),
         removing=tuple(message.removing_replicas),
+        recovering=message.recovering,
         mod_revision=entry.mod_revision,
     )
 
@@ -110,6 +112,8 @@ def _broker_to(value: Broker) -> Message:
         fenced=value.fenced,
         incarnation=value.incarnation,
         epoch=value.epoch,
+        unclean=value.unclean,
+        shutting_down=value.shutting_down,
     )
 
 
@@ -124,6 +128,8 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
         rack=message.rack,
         fenced=message.fenced,
         incarnation=message.incarnation,
+        unclean=message.unclean,
+        shutting_down=message.shutting_down,
         lease=entry.lease,
         mod_revision=entry.mod_revision,
     )

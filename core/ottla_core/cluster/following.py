@@ -19,8 +19,20 @@ class Following:
         self._own_store = own_store
 
     async def start(self) -> None:
-        """Raises OttlaError where the store has not answered within a minute."""
+        """Raises OttlaError where the store has not answered within a minute, or holds what can't be read."""
         self._follower.start()
+        try:
+            await self._until_there_is_an_image()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        await self._follower.stop()
+        if self._own_store is not None:
+            await self._own_store.close()
+
+    async def _until_there_is_an_image(self) -> None:
         try:
             await self._follower.wait_for(lambda image: image.revision > 0, timeout=FIRST_IMAGE_LIMIT_S)
         except TimeoutError:
@@ -29,8 +41,3 @@ class Following:
                 f"the metadata store has not answered within {FIRST_IMAGE_LIMIT_S:g} s",
                 hint="is etcd up, and is its address right?",
             ) from None
-
-    async def stop(self) -> None:
-        await self._follower.stop()
-        if self._own_store is not None:
-            await self._own_store.close()

@@ -25,6 +25,8 @@ class Broker:
     rack: str = ""
     fenced: bool = True
     incarnation: str = ""
+    unclean: bool = False  # may have lost an acknowledged tail (rule C15)
+    shutting_down: bool = False  # gives its leaders away and takes none
     lease: int = 0  # put again under this lease, or the registration outlives its process
     mod_revision: int = 0
 
@@ -58,6 +60,7 @@ class Partition:
     partition_epoch: int = 0
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
+    recovering: bool = False  # its leader was elected outside the ISR (KIP-704)
     mod_revision: int = 0
 
 

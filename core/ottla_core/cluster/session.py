@@ -14,9 +14,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from ottla_core.cluster.store import LeaseLostError, MetaStore, StoreUnavailableError
+from ottla_core.errors import OttlaError
+from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
 
-RETRY_S: Final = 0.5  # after a failure; well inside a lease of 3 s
+RETRY_S: Final = 0.5  # well inside a lease of 3 s
 
 _log = logging.getLogger(__name__)
 
@@ -24,9 +26,10 @@ _log = logging.getLogger(__name__)
 class LeaseSession:
     """Keeps one lease of `ttl_s` seconds.
 
-    `register(lease)` puts the owner's keys under a new lease. It is awaited once a lease, again after RETRY_S where it
-    raised, and must read back what a failed put has left (rule C4); the lease is kept alive meanwhile. `on_lost()` is
-    called when a lease turned out to be gone, and its keys with it, before the next one is asked for.
+    `register(lease)` puts the owner's keys under a new lease. It is awaited once a lease, again where it raised or
+    `register_again` was called, and must read back what a failed put has left (rule C4); the lease is kept alive
+    meanwhile. `on_lost()` is called when a lease turned out to be gone, and its keys with it, before the next one is
+    asked for.
     """
 
     def __init__(
@@ -46,6 +49,9 @@ class LeaseSession:
         self._sleep = sleep
         self._lease: int | None = None
         self._registered = False
+        self._again = False
+        self._resting: asyncio.Future[None] | None = None
+        self._trouble = ""
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -61,12 +67,17 @@ class LeaseSession:
         """
         self._lease = await self._store.grant_lease(self._ttl_s, timeout=timeout)
         try:
-            await self._register_alive(self._lease)
+            await self._register_under(self._lease)
         except BaseException:
             await self.stop(timeout)
             raise
-        self._registered = True
         self._task = asyncio.create_task(self._run(), name="lease-session")
+
+    def register_again(self) -> None:
+        """The owner's keys are gone, though the lease may hold: somebody deleted them. They are put again at once."""
+        self._registered, self._again = False, True
+        if self._resting is not None:
+            self._resting.cancel()
 
     async def stop(self, timeout: float) -> None:
         """Revoke the lease: the registration goes at once. A store that is away lets it run out instead."""
@@ -82,20 +93,42 @@ class LeaseSession:
         self._task = None
 
     async def _run(self) -> None:
-        away = False
+        """Keep alive, and come back from whatever happens; without a session this process is nobody.
+
+        Who has lost its lease, or can't register, is in no hurry to be one of a crowd. Who can't renew is: the lease
+        runs out.
+        """
+        backoff = Backoff(first_s=RETRY_S, most_s=self._keep_alive_s)
+        renewed = True
         while True:
-            renewed = self._registered and not away
-            await self._sleep(self._keep_alive_s if renewed else RETRY_S)
+            if renewed:
+                backoff.reset()
+                await self._rest(self._keep_alive_s)
+            else:
+                await self._rest(RETRY_S if self._registered else backoff.next())
             try:
                 await self._renew()
-                away = False
-            except StoreUnavailableError as error:
-                if not away:
-                    _log.warning("can't renew the session, trying on: %s", error)
-                away = True
-            except Exception:
-                # Whatever a registration ran into, the next one may succeed; without a session this process is nobody.
-                _log.exception("could not register")
+                renewed, self._trouble = self._registered, ""
+            except Exception as error:
+                renewed = False
+                self._tell(error)
+
+    async def _rest(self, seconds: float) -> None:
+        """Sleep, until `register_again` at most."""
+        self._resting = asyncio.ensure_future(self._sleep(seconds))
+        try:
+            await asyncio.wait({self._resting})
+        finally:
+            self._resting.cancel()
+
+    def _tell(self, error: Exception) -> None:
+        """Log what keeps us from a session, once while it stays the same; what nobody has foreseen with its origin."""
+        trouble = repr(error)
+        if trouble != self._trouble:
+            known = isinstance(error, OttlaError | StoreUnavailableError)
+            level = logging.WARNING if known else logging.ERROR
+            _log.log(level, "can't keep the session, trying on: %s", error, exc_info=None if known else error)
+        self._trouble = trouble
 
     async def _renew(self) -> None:
         """One step towards a registered lease: ask for one or keep it alive, register under it, or find it lost."""
@@ -105,15 +138,15 @@ class LeaseSession:
             else:
                 await self._store.keep_alive(self._lease, timeout=self._keep_alive_s)
             if not self._registered:
-                await self._register_alive(self._lease)
-                self._registered = True
+                await self._register_under(self._lease)
         except LeaseLostError as lost:
             _log.warning("lost the session: %s; registering again", lost)
             self._lose()
             self._on_lost()
 
-    async def _register_alive(self, lease: int) -> None:
+    async def _register_under(self, lease: int) -> None:
         """Register, which may take longer than the lease lives, and keep it alive meanwhile."""
+        self._again = False
         registration = asyncio.ensure_future(self._register(lease))
         try:
             while not (await asyncio.wait({registration}, timeout=self._keep_alive_s))[0]:
@@ -123,6 +156,7 @@ class LeaseSession:
         finally:
             registration.cancel()
             await asyncio.gather(registration, return_exceptions=True)
+        self._registered = not self._again  # else what was put is gone already
 
     def _lose(self) -> None:
         self._lease, self._registered = None, False

@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from ottla_core.rpc.aio_stream import AioFrameStream
 from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.status import CHANNEL_OPTIONS, raise_error, transport_error
 from ottla_proto.contracts import Method
@@ -37,6 +38,9 @@ class AioPeer:
             raise transport_error(error, self.address, method.name) from None
         raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
         return reply
+
+    def open_stream(self, method: Method[Request, Reply]) -> AioFrameStream[Request, Reply]:
+        return AioFrameStream(self._channel, self.address, method, self._metadata)
 
     async def close(self) -> None:
         await self._channel.close()

@@ -23,7 +23,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
 from ottla_core.rpc.frames import is_stream
 from ottla_core.rpc.status import SERVER_OPTIONS, error_message, log_bug
-from ottla_core.rpc.streams import EndStreamError, serve_frames
+from ottla_core.rpc.streams import EndStreamError, Streams
 from ottla_core.telemetry import Counter, Histogram, Metrics
 from ottla_proto.contracts import Method
 
@@ -80,6 +80,7 @@ class RpcServer:
     """A component: `start` binds and serves, `stop` drains. Add services before the start.
 
     `ready` answers None, or why the service is not ready, to whoever asks the health service for `ottla.ready`.
+    `on_drain` is called when the drain begins: no frame starts any more, and what is parked may be answered now.
     """
 
     def __init__(
@@ -91,11 +92,13 @@ class RpcServer:
         ready: Callable[[], str | None] = lambda: None,
         authorize: Authorize = allow_all,
         around: Around = as_it_is,
+        on_drain: Callable[[], None] = lambda: None,
     ) -> None:
         self._host, self._wanted_port = host, port
         self._metrics, self._authorize, self._around = metrics, authorize, around
         self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
         self._health = _Health(ready)
+        self._on_drain = on_drain
         self._draining = asyncio.Event()
         self.port = port
 
@@ -122,6 +125,7 @@ class RpcServer:
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """Refuse new calls, let open frames and calls end for `grace_s`, then cut."""
         self._draining.set()
+        self._on_drain()
         await self._health.enter_graceful_shutdown()
         await self._server.stop(grace_s)
 
@@ -140,9 +144,15 @@ class RpcServer:
 
     def _handler(self, endpoint: Endpoint) -> Any:
         if is_stream(endpoint.method):
+            streams = Streams(endpoint, self._draining)
+            name, budget = endpoint.method.name, streams.budget
+            self._metrics.gauge("ottla_rpc_streams", "Open streams.", lambda: float(streams.open), method=name)
+            self._metrics.gauge(
+                "ottla_rpc_in_flight_bytes", "Held by frames and answers.", lambda: float(budget.bytes), method=name
+            )
 
             async def stream(_: Any, context: Any) -> None:
-                await serve_frames(endpoint, context, _context_of(context), self._draining)
+                await streams.serve(context, _context_of(context))
 
             return grpc.stream_stream_rpc_method_handler(stream)
 

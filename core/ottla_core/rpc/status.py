@@ -54,11 +54,12 @@ _CODES: Final = {
     grpc.StatusCode.UNKNOWN: ErrorCode.NETWORK_EXCEPTION,  # the connection was reset: nothing of ours answers so
     grpc.StatusCode.DEADLINE_EXCEEDED: ErrorCode.REQUEST_TIMED_OUT,
     grpc.StatusCode.INVALID_ARGUMENT: ErrorCode.INVALID_REQUEST,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: ErrorCode.MESSAGE_TOO_LARGE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: ErrorCode.NETWORK_EXCEPTION,  # the other side can't take it now
     grpc.StatusCode.UNIMPLEMENTED: ErrorCode.UNSUPPORTED_VERSION,
     grpc.StatusCode.PERMISSION_DENIED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     grpc.StatusCode.UNAUTHENTICATED: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
 }
+_TOO_LARGE: Final = "message larger than max"  # gRPC's words with RESOURCE_EXHAUSTED, on either side
 
 
 class TransportError(OttlaError):
@@ -73,6 +74,8 @@ def transport_error(error: Exception, address: str, what: str) -> TransportError
     if isinstance(error, grpc.Call | grpc.aio.AioRpcError):
         status, details = error.code(), error.details() or error.code().name
     code = _CODES.get(status, ErrorCode.UNKNOWN_SERVER_ERROR)
+    if status is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
+        code = ErrorCode.MESSAGE_TOO_LARGE
     return TransportError(code, f"{what} at {address}: {details}")
 
 

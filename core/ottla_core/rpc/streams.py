@@ -1,13 +1,15 @@
 """Serving a framed stream: many calls over one gRPC stream, answered in any order.
 
 Every frame runs as its own task, started in arrival order: whatever a method does before its first await happens in
-the order of the frames, which is how produce keeps a partition's order (docs/invariants.md). Reading stops at 32
-frames or 32 MiB in flight; a client that does not read its answers is thereby bounded too.
+the order of the frames, which is how produce keeps a partition's order (docs/invariants.md). Reading stops where the
+stream or all streams of the method hold too much (`budget`), and a client that does not take its answers is cut off.
+A frame that the contract calls silent is never answered: where it fails, the stream ends (rule 66).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
@@ -16,14 +18,21 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.budget import MethodBudget, StreamBudget
 from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.cutting import cut_connection
 from ottla_core.rpc.frames import frame_types
 from ottla_core.rpc.status import log_bug
 from ottla_proto.contracts import Method
 
-MAX_FRAMES_IN_FLIGHT: Final = 32
-MAX_BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 DEFAULT_TIMEOUT_S: Final = 30.0
+MAX_OPEN_STREAMS: Final = 5_000
+"""Of one method. A stream costs memory even where it is idle, and each may bring one frame more than the budget has."""
+WRITE_LIMIT_S: Final = 30.0
+"""For a client to take one answer. It is Kafka's request.timeout.ms: who asked has given up by then."""
+_CUT_LIMIT_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class Called(Protocol):
@@ -36,84 +45,77 @@ class Called(Protocol):
 
 
 class EndStreamError(Exception):
-    """A method raises it where the only possible answer is to end the stream: a failed acks=0 produce (rule 66)."""
+    """A method raises it where the only possible answer is to end the stream."""
 
 
-class Budget:
-    """Frames and bytes in flight of one stream. One reader waits, many tasks give back."""
+class Streams:
+    """The streams of one method on one server: their number is bounded, and what they hold together."""
 
-    def __init__(self) -> None:
-        self.frames = 0
-        self.bytes = 0
-        self._room = asyncio.Event()
-        self._room.set()
+    def __init__(self, endpoint: Called, draining: asyncio.Event) -> None:
+        self.open = 0
+        self.budget = MethodBudget()
+        self._endpoint = endpoint
+        self._draining = draining
 
-    async def until_room(self) -> None:
-        await self._room.wait()
-
-    def take(self, size_bytes: int) -> None:
-        self.frames += 1
-        self.bytes += size_bytes
-        if self.frames >= MAX_FRAMES_IN_FLIGHT or self.bytes >= MAX_BYTES_IN_FLIGHT:
-            self._room.clear()
-
-    def grow(self, size_bytes: int) -> None:
-        """A frame in flight takes more: its answer is there and not yet written."""
-        self.bytes += size_bytes
-        if self.bytes >= MAX_BYTES_IN_FLIGHT:
-            self._room.clear()
-
-    def give_back(self, size_bytes: int) -> None:
-        self.frames -= 1
-        self.bytes -= size_bytes
-        if self.frames < MAX_FRAMES_IN_FLIGHT and self.bytes < MAX_BYTES_IN_FLIGHT:
-            self._room.set()
-
-
-async def serve_frames(endpoint: Called, grpc_context: Any, context: RequestContext, draining: asyncio.Event) -> None:
-    """Serve until the client ends the stream or goes, or until `draining`: then open frames are answered first."""
-    stream = _ServedStream(endpoint, grpc_context, context)
-    reading = asyncio.create_task(stream.read())
-    drained = asyncio.create_task(draining.wait())
-    try:
-        ends: set[asyncio.Future[Any]] = {reading, drained, stream.ended}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        if stream.ended.done():
-            await grpc_context.abort(grpc.StatusCode.ABORTED, str(stream.ended.result()))
-        if not reading.done():
-            reading.cancel()
-            await stream.until_answered()
-            await grpc_context.abort(grpc.StatusCode.UNAVAILABLE, "the server is going down; ask again elsewhere")
-        reading.result()
-        await stream.until_answered()
-        if stream.ended.done():  # by the last frame, after the client had said that it was the last
-            await grpc_context.abort(grpc.StatusCode.ABORTED, str(stream.ended.result()))
-    except DecodeError:
-        await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} frame")
-    finally:
-        # The client has gone, or everything is answered: what is parked for it ends here.
-        reading.cancel()
-        drained.cancel()
-        stream.cancel()
+    async def serve(self, grpc_context: Any, context: RequestContext) -> None:
+        """Serve until the client ends the stream or goes, or until `draining`: then open frames are answered first."""
+        if self.open >= MAX_OPEN_STREAMS:
+            words = f"{self.open} streams are open for {self._endpoint.method.name}, and this server takes no more"
+            await grpc_context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words)
+        self.open += 1
+        try:
+            await _ServedStream(self._endpoint, grpc_context, context, self._draining, self.budget).serve()
+        finally:
+            self.open -= 1
 
 
 class _ServedStream:
-    def __init__(self, endpoint: Called, grpc_context: Any, context: RequestContext) -> None:
+    def __init__(
+        self,
+        endpoint: Called,
+        grpc_context: Any,
+        context: RequestContext,
+        draining: asyncio.Event,
+        budget: MethodBudget,
+    ) -> None:
         self._endpoint = endpoint
         self._grpc = grpc_context
         self._context = context
+        self._draining = draining
         self._types = frame_types(endpoint.method)
-        self._budget = Budget()
+        self._budget = StreamBudget(budget)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._writing = asyncio.Lock()  # gRPC takes one write at a time
-        self.ended: asyncio.Future[EndStreamError] = asyncio.get_running_loop().create_future()
+        self._writing = asyncio.Lock()  # gRPC takes one write at a time, its status included
+        self._ended: asyncio.Future[EndStreamError] = asyncio.get_running_loop().create_future()
 
-    async def read(self) -> None:
+    async def serve(self) -> None:
+        reading = asyncio.create_task(self._read())
+        drained = asyncio.create_task(self._draining.wait())
+        try:
+            ends: set[asyncio.Future[Any]] = {reading, drained, self._ended}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not reading.cancel():
+                reading.result()
+            await self._until_answered()
+            if self._ended.done():
+                await self._abort(grpc.StatusCode.ABORTED, str(self._ended.result()))
+            if self._draining.is_set():
+                await self._abort(grpc.StatusCode.UNAVAILABLE, "the server is going down; ask again elsewhere")
+        except DecodeError:
+            await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {self._endpoint.method.name} frame")
+        finally:
+            # The client has gone, or everything is answered: what is parked for it ends here.
+            reading.cancel()
+            drained.cancel()
+            for task in self._tasks:
+                task.cancel()
+
+    async def _read(self) -> None:
         read: Callable[[], Awaitable[Any]] = self._grpc.read
         while True:
             await self._budget.until_room()
             data = await read()
-            if data is grpc.aio.EOF:
+            if data is grpc.aio.EOF or self._draining.is_set():
                 return
             frame = self._types.request.FromString(data)
             self._budget.take(len(data))
@@ -121,13 +123,16 @@ class _ServedStream:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def until_answered(self) -> None:
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+    async def _until_answered(self) -> None:
+        """Until no frame is open, or one has ended the stream."""
+        ends: set[asyncio.Future[Any]] = {asyncio.gather(*self._tasks, return_exceptions=True), self._ended}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
-    def cancel(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+    async def _abort(self, code: Any, words: str) -> None:
+        async with self._writing:
+            await self._grpc.abort(code, words)
+
+    # ---- one frame ---------------------------------------------------------------------------------------------------
 
     async def _answer(self, frame: Any, size_bytes: int) -> None:
         try:
@@ -136,15 +141,28 @@ class _ServedStream:
                 reply = self._types.reply(correlation_id=frame.correlation_id, body=body).SerializeToString()
                 self._budget.grow(len(reply))  # until the client has taken it
                 size_bytes += len(reply)
-                async with self._writing:
-                    await self._grpc.write(reply)
+                await self._write(reply)
         except EndStreamError as end:
-            if not self.ended.done():
-                self.ended.set_result(end)
+            self._end(end)
+        except Exception as error:  # or the client would wait for ever
+            self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
         finally:
             self._budget.give_back(size_bytes)
 
+    def _end(self, why: EndStreamError) -> None:
+        if not self._ended.done():
+            self._ended.set_result(why)
+
     async def _body(self, frame: Any) -> Message | None:
+        """What the frame is answered with; None is silence."""
+        method = self._endpoint.method
+        body = await self._called(frame)
+        if body is not None and method.silent(frame.body):
+            why = body.error.message  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+            raise EndStreamError(f"a {method.name} that nobody answers failed: {why}")
+        return body
+
+    async def _called(self, frame: Any) -> Message | None:
         timeout_s = frame.timeout_ms / 1000 if frame.timeout_ms else DEFAULT_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
@@ -157,3 +175,21 @@ class _ServedStream:
         except Exception as error:
             words = log_bug(self._endpoint.method.name, self._context.request_id, error)
             return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, words))
+
+    async def _write(self, reply: bytes) -> None:
+        async with self._writing:
+            try:
+                async with asyncio.timeout(WRITE_LIMIT_S):
+                    await self._grpc.write(reply)
+            except TimeoutError:
+                await self._cut()
+            except grpc.aio.BaseError:
+                pass  # the client has gone, of which gRPC tells `serve`
+
+    async def _cut(self) -> None:
+        """End a stream whose client does not take its answers: gRPC cancels `serve`, and so this frame too."""
+        why = f"{self._endpoint.method.name}: {self._grpc.peer()} has not taken an answer within {WRITE_LIMIT_S:g} s"
+        _log.warning("%s; cutting its connection", why)
+        await asyncio.to_thread(cut_connection, self._grpc.peer())
+        await asyncio.sleep(_CUT_LIMIT_S)
+        raise EndStreamError(why)

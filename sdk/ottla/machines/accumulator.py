@@ -1,16 +1,19 @@
-"""Records on their way out: a queue of batches per partition, bounded in bytes, at most one request in flight each.
+"""Records on their way out: a queue of batches per partition, bounded in bytes, and what is in flight of them.
 
 The rules this file owns:
 
-* A partition's batches leave in the order in which their records came, and a partition with a request in flight waits.
-  So a retry, which goes back to the head of its queue, can't overtake or be overtaken (until idempotence lands, this is
-  what keeps the order; afterwards sequence numbers do).
+* A partition's batches leave in the order in which their records came. An idempotent producer has up to five of them in
+  flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one
+  request in flight, with all that is ready. Either way what failed goes back to the head.
 * A batch is ready when it is full, when its first record has waited for `linger_s`, or when nothing may wait any more:
   somebody flushes, or the buffer is full.
-* One request takes every ready batch of every partition that a broker leads, up to `request_bytes`: requests are what
-  costs, not bytes. What a broker refuses for good is then sent again batch by batch, so that one bad batch fails alone.
-* A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest; the first batch of a
-  queue is always the oldest.
+* One request goes to every partition that a broker leads, up to `request_bytes`: requests are what costs, not bytes.
+  Several batches of a partition are answered each for itself where the producer is idempotent. Else they travel as
+  one part, and what the broker refuses for good is sent again batch by batch, so that one bad batch fails alone.
+* What failed waits for its back-off, unless the partition has another leader by then. While something waits so, or a
+  request is overdue, the metadata is asked for again and again. An overdue request to a broker that has been replaced
+  counts as failed: it may hang for ever with its connection open.
+* A record is reported as failed `delivery_timeout_s` after its batch was opened at the latest.
 * The buffer is charged by the batch: `batch_bytes` when one is opened, its real size once it is closed; and by the
   request that is in flight, in which the batches lie in memory a second time.
 
@@ -20,14 +23,27 @@ Not thread-safe: the producer holds one lock over it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.batches import Answer, Batch, Drained, Limits, Part, PartitionQueue, Reported, Request
+from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.batches import Answer, Batch, Limits
 from ottla.machines.metadata import REFRESHING, Route
+from ottla.machines.queues import Part, PartitionQueue
+from ottla.machines.requests import Drained, Reported, Request
+from ottla.machines.sequences import Sequences
+from ottla.refusals import forgotten, left_behind, record_too_large, refusal, too_late
 from ottla_core.errors import is_retriable
 from ottla_core.model import PartitionId, TopicPartition
+from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.record import Header
+
+_OVERDUE_S: Final = 1.0
+"""A request that takes longer may be with a broker that hangs: others are asked whether they know another leader."""
+_OVERDUE_PACE_S: Final = 0.5
+_FAILING_PACE_S: Final = 0.1
+
+_UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
 
 class Accumulator:
@@ -44,17 +60,22 @@ class Accumulator:
         self.exhausted = False
         self.flushing = 0
         self.incomplete: dict[Batch, None] = {}
+        self.producer_id = NO_PRODUCER_ID
+        self.no_producer_id_error: OttlaError | None = None
         self._new_builder = new_builder
         self._new_ticket = new_ticket
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._waiting: dict[PartitionQueue, None] = {}  # queues with a batch that is not in flight, in turn
         self._requests: dict[str, int] = {}
+        self._open: dict[Request, None] = {}
+        self._asked_at = float("-inf")
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """The queue of a partition, made at the first call."""
         queue = self._queues.get(partition)
         if queue is None:
-            queue = self._queues[partition] = PartitionQueue(partition)
+            sequences = Sequences() if self.limits.idempotent else None
+            queue = self._queues[partition] = PartitionQueue(partition, sequences)
         return queue
 
     # ---- in ----------------------------------------------------------------------------------------------------
@@ -90,11 +111,7 @@ class Accumulator:
         limits = self.limits
         size_bytes = _record_bytes(key, value, headers)
         if size_bytes > limits.request_bytes:
-            raise error_from_code(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a record of about {size_bytes} bytes is larger than max_request_size={limits.request_bytes}",
-                hint="send it in pieces, or raise max_request_size and the topic's max.message.bytes",
-            )
+            raise record_too_large(size_bytes, limits.request_bytes)
         charged = max(limits.batch_bytes, size_bytes)
         if self.used_bytes + charged > limits.buffer_bytes and self.used_bytes:
             self.exhausted = True
@@ -121,29 +138,66 @@ class Accumulator:
         """Everything that may leave now. Partitions that got their turn go to the end, so none starves."""
         drained = Drained()
         requests: dict[str, Request] = {}
+        self._look_after(now, routes, drained)
         for queue in list(self._waiting):
-            if queue.in_flight:
-                continue
             self._expire(queue, now, drained)
             head = queue.head()
             if head is None:
                 del self._waiting[queue]
                 continue
             drained.wake_at = min(drained.wake_at, head.deadline_at)
-            ready_at = max(self._ready_at(queue, head), queue.retry_at)
-            if ready_at > now:
-                drained.wake_at = min(drained.wake_at, ready_at)
+            if self._is_held(queue, head, now, drained):
                 continue
             route = routes.get(queue.partition)
             if route is None:
-                drained.unroutable.add(queue.partition.topic)
+                self._ask(now, _FAILING_PACE_S, drained)
+                continue
+            ready_at = self._ready_at(queue, head)
+            if queue.retry_at > now and route == queue.route:
+                ready_at = max(ready_at, queue.retry_at)
+                self._ask(now, _FAILING_PACE_S, drained)
+            if ready_at > now:
+                drained.wake_at = min(drained.wake_at, ready_at)
                 continue
             self._take(queue, route, requests, now)
         for request in requests.values():
+            self._open[request] = None
             self._requests[request.address] = self._requests.get(request.address, 0) + 1
             self.used_bytes += request.size_bytes  # on its way it lies in memory once more
+            drained.wake_at = min(drained.wake_at, now + _OVERDUE_S)
         drained.requests = list(requests.values())
         return drained
+
+    def _look_after(self, now: float, routes: Mapping[TopicPartition, Route], drained: Drained) -> None:
+        """Requests without an answer: those that are overdue fail where another leader is known."""
+        for request in list(self._open):
+            overdue_at = request.sent_at + _OVERDUE_S
+            if overdue_at > now:
+                drained.wake_at = min(drained.wake_at, overdue_at)
+                continue
+            for part in request.parts:
+                route = routes.get(part.queue.partition, part.route)
+                if route.leader_epoch > part.route.leader_epoch or route.partition_id != part.route.partition_id:
+                    answer = Answer(code=ErrorCode.NETWORK_EXCEPTION, message=left_behind(request.address, _OVERDUE_S))
+                    self._report(part, answer, now, drained.reported)
+            if any(part in part.queue.in_flight for part in request.parts):
+                self._ask(now, _OVERDUE_PACE_S, drained)
+            else:
+                self._on_request_done(request)
+
+    def _ask(self, now: float, pace_s: float, drained: Drained) -> None:
+        """The metadata may be wrong."""
+        if self._asked_at + pace_s <= now:
+            self._asked_at = now
+            drained.reported.refresh = True
+        drained.wake_at = min(drained.wake_at, self._asked_at + pace_s)
+
+    def _is_held(self, queue: PartitionQueue, head: Batch, now: float, drained: Drained) -> bool:
+        """Whether what is in flight, or has failed, keeps the head from leaving."""
+        sequences = queue.sequences
+        if sequences is not None and sequences.halted and not queue.in_flight:
+            drained.wants_producer_id = not sequences.resume(self.producer_id) or drained.wants_producer_id
+        return not queue.may_follow(head, 0, now)
 
     def _ready_at(self, queue: PartitionQueue, head: Batch) -> float:
         if queue.closed or self.flushing or self.exhausted:
@@ -156,25 +210,25 @@ class Accumulator:
         if request is None:
             if self._requests.get(route.address, 0) >= self.limits.requests_per_broker:
                 return
-            request = Request(route.address)
+            request = Request(route.address, sent_at=now)
         room = self.limits.request_bytes - request.size_bytes
         taken: list[Batch] = []
         size_bytes = 0
         for batch in self._ready(queue, now):
             if size_bytes + batch.charged_bytes > room and (request.parts or taken):
                 break
+            if taken and not queue.may_follow(batch, len(taken), now):
+                break
             taken.append(batch)
             size_bytes += batch.charged_bytes
-            if queue.one_by_one:
-                break
         if not taken:
             return
-        for batch in taken:
+        for _ in taken:
             queue.closed.popleft()
-            batch.attempts += 1
-        queue.in_flight = taken
         del self._waiting[queue]
-        request.add(Part(queue, route, taken), size_bytes)
+        for part in queue.send(taken, route):
+            request.add(part)
+        request.size_bytes += size_bytes
         requests[route.address] = request
         if queue.head() is not None:
             self._waiting[queue] = None
@@ -194,25 +248,18 @@ class Accumulator:
             if head is queue.open:
                 self._close(queue)
             queue.closed.popleft()
-            drained.expired.append(self._fail(head, self._too_late(head)))
-
-    def _too_late(self, batch: Batch) -> OttlaError:
-        tries = f"after {batch.attempts} tries; the last said: {batch.error}" if batch.error else "and never sent"
-        return error_from_code(
-            ErrorCode.REQUEST_TIMED_OUT,
-            f"{batch.count} records for {batch.partition} were not acknowledged within "
-            f"delivery_timeout={self.limits.delivery_timeout_s:g} s, {tries}",
-            hint="see whether the partition has a leader; records that were tried may have been written",
-        )
+            why = too_late(head, self.limits.delivery_timeout_s, self.no_producer_id_error)
+            self._give_up(queue, head, why, drained.reported)
 
     # ---- back --------------------------------------------------------------------------------------------------
 
-    def on_reply(self, request: Request, answers: Mapping[PartitionId, Answer], now: float) -> Reported:
-        """The broker answered; a partition that its answer leaves out counts as not answered."""
+    def on_reply(self, request: Request, answers: Mapping[PartitionId, Iterable[Answer]], now: float) -> Reported:
+        """The broker answered, each partition's parts in their order; what it left out counts as not answered."""
         reported = Reported()
         lost = Answer(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left this partition out")
+        given = {partition_id: iter(each) for partition_id, each in answers.items()}
         for part in request.parts:
-            self._report(part, answers.get(part.route.partition_id, lost), now, reported)
+            self._report(part, next(given.get(part.route.partition_id, iter(())), lost), now, reported)
         self._on_request_done(request)
         return reported
 
@@ -226,11 +273,19 @@ class Accumulator:
 
     def on_sent_unanswered(self, request: Request) -> Reported:
         """acks=0: what was handed to the connection counts as delivered, at an offset that nobody knows."""
-        return self.on_reply(request, {part.route.partition_id: Answer() for part in request.parts}, 0.0)
+        return self.on_reply(request, {part.route.partition_id: [Answer()] for part in request.parts}, 0.0)
 
-    def on_new_leader(self, partition: TopicPartition) -> None:
-        """The leader that refused is known to be replaced: don't wait for the back-off."""
-        self.queue(partition).retry_at = 0.0
+    def on_no_producer_id(self, why: OttlaError) -> Reported:
+        """There will be none: what needs one fails."""
+        reported = Reported()
+        for queue in list(self._waiting):
+            sequences = queue.sequences
+            if sequences is None or queue.in_flight or not sequences.halted or sequences.resume(self.producer_id):
+                continue
+            self._close(queue)
+            while queue.closed:
+                self._give_up(queue, queue.closed.popleft(), why, reported)
+        return reported
 
     def on_told(self, batches: Iterable[Batch]) -> None:
         """Everybody who waits for these settled batches knows: a flush need not wait for them any more."""
@@ -242,7 +297,7 @@ class Accumulator:
         failed = [batch for batch in self.incomplete if not batch.settled]
         for batch in failed:  # not released: one may just be being encoded
             batch.error = why
-            self._settle(batch)
+            self._count_out(batch)
         for queue in self._queues.values():
             queue.open = None
             queue.closed.clear()
@@ -256,62 +311,59 @@ class Accumulator:
         return sum(self._requests.values())
 
     def _on_request_done(self, request: Request) -> None:
-        self._requests[request.address] -= 1
-        self.used_bytes -= request.size_bytes
+        if request in self._open:
+            del self._open[request]
+            self._requests[request.address] -= 1
+            self.used_bytes -= request.size_bytes
 
     def _report(self, part: Part, answer: Answer, now: float, reported: Reported) -> None:
-        queue, batches = part.queue, part.queue.in_flight
-        queue.in_flight = []
+        queue, batches, sequences = part.queue, part.batches, part.queue.sequences
+        if part not in queue.in_flight:  # it has been reported, or everything was
+            return
+        queue.in_flight.remove(part)
         reported.refresh = reported.refresh or answer.code in REFRESHING
+        again = batches[0].attempts <= self.limits.retries
         if not answer.code:
-            self._succeed(queue, batches, answer, reported)
-        elif is_retriable(answer.code) and batches and batches[0].attempts <= self.limits.retries:
-            queue.retry_at = now + min(
-                self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(queue.failures, 30)
-            )
-            queue.failures += 1
-            self._send_again(queue, batches, answer)
+            self._acknowledge(part, answer.base_offset, answer, now, reported)
+        elif sequences is not None and answer.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            self._acknowledge(part, -1, answer, now, reported)  # it is in the log, and nobody knows where
+        elif again and sequences is not None and answer.code in _UNKNOWN_SEQUENCE:
+            queue.send_again(part, answer, now, self.limits)
+            sequences.on_out_of_order(batches[0])
+        elif again and is_retriable(answer.code):
+            queue.send_again(part, answer, now, self.limits)
         elif len(batches) > 1:
             queue.one_by_one = True
-            self._send_again(queue, batches, answer)
+            queue.put_back(batches)
         else:
-            reported.settled += [self._fail(batch, _refusal(batch, answer)) for batch in batches]
+            for batch in batches:
+                self._give_up(queue, batch, refusal(batch, answer), reported)
+            if sequences is not None and answer.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+                sequences.on_fenced()
+        if sequences is not None and sequences.surprised:
+            sequences.surprised = False
+            reported.warnings.append(forgotten(queue.partition, answer))
         if queue.head() is not None:
             self._waiting[queue] = None
 
-    def _send_again(self, queue: PartitionQueue, batches: list[Batch], answer: Answer) -> None:
-        for batch in batches:
-            batch.error = _refusal(batch, answer)
-        queue.closed.extendleft(reversed(batches))
+    def _acknowledge(self, part: Part, offset: int, answer: Answer, now: float, reported: Reported) -> None:
+        part.queue.acknowledge(part, offset, answer, now)
+        for batch in part.batches:
+            self._settle(batch, reported)
 
-    def _succeed(self, queue: PartitionQueue, batches: list[Batch], answer: Answer, reported: Reported) -> None:
-        queue.failures = 0
-        queue.retry_at = 0.0
-        offset = answer.base_offset
-        for batch in batches:
-            batch.base_offset = offset
-            batch.log_append_time_ms = answer.log_append_time_ms
-            batch.error = None
-            offset += batch.count if offset >= 0 else 0
-            self._settle(batch)
-            batch.release()
-            reported.settled.append(batch)
-        queue.one_by_one = False
+    def _give_up(self, queue: PartitionQueue, batch: Batch, error: OttlaError, reported: Reported) -> None:
+        queue.give_up(batch, error)
+        self._settle(batch, reported)
 
-    def _fail(self, batch: Batch, error: OttlaError) -> Batch:
-        batch.error = error
-        self._settle(batch)
+    def _settle(self, batch: Batch, reported: Reported) -> None:
+        self._count_out(batch)
         batch.release()
-        return batch
+        reported.settled.append(batch)
 
-    def _settle(self, batch: Batch) -> None:
+    def _count_out(self, batch: Batch) -> None:
         batch.settled = True
         self.used_bytes -= batch.charged_bytes
         self.exhausted = False
-
-
-def _refusal(batch: Batch, answer: Answer) -> OttlaError:
-    return error_from_code(answer.code, f"{batch.partition}: {answer.message}" if answer.message else "")
 
 
 def _record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:

@@ -1,13 +1,13 @@
-"""What the accumulator works with: batches, the queue of one partition, and what goes to a broker and comes back."""
+"""A batch on its way, the limits that it lives under, and what a broker answers."""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ottla.errors import OttlaError
-from ottla.machines.metadata import Route
+from ottla.machines.sequences import NO_STAMP, Stamp
 from ottla_core.model import TopicPartition
+from ottla_core.records.batch import ATTRIBUTES_OFFSET, HEADER_SIZE, extend_crc, read_header, write_header
 from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.compression import Codec
 
@@ -25,6 +25,7 @@ class Limits:
     backoff_s: float = 0.1
     backoff_most_s: float = 1.0
     requests_per_broker: int = 5
+    idempotent: bool = False
     codec: Codec = Codec.NONE
 
 
@@ -45,6 +46,7 @@ class Batch:
         "opened_at",
         "partition",
         "settled",
+        "stamp",
         "ticket",
     )
 
@@ -70,14 +72,24 @@ class Batch:
         self.log_append_time_ms = -1
         self.error: OttlaError | None = None
         self.settled = False
+        self.stamp = NO_STAMP
         self.ticket = ticket  # of whoever waits for the outcome; nothing in here looks at it
 
     def encode(self, codec: Codec) -> bytes:
         """The batch's bytes, built at the first call: after it no record can be appended."""
         if self.encoded is None:
-            self.encoded = self.builder.seal(codec)
+            producer_id, epoch, sequence = self.stamp
+            self.encoded = self.builder.seal(
+                codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+            )
             del self.builder  # its records would lie in memory twice until the answer
         return self.encoded
+
+    def stamp_with(self, stamp: Stamp) -> None:
+        """Say which of its producer's batches it is, in its bytes too if they have been built."""
+        self.stamp = stamp
+        if self.encoded is not None:
+            self.encoded = _stamped(self.encoded, stamp)
 
     def release(self) -> None:
         """Let go of the bytes: the batch may live on for long in its records' Deliveries."""
@@ -86,59 +98,14 @@ class Batch:
             del self.builder
 
 
-class PartitionQueue:
-    """One partition's batches: `in_flight` sent and not answered, then `closed` in order, then the `open` one."""
-
-    __slots__ = ("closed", "failures", "in_flight", "one_by_one", "open", "partition", "retry_at")
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.open: Batch | None = None
-        self.closed: deque[Batch] = deque()
-        self.in_flight: list[Batch] = []
-        self.failures = 0
-        self.retry_at = 0.0
-        self.one_by_one = False
-
-    def head(self) -> Batch | None:
-        """The oldest batch that was not sent, None for none."""
-        return self.closed[0] if self.closed else self.open
-
-
-@dataclass(slots=True)
-class Part:
-    """What one request carries for one partition."""
-
-    queue: PartitionQueue
-    route: Route
-    batches: list[Batch]
-
-
-@dataclass(slots=True)
-class Request:
-    """One request to one broker. Every part of it is reported back exactly once, by `on_reply` or `on_failed`."""
-
-    address: str
-    parts: list[Part] = field(default_factory=list)
-    size_bytes: int = 0
-    deadline_at: float = float("inf")
-    sent_at: float = 0.0
-
-    def add(self, part: Part, size_bytes: int) -> None:
-        """Take a part of so many bytes along."""
-        self.parts.append(part)
-        self.size_bytes += size_bytes
-        self.deadline_at = min(self.deadline_at, part.batches[0].deadline_at)
-
-
-@dataclass(slots=True)
-class Drained:
-    """What to do now: send `requests`, tell about `expired`, learn about `unroutable`, come back at `wake_at`."""
-
-    requests: list[Request] = field(default_factory=list)
-    expired: list[Batch] = field(default_factory=list)
-    unroutable: set[str] = field(default_factory=set)
-    wake_at: float = float("inf")
+def _stamped(batch: bytes, stamp: Stamp) -> bytes:
+    """The same records under another stamp, which the CRC covers."""
+    header = read_header(batch)._replace(
+        producer_id=stamp.producer_id, producer_epoch=stamp.epoch, base_sequence=stamp.sequence
+    )
+    records = memoryview(batch)[HEADER_SIZE:]
+    crc = extend_crc(extend_crc(0, write_header(header)[ATTRIBUTES_OFFSET:]), records)
+    return b"".join((write_header(header._replace(crc=crc)), records))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +116,3 @@ class Answer:
     log_append_time_ms: int = -1
     code: int = 0
     message: str = ""
-
-
-@dataclass(slots=True)
-class Reported:
-    """What a reply came to: `settled` batches to tell about, and whether the metadata may be wrong."""
-
-    settled: list[Batch] = field(default_factory=list)
-    refresh: bool = False

@@ -43,12 +43,13 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition: `leader` is a broker's id or -1, `replicas` and `isr` are broker ids."""
+    """A partition: `leader` is a broker's id or -1; ids of brokers that hold it, are in sync, are not there."""
 
     leader: int = NO_LEADER
     leader_epoch: int = 0
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +118,17 @@ def build_view(
 
 
 def merge(old: ClusterView, new: ClusterView) -> ClusterView:
-    """`new`, without leaders that an older epoch names: another broker may have answered from an older image."""
-    stale = {
-        name: route
-        for name, route in old.routes.items()
-        if (fresh := new.routes.get(name)) is not None
-        and fresh.partition_id == route.partition_id
-        and fresh.leader_epoch < route.leader_epoch
-    }
+    """`new`, but for what an older epoch says: another broker may have answered from an older image (KIP-320)."""
+    stale = {name: route for name, route in old.routes.items() if _is_older(new, name, route)}
     return replace(new, routes={**new.routes, **stale}) if stale else new
+
+
+def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:
+    """Whether `view` knows the partition as it was before `route`."""
+    topic = view.topics.get(name.topic)
+    if topic is None or topic.id != route.partition_id.topic_id or name.partition >= len(topic.partitions):
+        return False
+    return topic.partitions[name.partition].leader_epoch < route.leader_epoch
 
 
 def with_leader(

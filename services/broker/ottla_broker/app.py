@@ -8,13 +8,23 @@ clients come.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
+from typing import Final
 
 from ottla_broker.addresses import Addresses
 from ottla_broker.config import BrokerConfig
+from ottla_broker.controlled_shutdown import ControlledShutdown
+from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.data_directory import DataDirectory
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.isr_changes import IsrChanges
+from ottla_broker.machines.departure import is_in_sync_beside_others
 from ottla_broker.maintenance import Maintenance
+from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.registration import Registration
 from ottla_broker.replicas import Replicas
+from ottla_broker.replication import Replication
+from ottla_broker.seat import Seat
 from ottla_broker.service import BrokerService
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
@@ -29,6 +39,8 @@ from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
 
+_FIT_LIMIT_S: Final = 60.0
+
 
 def build(
     config: BrokerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
@@ -42,30 +54,54 @@ def build(
     own_store = store is None
     store = store or EtcdStore(config.etcd)
     follower = MetadataFollower(store, config.cluster_id)
-    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
+    server = RpcServer(
+        config.host,
+        config.port,
+        metrics,
+        ready=lambda: ready(),
+        around=around,
+        on_drain=lambda: replicas.drain(),
+    )
 
     def on_fatal(error: OttlaError) -> None:
         app.fail(error)
 
-    directory = DataDirectory(config, follower, clock, lambda: replicas.high_watermarks())
-    replicas = Replicas(follower, lambda: directory.log_dir, clock, on_fatal)
-    server.add(
-        contracts.Broker,
-        BrokerService(replicas, follower, lambda: directory.log_dir, Addresses(config.published_hosts)),
-    )
+    controller, threads = ControllerPeer(follower), DiskThreads()
+    directory = DataDirectory(config, controller, clock, lambda: replicas.high_watermarks())
+    replicas = Replicas(follower, lambda: directory.log_dir, clock, threads, on_fatal)
+    incarnation = uuid.uuid4().hex
+
+    seat = Seat(follower, incarnation, lambda: directory.log_dir.identity.node_id)
+    isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
+    replicas.on_proposal(isr_changes.submit)
+    addresses = Addresses(config.published_hosts)
+    service = BrokerService(replicas, follower, lambda: directory.log_dir, addresses, ProducerIds(controller, seat))
+    server.add(contracts.Broker, service)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
-    incarnation = uuid.uuid4().hex
-
     def describe() -> Broker:
-        identity = directory.log_dir.identity
-        return Broker(identity.node_id, 0, identity.directory_id, address(), rack=config.rack, incarnation=incarnation)
+        identity, unclean = directory.log_dir.identity, directory.log_dir.may_have_lost_tail
+        return Broker(
+            identity.node_id,
+            0,
+            identity.directory_id,
+            address(),
+            rack=config.rack,
+            incarnation=incarnation,
+            unclean=unclean,
+        )
 
-    registration = Registration(
-        store, config.cluster_id, config.lease_ttl_s, describe, replicas.until_applied, on_fatal
-    )
+    async def until_fit(revision: int) -> None:
+        """Until this broker may be given leaders: it knows what it has, and is trusted with no more than that."""
+        await replicas.until(lambda image: image.revision >= revision, timeout=_FIT_LIMIT_S)
+        me, log_dir = directory.log_dir.identity.node_id, directory.log_dir
+        if log_dir.may_have_lost_tail:
+            await replicas.until(lambda image: not is_in_sync_beside_others(image, me), timeout=_FIT_LIMIT_S)
+            await threads.keep(log_dir.vouch)
+
+    registration = Registration(store, config.cluster_id, config.lease_ttl_s, describe, until_fit, on_fatal)
     follower.on_change(registration.on_image)
 
     def ready() -> str | None:
@@ -74,17 +110,41 @@ def build(
         return None if registration.registered else "not registered yet"
 
     metrics.gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: float(len(replicas.all())))
-    metrics.gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: float(len(replicas.waiters)))
+    metrics.gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: float(len(replicas.consumers)))
+    add_replication_metrics(metrics, replicas, replication)
     metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
     metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
     components: list[Component] = [
         AdminHttp(config.host, config.admin_port, metrics, ready),
         Following(follower, store if own_store else None),
+        controller,
+        threads,
         directory,
         replicas,
-        Maintenance(config, replicas, lambda: directory.log_dir, clock),
+        isr_changes,
+        Maintenance(config, replicas, lambda: directory.log_dir, clock, threads, on_fatal),
         server,
+        replication,
         registration,
+        ControlledShutdown(controller, replicas, seat),
     ]
     app = App(f"broker-{config.node_id}", components, ready, address)
     return app
+
+
+def add_replication_metrics(metrics: Metrics, replicas: Replicas, replication: Replication) -> None:
+    """Kafka's ReplicaManager figures."""
+    gauges: dict[str, tuple[str, Callable[[], float]]] = {
+        "leaders": ("Partitions that this broker leads.", lambda: sum(r.leads for r in replicas.all())),
+        "under_replicated_partitions": (
+            "Led partitions with replicas out of sync.",
+            lambda: sum(r.is_under_replicated for r in replicas.all()),
+        ),
+        "under_min_isr_partitions": (
+            "Led partitions that refuse acks=all.",
+            lambda: sum(r.is_under_min_isr for r in replicas.all()),
+        ),
+        "replica_lag_records": ("Largest lag of a follower here behind its leader.", lambda: float(replication.lag())),
+    }
+    for name, (help_text, value) in gauges.items():
+        metrics.gauge(f"ottla_broker_{name}", help_text, value)

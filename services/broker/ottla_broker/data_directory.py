@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.node_id import allocate_node_id
 from ottla_broker.storage.identity import Identity, load_identity, new_directory_id
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
-from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 
@@ -28,12 +28,12 @@ class DataDirectory:
     def __init__(
         self,
         config: BrokerConfig,
-        follower: MetadataFollower,
+        controller: ControllerPeer,
         clock: Clock,
         high_watermarks: Callable[[], Mapping[PartitionId, int]],
     ) -> None:
         self._config = config
-        self._follower = follower
+        self._controller = controller
         self._clock = clock
         self._high_watermarks = high_watermarks
         self._log_dir: LogDir | None = None
@@ -65,5 +65,5 @@ class DataDirectory:
         directory_id = found.directory_id if found else new_directory_id()
         node_id = self._config.node_id
         if node_id == NO_NODE_ID:
-            node_id = found.node_id if found else await allocate_node_id(self._follower, directory_id)
+            node_id = found.node_id if found else await allocate_node_id(self._controller, directory_id)
         return Identity(self._config.cluster_id, node_id, directory_id)

@@ -1,90 +1,236 @@
-"""A fetch over several partitions: read what is there, and park until there is enough (rules 55 to 57)."""
+"""A fetch over several partitions: read what is there, and park until there is enough (rules 55 to 57).
+
+Consumers read up to the high watermark, from the leader or, where it has sent them there, from a follower (KIP-392).
+Followers read up to the log's end; their fetch is how the leader learns what they have (rule 17).
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol
 
+from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
 from ottla_broker.replica import Replica
 from ottla_broker.waiters import Waiters
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.records.batch import whole_batches
 
-Find = Callable[[PartitionId, int | None], Replica]
-"""The replica that this broker leads, or OttlaError."""
+_ANY_OFFSET: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class FetchWant:
-    """What is wanted of one partition; `leader_epoch` None is not checked."""
+    """What is wanted of one partition; `leader_epoch` None is not checked. The last three are a follower's."""
 
     id: PartitionId
     leader_epoch: int | None
     offset: int
     max_bytes: int
+    last_epoch: int = NO_EPOCH
+    high_watermark: int = -1
+    log_start_offset: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came of it. `records` may begin below the wanted offset: batches are whole."""
+    """What came of it. `records` may begin below the wanted offset: batches are whole.
+
+    `worth_an_answer` whatever the others have: an error, news that can't wait, more records than may be answered.
+    """
 
     id: PartitionId
     records: bytes = b""
     high_watermark: int = -1
     log_start_offset: int = -1
     error: OttlaError | None = None
+    diverging: EpochStart | None = None
+    preferred_replica: int | None = None
+    worth_an_answer: bool = False
+
+
+class Audience(Protocol):
+    """Who fetches: which replica answers, where it waits, and how far it reads."""
+
+    @property
+    def waiters(self) -> Waiters: ...
+
+    def replica(self, want: FetchWant) -> Replica:
+        """The replica to read from, or OttlaError."""
+        ...
+
+    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+        """An answer without records: there is none to read here."""
+        ...
+
+    def limit_offset(self, replica: Replica) -> int: ...
+
+    def has_news(self, want: FetchWant, replica: Replica) -> bool:
+        """Whether the partition is worth an answer without records."""
+        ...
 
 
 async def fetch(
-    wants: Sequence[FetchWant], find: Find, waiters: Waiters, *, max_wait_s: float, min_bytes: int, max_bytes: int
+    wants: Sequence[FetchWant], audience: Audience, *, max_wait_s: float, min_bytes: int, max_bytes: int
 ) -> list[Fetched]:
-    """Answer once `min_bytes` can be read, one partition fails or changes, or `max_wait_s` is over.
+    """Answer once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
 
     The first batch of the reply comes whole even where it is larger than `max_bytes` (KIP-74).
     """
-    fetched = await _read_all(wants, find, max_bytes)
-    missing_bytes = _missing(fetched, min_bytes)
-    if missing_bytes <= 0 or max_wait_s <= 0:
-        return fetched
     deadline = asyncio.get_running_loop().time() + max_wait_s
-    with waiters.parked((want.id for want in wants), missing_bytes) as waiter:
+    with audience.waiters.parked(want.id for want in wants) as waiter:
         while True:
-            # Parked first, then a second look: what was appended during the first one is not slept over (rule 55).
-            fetched = await _read_all(wants, find, max_bytes)
-            missing_bytes = _missing(fetched, min_bytes)
-            if missing_bytes <= 0:
+            # Parked and marked first, then looked at: what is appended during the look is not slept over (rule 55).
+            waiter.mark()
+            fetched = await _read_all(wants, audience, max_bytes)
+            missing_bytes = _missing(fetched, wants, min_bytes)
+            if missing_bytes <= 0 or max_wait_s <= 0:
                 return fetched
-            if not await waiter.sleep(deadline):
-                return await _read_all(wants, find, max_bytes)  # what has come meanwhile, though it is not enough
-            waiter.expect(missing_bytes)
+            if not await waiter.sleep(deadline, missing_bytes):
+                # What has come meanwhile, though it is not enough.
+                return await _read_all(wants, audience, max_bytes)
 
 
-def _missing(fetched: Sequence[Fetched], min_bytes: int) -> int:
-    """Bytes that are still to come before the fetch is worth an answer; an error is always worth one."""
-    if any(part.error is not None for part in fetched):
+def _missing(fetched: Sequence[Fetched], wants: Sequence[FetchWant], min_bytes: int) -> int:
+    """Bytes that are still to come before the fetch is worth an answer."""
+    if any(part.worth_an_answer for part in fetched):
         return 0
-    return min_bytes - sum(len(part.records) for part in fetched)
+    missing = min_bytes - sum(len(part.records) for part in fetched)
+    if missing > 0 and any(_is_cut(part, want) for part, want in zip(fetched, wants, strict=True) if part.records):
+        return 0
+    return missing
 
 
-async def _read_all(wants: Sequence[FetchWant], find: Find, max_bytes: int) -> list[Fetched]:
+def _is_cut(part: Fetched, want: FetchWant) -> bool:
+    """Whether a limit kept back what could be read already: waiting would bring no more."""
+    return whole_batches(part.records, _ANY_OFFSET)[1] < part.high_watermark
+
+
+async def _read_all(wants: Sequence[FetchWant], audience: Audience, max_bytes: int) -> list[Fetched]:
     fetched: list[Fetched] = []
     left = max_bytes
     for want in wants:
-        part = await _read(want, find, min(left, want.max_bytes), first=left == max_bytes)
+        part = await _read(want, audience, min(left, want.max_bytes), first=left == max_bytes)
         left -= len(part.records)
         fetched.append(part)
     return fetched
 
 
-async def _read(want: FetchWant, find: Find, max_bytes: int, *, first: bool) -> Fetched:
+async def _read(want: FetchWant, audience: Audience, max_bytes: int, *, first: bool) -> Fetched:
     replica: Replica | None = None
     try:
-        replica = find(want.id, want.leader_epoch)
-        replica.check_leader(want.leader_epoch)
-        records = b"" if max_bytes <= 0 else await replica.read(want.offset, max_bytes, min_one_batch=first)
+        replica = audience.replica(want)
+        instead = audience.instead(want, replica)
+        if instead is not None:
+            return instead
+        records = b""
+        limit = audience.limit_offset(replica)
+        if max_bytes > 0:
+            records = await replica.read(want.offset, max_bytes, limit, min_one_batch=first)
     except OttlaError as error:
         if replica is None:
-            return Fetched(want.id, error=error)
-        return Fetched(want.id, b"", replica.high_watermark, replica.log.log_start_offset, error)
-    return Fetched(want.id, records, replica.high_watermark, replica.log.log_start_offset)
+            return Fetched(want.id, error=error, worth_an_answer=True)
+        watermark, start = replica.high_watermark, replica.log.log_start_offset
+        return Fetched(want.id, b"", watermark, start, error, worth_an_answer=True)
+    news = audience.has_news(want, replica)
+    return Fetched(want.id, records, replica.high_watermark, replica.log.log_start_offset, worth_an_answer=news)
+
+
+class Replicated(Protocol):
+    """Where replicas are found (replicas.Replicas)."""
+
+    @property
+    def consumers(self) -> Waiters: ...
+    @property
+    def followers(self) -> Waiters: ...
+    def find(self, partition_id: PartitionId) -> Replica: ...
+
+
+class Consumers:
+    """Consumers, in `rack` or nowhere: up to the high watermark. `from_follower`: sent here by the leader."""
+
+    def __init__(self, replicas: Replicated, closest: Closest, rack: str, *, from_follower: bool) -> None:
+        self.waiters: Final = replicas.consumers
+        self._replicas = replicas
+        self._closest = closest
+        self._rack = rack
+        self._from_follower = from_follower
+
+    def replica(self, want: FetchWant) -> Replica:
+        replica = self._replicas.find(want.id)
+        if self._from_follower:
+            replica.check_epoch(want.leader_epoch)
+        else:
+            replica.check_leader(want.leader_epoch)
+        return replica
+
+    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+        if not self._rack or self._from_follower:
+            return None
+        closest = self._closest(replica, self._rack, want.offset)
+        if closest is None:
+            return None
+        start = replica.log.log_start_offset
+        return Fetched(want.id, b"", replica.high_watermark, start, preferred_replica=closest, worth_an_answer=True)
+
+    def limit_offset(self, replica: Replica) -> int:
+        return replica.high_watermark
+
+    def has_news(self, want: FetchWant, replica: Replica) -> bool:
+        return False
+
+
+class Closest(Protocol):
+    def __call__(self, replica: Replica, rack: str, offset: int) -> int | None:
+        """An in-sync replica in the rack that has `offset`, unless this broker is as close."""
+        ...
+
+
+class Following:
+    """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end."""
+
+    def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int) -> None:
+        self.waiters: Final = replicas.followers
+        self._replicas = replicas
+        self._follower_id = follower_id
+        self._broker_epoch = broker_epoch
+        self._noted: set[PartitionId] = set()
+
+    def replica(self, want: FetchWant) -> Replica:
+        replica = self._replicas.find(want.id)
+        replica.check_leader(want.leader_epoch)
+        return replica
+
+    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+        """Note what the follower has, once a fetch; where its logs have parted, tell it where."""
+        if want.id in self._noted:
+            return None
+        diverging = replica.on_follower_fetch(self._follower_id, self._broker_epoch, want.offset, want.last_epoch)
+        self._noted.add(want.id)
+        if diverging is None:
+            return None
+        watermark, start = replica.high_watermark, replica.log.log_start_offset
+        return Fetched(want.id, b"", watermark, start, diverging=diverging, worth_an_answer=True)
+
+    def limit_offset(self, replica: Replica) -> int:
+        return replica.log.log_end_offset
+
+    def has_news(self, want: FetchWant, replica: Replica) -> bool:
+        """The high watermark moved, or the log's start: followers have readers too (rule 18)."""
+        start = replica.log.log_start_offset
+        return replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
+
+
+def check_follower(follower_id: int, broker_epoch: int, known_epoch: int | None) -> None:
+    """Raise STALE_BROKER_EPOCH for whoever is not the present life of that broker (rule 22).
+
+    `known_epoch` is None while the broker is not registered: a lease that has lapsed stops no replication.
+    """
+    if known_epoch is not None and broker_epoch != known_epoch:
+        raise OttlaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"broker {follower_id} is registered with epoch {known_epoch}, and this fetch says {broker_epoch}",
+            hint="a former life of the broker, or somebody else, is asking; or this broker's metadata is behind",
+        )

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Topic
-from ottla_core.config_values import resolve
+from ottla_core.config_values import resolve, resolve_broker
 
 
 def log_config(image: ClusterImage, topic: Topic, broker_id: int) -> LogConfig:
-    cluster, broker = image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id)))
-    values = resolve(topic.configs, cluster.values if cluster else {}, broker.values if broker else {})
+    return _log_config(image, topic.configs, broker_id)
+
+
+def default_log_config(image: ClusterImage, broker_id: int) -> LogConfig:
+    """What holds for a log whose topic is not known yet: when the data directory is opened."""
+    return _log_config(image, {}, broker_id)
+
+
+def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -> LogConfig:
+    configs = (image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id))))
+    cluster, broker = ({} if each is None else each.values for each in configs)
+    values = resolve(topic, cluster, broker)
+    policy = values.items("cleanup.policy")
     # A compacted topic keeps the newest value of every key, however old: time and size delete nothing of it.
-    deletes = "delete" in values.items("cleanup.policy")
+    deletes = "delete" in policy
     return LogConfig(
         segment_bytes=values.integer("segment.bytes"),
         segment_ms=values.integer("segment.ms"),
@@ -25,4 +38,7 @@ def log_config(image: ClusterImage, topic: Topic, broker_id: int) -> LogConfig:
         timestamp_after_max_ms=values.integer("message.timestamp.after.max.ms"),
         flush_messages=values.integer("flush.messages"),
         flush_ms=values.integer("flush.ms"),
+        min_insync_replicas=values.integer("min.insync.replicas"),
+        producer_expiration_ms=resolve_broker(cluster, broker, {}).integer("producer.id.expiration.ms"),
+        compacts="compact" in policy,
     )

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 
 from ottla_broker.config import BrokerConfig
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
@@ -21,11 +22,21 @@ _TICK_S = 1.0
 class Maintenance:
     """A component: one task, one tick a second; whatever waits for the disk runs in a thread."""
 
-    def __init__(self, config: BrokerConfig, replicas: Replicas, log_dir: Callable[[], LogDir], clock: Clock) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        replicas: Replicas,
+        log_dir: Callable[[], LogDir],
+        clock: Clock,
+        threads: DiskThreads,
+        on_disk_failure: Callable[[OttlaError], None],
+    ) -> None:
         self._config = config
         self._replicas = replicas
         self._log_dir = log_dir
         self._clock = clock
+        self._threads = threads
+        self._on_disk_failure = on_disk_failure
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -46,10 +57,12 @@ class Maintenance:
                     self._apply_retention()
                 if now - checkpointed_at >= self._config.checkpoint_interval_s:
                     checkpointed_at = now
-                    await asyncio.to_thread(self._log_dir().checkpoint, self._replicas.high_watermarks())
-                await asyncio.to_thread(self._log_dir().remove_deleted)
+                    await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())
+                await self._threads.keep(self._log_dir().remove_deleted)
             except OttlaError as error:
                 _log.error("maintenance: %s", error)
+                if self._log_dir().disk.failure:
+                    self._on_disk_failure(error)
             except Exception:  # the next tick tries again; without it there would be no retention and no checkpoint
                 _log.exception("maintenance failed")
 

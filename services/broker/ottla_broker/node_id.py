@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ottla_core.cluster.follower import MetadataFollower
+from ottla_broker.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -21,24 +20,19 @@ ALLOCATE_LIMIT_S = 60.0
 _CALL_S = 3.0
 
 
-async def allocate_node_id(follower: MetadataFollower, directory_id: str) -> int:
+async def allocate_node_id(controller: ControllerPeer, directory_id: str) -> int:
     """The id that the controller gives to this directory. Raises OttlaError where none answers within a minute."""
     backoff = Backoff(first_s=0.05)
     give_up_at = asyncio.get_running_loop().time() + ALLOCATE_LIMIT_S
     last = OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
     while asyncio.get_running_loop().time() < give_up_at:
-        controller = follower.image.controller
-        if controller is not None:
-            peer = AioPeer(controller.address)
-            try:
-                request = pb.AllocateBrokerIdRequest(directory_id=directory_id)
-                reply = await peer.call(Controller.ALLOCATE_BROKER_ID, request, timeout=_CALL_S)
-            except OttlaError as error:
-                last = error
-            else:
-                _log.info("the controller gave this directory the node id %d", reply.broker_id)
-                return reply.broker_id
-            finally:
-                await peer.close()
-        await asyncio.sleep(backoff.next())
+        try:
+            request = pb.AllocateBrokerIdRequest(directory_id=directory_id)
+            reply = await controller.call(Controller.ALLOCATE_BROKER_ID, request, timeout=_CALL_S)
+        except OttlaError as error:
+            last = error
+            await asyncio.sleep(backoff.next())
+        else:
+            _log.info("the controller gave this directory the node id %d", reply.broker_id)
+            return reply.broker_id
     raise last

@@ -2,7 +2,10 @@
 
 A key of the same data directory is this broker's former life: it is removed and put anew, which is a death and a
 birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
-registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22).
+registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22). One whose
+logs may lack the end of what they had acknowledged says so, and is in no ISR beside others before that (rule C15).
+
+Later on a key that is gone is put again, and a seat that another process has is left to it: this one ends.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ _START_S: Final = 10.0
 
 class Registration:
     """A component. `describe()` gives this broker as it is to be registered, at the moment of each registration;
-    `applied(revision)` returns when everything up to that revision of the metadata is applied here."""
+    `applied(revision)` returns when everything up to that revision of the metadata is applied here.
+    `on_unseated(error)` is called, after the start, where another process has its seat, or its id."""
 
     def __init__(
         self,
@@ -44,12 +48,21 @@ class Registration:
         self._applied = applied
         self._on_unseated = on_unseated
         self._session = LeaseSession(store, ttl_s, self._register)
+        self._started = False
+        self._put_at: int | None = None  # the revision since which the key must be there
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        """Another process in our seat has our data, or a copy of it: one must go, and it has the seat (rule 22)."""
-        me = self._describe() if self.registered else None
-        seated = new.brokers.get(me.id) if me is not None else None
-        if me is not None and seated is not None and seated.incarnation != me.incarnation:
+        """Our key may have been deleted: then we register again. Or another process in our seat has our data, or a copy
+        of it: one must go, and it has the seat (rule 22)."""
+        if self._put_at is None or new.revision < self._put_at:
+            return
+        me = self._describe()
+        seated = new.brokers.get(me.id)
+        if seated is None:
+            _log.warning("the registration of broker %d is gone; registering again", me.id)
+            self._put_at = None
+            self._session.register_again()
+        elif seated.incarnation != me.incarnation:
             self._on_unseated(
                 OttlaError(
                     ErrorCode.STALE_BROKER_EPOCH,
@@ -64,18 +77,27 @@ class Registration:
 
     async def start(self) -> None:
         await self._session.start(_START_S)
+        self._started = True
 
     async def stop(self) -> None:
+        self._put_at = None
         await self._session.stop(_CALL_S)
 
     async def kill(self) -> None:
+        self._put_at = None
         await self._session.abandon()
 
     async def _register(self, lease: int) -> None:
         broker = self._describe()
-        epoch, revision = await self._put_fenced(replace(broker, fenced=True), lease)
+        try:
+            epoch, revision = await self._put_fenced(replace(broker, fenced=True), lease)
+        except OttlaError as error:
+            if self._started and error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                self._on_unseated(error)
+            raise
+        self._put_at = revision
         await self._applied(revision)
-        await self._unfence(replace(broker, fenced=False), lease, epoch)
+        await self._unfence(replace(broker, fenced=False, unclean=False), lease, epoch)
         _log.info("registered as broker %d, epoch %d, at %s", broker.id, epoch, broker.address)
 
     async def _put_fenced(self, broker: Broker, lease: int) -> tuple[int, int]:

@@ -1,94 +1,341 @@
-"""One partition as this broker holds it: its log, who leads it, and what a client may do with it.
+"""One partition as this broker holds it: its log, its part in the partition, and what may be done with it.
 
-The leader appends and answers; anybody else says NOT_LEADER_OR_FOLLOWER and leaves it to the client to look again. A
-client that knows another leader epoch is told which side is behind (rule 5).
+It leads, or follows a leader, or neither for a moment. The leader appends and answers; a follower writes what its
+leader wrote. Who asks with another leader epoch is told which side is behind (rule 5). Everything here runs on the
+loop and an append never yields (I1); what waits for the disk waits in a thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
+from ottla_broker.commits import Commits
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.partition import Leader, Proposal, find_cut, find_divergence
 from ottla_broker.storage.log import Appended, Log
+from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.waiters import Waiters
+from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import PartitionId
+from ottla_core.model import LATEST_TIMESTAMP, NO_LEADER, PartitionId
+
+ACKS_ALL: Final = -1
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every replica of a broker shares. `live`: who may be in an ISR, with the epoch of its present life."""
+
+    broker_id: int
+    clock: Clock
+    threads: DiskThreads
+    on_disk_failure: Callable[[OttlaError], None]
+    on_proposal: Callable[[Replica], None]
+    """An ISR is to be proposed to the controller (`Replica.proposal`)."""
+    live: Mapping[int, int]
+    consumers: Waiters
+    followers: Waiters
+
+
+class LeaderAnswer(NamedTuple):
+    """What a leader says of one partition to a follower's fetch."""
+
+    records: bytes
+    high_watermark: int
+    log_start_offset: int
 
 
 class Replica:
     def __init__(
-        self,
-        partition_id: PartitionId,
-        topic: str,
-        broker_id: int,
-        log: Log,
-        waiters: Waiters,
-        now_ms: Callable[[], int],
-        on_disk_failure: Callable[[OttlaError], None],
+        self, partition_id: PartitionId, topic: str, log: Log, around: Surroundings, *, high_watermark: int = 0
     ) -> None:
         self.id: Final = partition_id
         self.topic: Final = topic
         self.log: Final = log
-        self._broker_id: Final = broker_id
-        self._waiters = waiters
-        self._now_ms = now_ms
-        self._leads = False
-        self._leader_epoch = -1
-        self._on_disk_failure = on_disk_failure
+        self._around: Final = around
+        self._commits: Final = Commits()
+        self._leader: Leader | None = None
+        self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
+        self._high_watermark = high_watermark
+        self._lag_max_s = 30.0
         self._flushing: asyncio.Task[None] | None = None
+
+    # ---- its part in the partition -------------------------------------------------------------------------------
 
     @property
     def leader_epoch(self) -> int:
-        return self._leader_epoch
+        return self._partition.leader_epoch
+
+    @property
+    def leads(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def leader_id(self) -> int | None:
+        """The broker to copy from; None where this one leads, and where nobody does."""
+        leader = self._partition.leader
+        return None if leader in (NO_LEADER, self._around.broker_id) else leader
 
     @property
     def high_watermark(self) -> int:
-        """What every in-sync replica has: everything, while there is one replica."""
-        return self.log.log_end_offset
+        """Up to where every in-sync replica has the log, as far as is known here."""
+        return self._high_watermark if self._leader is None else self._leader.high_watermark
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self._leader is not None and len(self._leader.isr) < len(self._leader.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self._leader is not None and not self._leader.has_min_isr
+
+    @property
+    def proposal(self) -> Proposal | None:
+        return None if self._leader is None else self._leader.proposal
+
+    def configure(self, config: LogConfig, lag_max_s: float) -> None:
+        if self.log.config != config:
+            self.log.config = config
+        self._lag_max_s = lag_max_s
+        if self._leader is not None:
+            self._leader.min_isr, self._leader.lag_max_s = config.min_insync_replicas, lag_max_s
+
+    def must_become_leader(self, partition: Partition) -> bool:
+        """Whether `step_back`, the start of the epoch on the platter, and `become_leader` are what is next."""
+        newer = partition.leader_epoch > self.leader_epoch or self._leader is None
+        return partition.leader == self._around.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
-        """What the controller decided. A lower leader epoch is an old story, told late (rule C10)."""
-        if partition.leader_epoch < self._leader_epoch:
+        """What the controller decided, short of leading anew. A lower leader epoch is an old story (rule C10)."""
+        if partition.leader_epoch < self.leader_epoch:
             return
-        leads = partition.leader == self._broker_id
-        if leads and (not self._leads or partition.leader_epoch > self._leader_epoch):
-            self.log.assign_epoch(partition.leader_epoch)  # before anything is appended in it (rule 4)
-        if (leads, partition.leader_epoch) != (self._leads, self._leader_epoch):
-            self._leads, self._leader_epoch = leads, partition.leader_epoch
-            self._waiters.wake(self.id)
+        if self._leader is not None and partition.leader_epoch == self.leader_epoch:
+            self._partition = partition
+            self._after(self._leader.on_partition(partition, self._now()))
+        elif partition.leader_epoch > self.leader_epoch:
+            self._retire(partition)
+        else:
+            self._partition = partition
 
-    def check_leader(self, known_epoch: int | None) -> None:
-        """Raise unless this broker leads in the epoch that the client knows (KIP-320)."""
-        if known_epoch is not None and known_epoch > self._leader_epoch:
+    def step_back(self) -> None:
+        """Take nothing more, from clients or a leader, while the start of the next epoch is written.
+
+        Who waits for the high watermark waits on where this broker goes on leading: its log stays what it is.
+        """
+        self._high_watermark, self._leader = self.high_watermark, None
+        self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
+
+    def become_leader(self, partition: Partition) -> None:
+        """Lead the epoch, whose start the log knows already (rule 4)."""
+        assert self.log.epochs.latest == partition.leader_epoch, f"{self}: the epoch's start has to be written first"
+        self._partition = partition
+        self._leader = Leader(
+            self._around.broker_id,
+            partition,
+            log_end_offset=self.log.log_end_offset,
+            high_watermark=self._high_watermark,
+            now=self._now(),
+            live=self._around.live,
+            min_isr=self.log.config.min_insync_replicas,
+            lag_max_s=self._lag_max_s,
+        )
+        self._after(moved=True)
+        self._wake()
+
+    def on_tick(self) -> None:
+        """Time has passed, or a broker came or went."""
+        if self._leader is not None:
+            self._after(self._leader.on_tick(self._now()))
+
+    def on_refused(self, proposal: Proposal) -> None:
+        if self._leader is not None:
+            self._leader.on_refused(proposal)
+
+    def _retire(self, partition: Partition) -> None:
+        """Somebody else leads, or nobody: what waits for the high watermark will not learn of it here (rule 10)."""
+        self._high_watermark, self._leader = self.high_watermark, None
+        self._partition = partition
+        self._commits.fail(self._not_leader())
+        self._wake()
+
+    def close(self) -> None:
+        """The partition is deleted, or is no longer this broker's."""
+        self._retire(Partition(replicas=(), leader_epoch=self.leader_epoch))
+
+    def _after(self, moved: bool) -> None:
+        """What an event of the leader brings: news for who waits for the high watermark, and a proposal to send."""
+        assert self._leader is not None
+        if moved:
+            self._around.consumers.on_bytes(self.id, self._commits.on_high_watermark(self._leader.high_watermark))
+            self._around.followers.wake(self.id)  # a follower's readers wait for it too (rule 18)
+        if self._leader.proposal is not None:
+            self._around.on_proposal(self)
+
+    def _wake(self) -> None:
+        self._around.consumers.wake(self.id)
+        self._around.followers.wake(self.id)
+
+    def _now(self) -> float:
+        return self._around.clock.monotonic()
+
+    # ---- checks --------------------------------------------------------------------------------------------------
+
+    def check_epoch(self, known_epoch: int | None) -> None:
+        """Raise unless the caller knows the present leader epoch, or none (KIP-320, rule 5)."""
+        if known_epoch is None or known_epoch == self.leader_epoch:
+            return
+        if known_epoch > self.leader_epoch:
             raise OttlaError(
                 ErrorCode.UNKNOWN_LEADER_EPOCH,
-                f"{self} is at leader epoch {self._leader_epoch} here, the client knows {known_epoch}",
+                f"{self} is at leader epoch {self.leader_epoch} here, the client knows {known_epoch}",
                 hint="this broker's metadata is behind; try again",
             )
-        if known_epoch is not None and known_epoch < self._leader_epoch:
+        raise OttlaError(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"{self} is at leader epoch {self.leader_epoch}, the client knows {known_epoch}",
+            hint="refresh the metadata",
+        )
+
+    def check_leader(self, known_epoch: int | None) -> Leader:
+        """The leader's part. Raises unless this broker leads in the epoch that the client knows."""
+        self.check_epoch(known_epoch)
+        if self._leader is None:
+            raise self._not_leader()
+        return self._leader
+
+    def _not_leader(self) -> OttlaError:
+        return OttlaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self}", hint="refresh the metadata"
+        )
+
+    # ---- the leader ----------------------------------------------------------------------------------------------
+
+    def append(self, records: bytes, acks: int = 1) -> Appended:
+        """Check, give offsets, write; without a yield (I1).
+
+        Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
+        was appended (rule 9).
+        """
+        leader = self.check_leader(None)
+        if acks == ACKS_ALL and not leader.has_min_isr:
+            raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS, leader, "nothing was appended")
+        now_ms = self._around.clock.wall_ms()
+        with self._watching_the_disk():
+            done = self.log.append(records, leader.epoch, now_ms)
+        if not done.duplicate:
+            self._commits.on_appended(self.log.log_end_offset, done.size_bytes)
+            self._around.followers.on_bytes(self.id, done.size_bytes)
+            self._after(leader.on_appended(self.log.log_end_offset, self._now()))
+            if self.log.is_flush_due(now_ms):
+                self.start_flush()
+        return done
+
+    async def committed(self, end_offset: int) -> None:
+        """Return once the high watermark has reached `end_offset`, for acks=all.
+
+        Raises NOT_LEADER_OR_FOLLOWER where leadership went meanwhile, NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR
+        became too small: either way the batch may survive (rules 9 and 10).
+        """
+        if self.high_watermark < end_offset:
+            await self._commits.until(end_offset)
+        leader = self.check_leader(None)
+        if not leader.has_min_isr:
+            raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, leader, "the batch may survive")
+
+    def _not_enough(self, code: ErrorCode, leader: Leader, consequence: str) -> OttlaError:
+        return OttlaError(
+            code,
+            f"{self} has {len(leader.isr)} replicas in sync and min.insync.replicas is {leader.effective_min_isr}: "
+            f"{consequence}",
+            hint="try again when the other brokers are back",
+        )
+
+    def on_follower_fetch(self, follower_id: int, broker_epoch: int, offset: int, last_epoch: int) -> EpochStart | None:
+        """A follower has everything before `offset`, the last of it in `last_epoch`.
+
+        Where its log has left this one, nothing is noted and it is told the end of that epoch here. Raises
+        NOT_LEADER_OR_FOLLOWER for who is no replica, OFFSET_OUT_OF_RANGE for what this log never held.
+        """
+        leader = self.check_leader(None)
+        if not leader.is_replica(follower_id):
             raise OttlaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self} is at leader epoch {self._leader_epoch}, the client knows {known_epoch}",
-                hint="refresh the metadata",
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {follower_id} has no replica of {self}",
+                hint="its metadata, or this broker's, is behind",
             )
-        if not self._leads:
+        diverging = find_divergence(self.log.epochs, self.log.log_end_offset, last_epoch, offset)
+        if diverging is not None:
+            return diverging
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
             raise OttlaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self}", hint="refresh the metadata"
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"follower {follower_id} of {self} is at {offset}, and the leader's log goes from "
+                f"{self.log.log_start_offset} to {self.log.log_end_offset}",
+            )
+        self._after(leader.on_fetch(follower_id, broker_epoch, offset, self._now()))
+        return None
+
+    # ---- the follower --------------------------------------------------------------------------------------------
+
+    def on_fetched(self, offset: int, leader_epoch: int, answer: LeaderAnswer) -> None:
+        """Write what the leader answered to a fetch from `offset` in that leader epoch; late answers change nothing.
+
+        Raises what `Log.append_replicated` raises.
+        """
+        if not self._follows(leader_epoch) or offset != self.log.log_end_offset:
+            return
+        with self._watching_the_disk():
+            if answer.records:
+                self.log.append_replicated(answer.records, self._around.clock.wall_ms())
+            if self.log.is_flush_due(self._around.clock.wall_ms()):
+                self.start_flush()
+            self._on_leader_high_watermark(answer.high_watermark)
+            if self.log.log_start_offset < answer.log_start_offset <= self._high_watermark:  # DeleteRecords, there
+                self.log.delete_records_before(answer.log_start_offset, self._high_watermark)
+
+    def _on_leader_high_watermark(self, high_watermark: int) -> None:
+        """A new leader may know an older one for a while (rule 15): what was committed stays so."""
+        before = self._high_watermark
+        self._high_watermark = max(before, min(high_watermark, self.log.log_end_offset))
+        if self._high_watermark > before:
+            self._around.consumers.wake(self.id)
+
+    def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
+        """Cut the log where it leaves the leader's, whose end of the epoch asked for is given (rule 2)."""
+        if self._follows(leader_epoch):
+            self._cut(
+                self.log.truncate_to,
+                find_cut(self.log.epochs, self.log.log_end_offset, self._high_watermark, leader_end),
             )
 
-    def append(self, records: bytes) -> Appended:
-        """Check, give offsets, write; without a yield (I1). Raises what `Log.append` raises."""
-        now_ms = self._now_ms()
+    def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
+        """The leader's log does not hold what would come next here: begin anew where it begins."""
+        if self._follows(leader_epoch):
+            self._cut(self.log.truncate_fully_and_start_at, leader_start)
+
+    def _follows(self, leader_epoch: int) -> bool:
+        return self.leader_id is not None and leader_epoch == self.leader_epoch
+
+    def _cut(self, cut: Callable[[int], object], offset: int) -> None:
+        before = self.log.log_end_offset
         with self._watching_the_disk():
-            done = self.log.append(records, self._leader_epoch, now_ms)
-        self._waiters.on_append(self.id, done.size_bytes)
-        if self.log.is_flush_due(now_ms):
-            self.start_flush()
-        return done
+            cut(offset)
+        end = self.log.log_end_offset
+        self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, end))
+        _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, self.leader_id)
+        self._around.consumers.wake(self.id)
+
+    # ---- durability ----------------------------------------------------------------------------------------------
 
     @property
     def must_flush(self) -> bool:
@@ -98,7 +345,7 @@ class Replica:
     async def flushed(self) -> None:
         """Return once what is appended now is on the platter. Who asks while a flush runs shares the next one."""
         end = self.log.log_end_offset
-        while self.log.recovery_point < end:
+        while self.log.recovery_point < min(end, self.log.log_end_offset):
             await asyncio.shield(self.start_flush())
 
     def start_flush(self) -> asyncio.Task[None]:
@@ -109,7 +356,7 @@ class Replica:
 
     async def _flush(self) -> None:
         with self._watching_the_disk():
-            await asyncio.to_thread(self.log.flush, self._now_ms())
+            await self._around.threads.flush(self.log.flush, self._around.clock.wall_ms())
 
     @contextmanager
     def _watching_the_disk(self) -> Iterator[None]:
@@ -118,31 +365,47 @@ class Replica:
             yield
         except OttlaError as error:
             if self.log.is_offline:
-                self._on_disk_failure(error)
+                self._around.on_disk_failure(error)
             raise
 
-    async def read(self, offset: int, max_bytes: int, *, min_one_batch: bool) -> bytes:
-        """Whole batches from `offset` on, below the high watermark (I5). A cold read waits in a thread.
+    # ---- reading -------------------------------------------------------------------------------------------------
 
-        Raises OFFSET_OUT_OF_RANGE outside [log start, high watermark].
+    async def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
+        """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
+
+        Raises OFFSET_OUT_OF_RANGE outside the log.
         """
-        limit = self.high_watermark
         with self._watching_the_disk():
-            hot = self.log.read_hot(offset, max_bytes, limit, min_one_batch=min_one_batch)
+            hot = self.log.read_hot(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
             if hot is not None:
                 return hot
-            return await asyncio.to_thread(self.log.read, offset, max_bytes, limit, min_one_batch=min_one_batch)
+            return await self._around.threads.read(
+                lambda: self.log.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
+            )
 
     async def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
-        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 ask for; None where there is none."""
-        return await asyncio.to_thread(self.log.offset_for_time, timestamp_ms, self.high_watermark)
+        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 ask for; None where there is none.
 
-    async def delete_records(self, before_offset: int) -> int:
+        Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet how much is committed (KIP-207, rule 15).
+        """
+        leader = self.check_leader(None)
+        with self._watching_the_disk():
+            found = await self._around.threads.read(
+                lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark)
+            )
+        if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not leader.is_settled:
+            raise OttlaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"{self} has a new leader, which does not know its high watermark yet",
+                hint="try again",
+            )
+        return found
+
+    def delete_records(self, before_offset: int) -> int:
         """Make everything below `before_offset` (-1: the high watermark) unreadable; the new log start offset."""
-        self.log.delete_records_before(
-            self.high_watermark if before_offset == -1 else before_offset, self.high_watermark
-        )
-        self._waiters.wake(self.id)
+        high_watermark = self.check_leader(None).high_watermark
+        self.log.delete_records_before(high_watermark if before_offset == -1 else before_offset, high_watermark)
+        self._wake()
         return self.log.log_start_offset
 
     def __str__(self) -> str:

@@ -1,17 +1,21 @@
-"""All partitions of this broker: what the image assigns to it is opened, what it takes away is deleted.
+"""All partitions of this broker: what the image assigns to it is opened, led or followed; what it takes away goes.
 
-Reconciling is level-triggered: one task brings the logs to what the newest image says, however many changes came
-meanwhile. Directory work runs in threads; a replica is installed, and takes appends, on the loop only.
+Reconciling is level-triggered: one task brings the replicas to what the newest image says, however many changes came
+meanwhile, and looks at no more than what differs from the image that was applied before. Directory work runs in
+threads; a replica is installed, and takes its part, on the loop only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Set
+from typing import Final, NamedTuple
 
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.log_settings import log_config
-from ottla_broker.replica import Replica
+from ottla_broker.replica import Replica, Surroundings
+from ottla_broker.replication_settings import ReplicationSettings, replication_settings
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
@@ -26,6 +30,15 @@ from ottla_core.tasks import end_task
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_TICK_S = 0.5
+_AT_ONCE: Final = 8
+"""Partitions that take their part side by side: each waits for an fsync or two."""
+
+
+class _Wanted(NamedTuple):
+    topic: Topic
+    id: PartitionId
+    partition: Partition
 
 
 class Replicas:
@@ -33,54 +46,95 @@ class Replicas:
 
     def __init__(
         self,
-        follower: MetadataFollower,
+        metadata: MetadataFollower,
         log_dir: Callable[[], LogDir],
         clock: Clock,
+        threads: DiskThreads,
         on_disk_failure: Callable[[OttlaError], None],
     ) -> None:
-        self.waiters = Waiters()
-        self._follower = follower
+        self.consumers: Final = Waiters()
+        self.followers: Final = Waiters()
+        self.settings = ReplicationSettings()
+        self._metadata = metadata
         self._log_dir = log_dir
         self._clock = clock
+        self._threads = threads
         self._on_disk_failure = on_disk_failure
+        self._on_proposal: Callable[[Replica], None] = lambda replica: None
+        self._on_change: list[Callable[[], None]] = []
+        self._live: dict[int, int] = {}
         self._replicas: dict[PartitionId, Replica] = {}
+        self._applied = ClusterImage(metadata.image.cluster_id)
+        self._not_applied: set[PartitionId] = set()
+        self._configs: dict[str, tuple[Topic, LogConfig]] = {}
         self._changed = asyncio.Event()
-        self._applied_revision = 0
-        self._applied = asyncio.Condition()
-        self._task: asyncio.Task[None] | None = None
+        self._news = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def on_proposal(self, listener: Callable[[Replica], None]) -> None:
+        """Who takes what leaders propose to the controller."""
+        self._on_proposal = listener
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call after every image that was applied: who follows whom may have changed."""
+        self._on_change.append(listener)
 
     async def start(self) -> None:
-        image = self._follower.image
+        image = self._metadata.image
         known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
-        await asyncio.to_thread(self._log_dir().set_strays_aside, known)
-        self._follower.on_change(lambda old, new: self._changed.set())
+        await self._threads.keep(self._log_dir().set_strays_aside, known)
+        self._around = Surroundings(
+            self._broker_id,
+            self._clock,
+            self._threads,
+            self._on_disk_failure,
+            lambda replica: self._on_proposal(replica),
+            self._live,
+            self.consumers,
+            self.followers,
+        )
+        self._metadata.on_change(lambda old, new: self._changed.set())
         await self._reconcile(image)
-        self._task = asyncio.create_task(self._follow(), name="replicas")
+        self._tasks = [
+            asyncio.create_task(self._follow(), name="replicas"),
+            asyncio.create_task(self._tick(), name="replicas-tick"),
+        ]
 
     async def stop(self) -> None:
-        await end_task(self._task)
+        for task in self._tasks:
+            await end_task(task)
+
+    def drain(self) -> None:
+        """Answer what is parked: the broker goes down."""
+        self.consumers.close()
+        self.followers.close()
 
     def all(self) -> Collection[Replica]:
         return self._replicas.values()
 
-    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
-        """The replica that this broker leads in the epoch that the client knows, or OttlaError."""
+    def find(self, partition_id: PartitionId) -> Replica:
+        """The replica on this broker, or OttlaError."""
         replica = self._replicas.get(partition_id)
         if replica is None:
             raise self._not_here(partition_id)
+        return replica
+
+    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
+        """The replica that this broker leads in the epoch that the client knows, or OttlaError."""
+        replica = self.find(partition_id)
         replica.check_leader(known_epoch)
         return replica
 
     def high_watermarks(self) -> dict[PartitionId, int]:
         return {replica.id: replica.high_watermark for replica in self._replicas.values()}
 
-    async def until_applied(self, revision: int) -> None:
-        """Return once the metadata up to `revision` is applied to the logs here."""
-        async with self._applied:
-            await self._applied.wait_for(lambda: self._applied_revision >= revision)
+    async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
+        """Return once an image for which it holds is applied to the replicas here. Raises TimeoutError."""
+        async with asyncio.timeout(timeout), self._news:
+            await self._news.wait_for(lambda: condition(self._applied))
 
     def _not_here(self, partition_id: PartitionId) -> OttlaError:
-        topic = self._follower.image.topic_by_id(partition_id.topic_id)
+        topic = self._metadata.image.topic_by_id(partition_id.topic_id)
         if topic is None:
             return OttlaError(
                 ErrorCode.UNKNOWN_TOPIC_ID,
@@ -98,68 +152,131 @@ class Replicas:
             hint="refresh the metadata",
         )
 
+    # ---- time ----------------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for replica in self._replicas.values():
+                replica.on_tick()
+
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            image = self._follower.image
+            image = self._metadata.image
             try:
                 await self._reconcile(image)
             except Exception as error:
                 known = isinstance(error, OttlaError)
                 _log.error("can't follow the metadata of revision %d: %s", image.revision, error, exc_info=not known)
-                await asyncio.sleep(_RETRY_S)
-                self._changed.set()
+                self._try_again()
+
+    def _try_again(self) -> None:
+        asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
 
     async def _reconcile(self, image: ClusterImage) -> None:
-        """Bring the replicas to what `image` says: gone ones first, then new ones, then leadership and configs."""
-        wanted = self._assigned(image)
-        kept = {partition_id for partitions in wanted.values() for partition_id, _ in partitions}
+        """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs."""
+        before = self._applied
+        self._live.clear()
+        self._live.update((n, b.epoch) for n, b in image.live_brokers().items() if not b.shutting_down)
+        assigned = self._assigned(image)
+        await self._remove_gone({wanted.id for wanted in assigned})
+        if image.configs is not before.configs:
+            self._configs.clear()
+            self.settings = replication_settings(image, self._broker_id)
+            changed = assigned
+        else:
+            changed = [wanted for wanted in assigned if self._differs(wanted, before)]
+        await self._apply_all(image, changed)
+        async with self._news:
+            self._applied = image
+            self._news.notify_all()
+        for listener in self._on_change:
+            listener()
+
+    def _assigned(self, image: ClusterImage) -> list[_Wanted]:
+        """The partitions that this broker is to have."""
+        return [
+            _Wanted(topic, partition_id, partition)
+            for topic in image.topics.values()
+            for partition_id, partition in image.partitions_of(topic)
+            if self._broker_id in partition.replicas
+        ]
+
+    def _differs(self, wanted: _Wanted, before: ClusterImage) -> bool:
+        """Whether the partition, its topic's configs or its failure ask for another look; values are replaced whole."""
+        return (
+            before.partitions.get(wanted.id) is not wanted.partition
+            or before.topics.get(wanted.topic.name) is not wanted.topic
+            or wanted.id in self._not_applied
+        )
+
+    async def _remove_gone(self, kept: Set[PartitionId]) -> None:
         for partition_id in self._replicas.keys() - kept:
             replica = self._replicas.pop(partition_id)
+            self._not_applied.discard(partition_id)
             _log.info("deleting %s", replica)
-            await asyncio.to_thread(self._log_dir().delete, partition_id)
-            self.waiters.wake(partition_id)
-        for name, partitions in wanted.items():
-            topic = image.topics[name]
-            config = log_config(image, topic, self._broker_id)
-            for partition_id, partition in partitions:
-                try:
-                    await self._apply(topic, partition_id, partition, config)
-                except OttlaError as error:  # of this partition alone: the others are served, and this one tried again
-                    _log.error("%s-%d can't be opened, trying again: %s", name, partition_id.partition, error)
-                    asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
-        async with self._applied:
-            self._applied_revision = image.revision
-            self._applied.notify_all()
+            replica.close()
+            await self._threads.keep(self._log_dir().delete, partition_id)
 
-    async def _apply(self, topic: Topic, partition_id: PartitionId, partition: Partition, config: LogConfig) -> None:
-        replica = self._replicas.get(partition_id)
+    def _config_of(self, image: ClusterImage, topic: Topic) -> LogConfig:
+        """Resolved once for a topic as it is, for all of its partitions."""
+        known = self._configs.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = self._configs[topic.name] = (topic, log_config(image, topic, self._broker_id))
+        return known[1]
+
+    async def _apply_all(self, image: ClusterImage, wanted: Iterable[_Wanted]) -> None:
+        """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def apply(each: _Wanted) -> None:
+            async with room:
+                await self._apply_or_try_again(image, each)
+
+        slow = []
+        for each in wanted:
+            replica = self._replicas.get(each.id)
+            if replica is not None:
+                replica.configure(self._config_of(image, each.topic), self.settings.lag_max_s)
+            if replica is None or replica.must_become_leader(each.partition):
+                slow.append(apply(each))
+            else:
+                replica.on_partition(each.partition)
+        if slow:
+            await asyncio.gather(*slow)
+
+    async def _apply_or_try_again(self, image: ClusterImage, wanted: _Wanted) -> None:
+        try:
+            await self._apply(image, wanted)
+            self._not_applied.discard(wanted.id)
+        except OttlaError as error:  # of this partition alone: the others are served, and this one tried again
+            name = wanted.topic.name
+            _log.error("%s-%d can't be opened, trying again: %s", name, wanted.id.partition, error)
+            self._not_applied.add(wanted.id)
+            self._try_again()
+
+    async def _apply(self, image: ClusterImage, wanted: _Wanted) -> None:
+        replica = self._replicas.get(wanted.id)
         if replica is None:
-            log = await asyncio.to_thread(self._open, partition_id, topic.name, partition, config)
-            replica = Replica(
-                partition_id, topic.name, self._broker_id, log, self.waiters, self._clock.wall_ms, self._on_disk_failure
-            )
-            self._replicas[partition_id] = replica
-        if replica.log.config != config:
-            replica.log.config = config
-        replica.on_partition(partition)
+            replica = self._replicas[wanted.id] = await self._open(image, wanted)
+        if replica.must_become_leader(wanted.partition):
+            replica.step_back()
+            await self._threads.keep(replica.log.assign_epoch, wanted.partition.leader_epoch)
+            replica.become_leader(wanted.partition)
+        else:
+            replica.on_partition(wanted.partition)
 
-    def _open(self, partition_id: PartitionId, topic: str, partition: Partition, config: LogConfig) -> Log:
-        """In a thread: the log, and where this broker leads, the start of its epoch on the platter (rule 4)."""
-        log = self._log_dir().create(partition_id, topic, config, now_ms=self._clock.wall_ms())
-        if partition.leader == self._broker_id and partition.leader_epoch > log.epochs.latest:
-            log.assign_epoch(partition.leader_epoch)
-        return log
-
-    def _assigned(self, image: ClusterImage) -> dict[str, list[tuple[PartitionId, Partition]]]:
-        """The partitions that this broker is to have, by topic."""
-        return {
-            topic.name: [(i, p) for i, p in image.partitions_of(topic) if self._broker_id in p.replicas]
-            for topic in image.topics.values()
-        }
+    async def _open(self, image: ClusterImage, wanted: _Wanted) -> Replica:
+        config, topic = self._config_of(image, wanted.topic), wanted.topic.name
+        log_dir = self._log_dir()
+        log: Log = await self._threads.keep(log_dir.create, wanted.id, topic, config, now_ms=self._clock.wall_ms())
+        replica = Replica(wanted.id, topic, log, self._around, high_watermark=log_dir.high_watermark(wanted.id))
+        replica.configure(config, self.settings.lag_max_s)
+        return replica
 
     @property
     def _broker_id(self) -> int:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Final, Protocol
 
 from ottla_broker.addresses import Addresses
-from ottla_broker.fetching import FetchWant, fetch
-from ottla_broker.replica import Replica
+from ottla_broker.fetching import Audience, Consumers, FetchWant, Following, check_follower, fetch
+from ottla_broker.machines.closest import find_closest
+from ottla_broker.machines.epochs import NO_EPOCH
+from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.replica import ACKS_ALL, Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
@@ -34,12 +37,18 @@ _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 
 class BrokerService:
     def __init__(
-        self, replicas: Replicas, metadata: MetadataFollower, log_dir: Callable[[], LogDir], addresses: Addresses
+        self,
+        replicas: Replicas,
+        metadata: MetadataFollower,
+        log_dir: Callable[[], LogDir],
+        addresses: Addresses,
+        producer_ids: ProducerIds,
     ) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
+        self._producer_ids = producer_ids
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
         if request.acks not in (0, 1, -1):
@@ -47,43 +56,43 @@ class BrokerService:
                 ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} does not exist", hint="use 0, 1 or all (-1)"
             )
         reply = pb.ProduceReply()
-        flushes = []
+        waits = []
         for wanted in request.partitions:
             appended = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
             try:
                 replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
-                done = replica.append(wanted.records)
+                done = replica.append(wanted.records, request.acks)
             except OttlaError as error:
                 self._describe(appended, error, context)
                 continue
             appended.base_offset = done.base_offset
             appended.log_append_time_ms = done.log_append_time_ms
             appended.log_start_offset = replica.log.log_start_offset
-            if replica.must_flush:
-                flushes.append(self._flush(replica, appended, context))
-        if flushes:
-            await asyncio.gather(*flushes)
+            end_offset = done.last_offset + 1
+            if replica.must_flush or (request.acks == ACKS_ALL and replica.high_watermark < end_offset):
+                waits.append(self._acknowledge(replica, end_offset, request.acks, appended, context))
+        if waits:
+            await asyncio.gather(*waits)
         if request.acks == 0:
             _check_silence(reply)
             return None
         return reply
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
-        wants = [
-            FetchWant(_id_of(p), _epoch_of(p), p.fetch_offset, p.max_bytes or request.max_bytes)
-            for p in request.partitions
-        ]
+        wants = [_want_of(p, request) for p in request.partitions]
         max_bytes = min(request.max_bytes, MAX_REPLY_BYTES)
         fetched = await fetch(
             wants,
-            self._replicas.leader,
-            self._replicas.waiters,
+            self._audience(request),
             max_wait_s=request.max_wait_ms / 1000,
             min_bytes=min(request.min_bytes, max_bytes),  # more than a reply can hold would never be there
             max_bytes=max_bytes,
         )
         reply = pb.FetchReply()
+        quiet = request.HasField("follower")  # a follower is told what is new, and many partitions have nothing
         for part in fetched:
+            if quiet and not part.records and not part.worth_an_answer:
+                continue
             answer = reply.partitions.add(
                 topic_id=part.id.topic_id,
                 partition=part.id.partition,
@@ -93,7 +102,25 @@ class BrokerService:
             )
             if part.error is not None:
                 self._describe(answer, part.error, context)
+            if part.diverging is not None:
+                end = part.diverging
+                answer.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
+            if part.preferred_replica is not None:
+                answer.preferred_read_replica = part.preferred_replica
         return reply
+
+    def _audience(self, request: pb.FetchRequest) -> Audience:
+        if not request.HasField("follower"):
+            return Consumers(self._replicas, self._closest, request.rack, from_follower=request.from_follower)
+        follower = request.follower
+        registered = self._metadata.image.brokers.get(follower.broker_id)
+        check_follower(follower.broker_id, follower.broker_epoch, None if registered is None else registered.epoch)
+        return Following(self._replicas, follower.broker_id, follower.broker_epoch)
+
+    def _closest(self, replica: Replica, rack: str, offset: int) -> int | None:
+        image = self._metadata.image
+        racks = {broker_id: broker.rack for broker_id, broker in image.live_brokers().items()}
+        return find_closest(replica.check_leader(None), self._log_dir().identity.node_id, racks, rack, offset)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
         reply = pb.ListOffsetsReply()
@@ -118,7 +145,7 @@ class BrokerService:
             answer = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, low_watermark=-1)
             try:
                 replica = self._replicas.leader(_id_of(wanted), None)
-                answer.low_watermark = await replica.delete_records(wanted.before_offset)
+                answer.low_watermark = replica.delete_records(wanted.before_offset)
             except OttlaError as error:
                 answer.error.CopyFrom(error_message(error))
         return reply
@@ -157,9 +184,36 @@ class BrokerService:
         reply.topics.extend(_topic_metadata(image, name) for name in names)
         return reply
 
-    async def _flush(self, replica: Replica, appended: pb.PartitionAppended, context: RequestContext) -> None:
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
+    ) -> pb.OffsetsForLeaderEpochReply:
+        reply = pb.OffsetsForLeaderEpochReply()
+        for wanted in request.partitions:
+            answer = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
+            answer.end.CopyFrom(pb.EpochEnd(leader_epoch=-1, end_offset=-1))
+            try:
+                log = self._replicas.leader(_id_of(wanted), _epoch_of(wanted)).log
+            except OttlaError as error:
+                answer.error.CopyFrom(error_message(error))
+                continue
+            end = log.epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)
+            answer.end.leader_epoch, answer.end.end_offset = end.epoch, end.start_offset
+        return reply
+
+    async def init_producer_id(
+        self, request: pb.InitProducerIdRequest, context: RequestContext
+    ) -> pb.InitProducerIdReply:
+        return pb.InitProducerIdReply(producer_id=await self._producer_ids.next(), producer_epoch=0)
+
+    async def _acknowledge(
+        self, replica: Replica, end_offset: int, acks: int, appended: pb.PartitionAppended, context: RequestContext
+    ) -> None:
+        """Wait until what was appended may be acknowledged; or say why it may not."""
         try:
-            await replica.flushed()
+            if replica.must_flush:
+                await replica.flushed()
+            if acks == ACKS_ALL:
+                await replica.committed(end_offset)
         except OttlaError as error:
             appended.base_offset = -1
             self._describe(appended, error, context)
@@ -178,13 +232,32 @@ class BrokerService:
                 answer.current_leader.CopyFrom(leader)
 
 
-def _id_of(
-    wanted: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.DeleteRecordsPartition,
-) -> PartitionId:
+class _OfPartition(Protocol):
+    @property
+    def topic_id(self) -> bytes: ...
+    @property
+    def partition(self) -> int: ...
+
+
+def _id_of(wanted: _OfPartition) -> PartitionId:
     return PartitionId(TopicId(wanted.topic_id), wanted.partition)
 
 
-def _epoch_of(wanted: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition) -> int | None:
+def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> FetchWant:
+    return FetchWant(
+        _id_of(wanted),
+        _epoch_of(wanted),
+        wanted.fetch_offset,
+        wanted.max_bytes or request.max_bytes,
+        wanted.last_fetched_epoch if wanted.HasField("last_fetched_epoch") else NO_EPOCH,
+        wanted.high_watermark,
+        wanted.log_start_offset,
+    )
+
+
+def _epoch_of(
+    wanted: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.EpochOfPartition,
+) -> int | None:
     return wanted.current_leader_epoch if wanted.HasField("current_leader_epoch") else None
 
 

@@ -1,13 +1,14 @@
-"""Parking without polling: a fetch that found too little sleeps here until enough was appended.
+"""Parking without polling: a fetch that found too little sleeps here until enough has come.
 
-The order is Kafka's (rule 55): park first, then look again, then sleep. Whatever happens between the look and the
-sleep wakes the waiter, which remembers it. A waiter ends once, by enough bytes, by a change of its partition, or by
-its owner's deadline.
+The order is Kafka's (rule 55): park first, mark, look, then sleep. Whatever happens between the mark and the sleep is
+remembered. A waiter ends once, by enough bytes, by a change of its partition, by its owner's deadline, or because the
+broker drains.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -18,43 +19,55 @@ from ottla_core.model import PartitionId
 class Waiter:
     """One parked fetch, over all its partitions."""
 
-    __slots__ = ("_missing_bytes", "_woken")
+    __slots__ = ("_arrived_bytes", "_closed", "_needed_bytes", "_woken")
 
-    def __init__(self, missing_bytes: int) -> None:
-        self._missing_bytes = missing_bytes
+    def __init__(self, *, closed: bool) -> None:
+        self._closed = closed
         self._woken = asyncio.Event()
+        self.mark()
 
-    async def sleep(self, deadline: float) -> bool:
-        """Whether it was woken before `deadline` (the loop's time)."""
+    def mark(self) -> None:
+        """To be called before each look: what comes from now on may be missing in it."""
+        self._arrived_bytes = 0
+        self._needed_bytes = math.inf
+        self._woken.clear()
+
+    async def sleep(self, deadline: float, missing_bytes: int) -> bool:
+        """Whether so many bytes have come since the mark, or a change, before `deadline` (the loop's time)."""
+        self._needed_bytes = missing_bytes
+        if self._arrived_bytes >= missing_bytes:
+            return True
+        if self._closed:
+            return False
         try:
             async with asyncio.timeout_at(deadline):
                 await self._woken.wait()
         except TimeoutError:
             return False
-        return True
+        return not self._closed
 
-    def expect(self, missing_bytes: int) -> None:
-        """Sleep on until that many bytes more have come."""
-        self._missing_bytes = missing_bytes
-        self._woken.clear()
-
-    def on_append(self, size_bytes: int) -> None:
-        self._missing_bytes -= size_bytes
-        if self._missing_bytes <= 0:
+    def on_bytes(self, size_bytes: int) -> None:
+        self._arrived_bytes += size_bytes
+        if self._arrived_bytes >= self._needed_bytes:
             self._woken.set()
 
     def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        self._closed = True
         self._woken.set()
 
 
 class Waiters:
     def __init__(self) -> None:
         self._by_partition: Final[dict[PartitionId, set[Waiter]]] = {}
+        self._closed = False
 
     @contextmanager
-    def parked(self, partitions: Iterable[PartitionId], missing_bytes: int) -> Iterator[Waiter]:
+    def parked(self, partitions: Iterable[PartitionId]) -> Iterator[Waiter]:
         """A waiter that hears of every change of `partitions` inside the block."""
-        waiter, places = Waiter(missing_bytes), set(partitions)
+        waiter, places = Waiter(closed=self._closed), set(partitions)
         for partition in places:
             self._by_partition.setdefault(partition, set()).add(waiter)
         try:
@@ -66,15 +79,22 @@ class Waiters:
                 if not waiting:
                     del self._by_partition[partition]
 
-    def on_append(self, partition: PartitionId, size_bytes: int) -> None:
-        """Bytes became visible to consumers (the high watermark passed them)."""
+    def on_bytes(self, partition: PartitionId, size_bytes: int) -> None:
+        """So many more bytes can be read."""
         for waiter in self._by_partition.get(partition, ()):
-            waiter.on_append(size_bytes)
+            waiter.on_bytes(size_bytes)
 
     def wake(self, partition: PartitionId) -> None:
-        """Leadership, epoch or existence changed: whoever waits must look again."""
+        """Leadership, epoch, high watermark or existence changed: whoever waits must look again."""
         for waiter in self._by_partition.get(partition, ()):
             waiter.wake()
+
+    def close(self) -> None:
+        """Nobody sleeps any more: what is parked is answered with what there is, for the broker goes down."""
+        self._closed = True
+        for waiting in self._by_partition.values():
+            for waiter in waiting:
+                waiter.close()
 
     def __len__(self) -> int:
         """Parked fetches, once per partition that they wait for."""

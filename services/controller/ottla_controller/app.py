@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from ottla_controller.config import ControllerConfig
 from ottla_controller.leadership import Leadership
+from ottla_controller.presence import Presence
+from ottla_controller.reconcile import Reconciler
 from ottla_controller.service import ControllerService
 from ottla_core.admin_http import AdminHttp
+from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
@@ -20,22 +23,36 @@ from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Controller
 
 
-def build(config: ControllerConfig, *, store: MetaStore | None = None, around: Around = as_it_is) -> App:
+def build(
+    config: ControllerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
+) -> App:
     """A controller. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests give a store and what is to be `around` each method that is served.
+    Tests give a store, a clock and what is to be `around` each method that is served.
     """
+    clock = clock or SystemClock()
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
-    follower = MetadataFollower(store, config.cluster_id)
+    follower = MetadataFollower(store, config.cluster_id, clock=clock)
     server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
-    leadership = Leadership(store, follower, config.cluster_id, config.node_id, address, lease_ttl_s=config.lease_ttl_s)
-    server.add(Controller, ControllerService(leadership, follower))
+    presence = Presence(store, follower, clock, metrics)
+    reconciler = Reconciler(follower, presence.spared, clock, metrics)
+    leadership = Leadership(
+        store,
+        follower,
+        config.cluster_id,
+        config.node_id,
+        address,
+        lease_ttl_s=config.lease_ttl_s,
+        duties=[presence, reconciler],
+        clock=clock,
+    )
+    server.add(Controller, ControllerService(leadership, follower, on_elected=reconciler.report))
 
     def ready() -> str | None:
         """A standby is ready too: it knows who is active, and takes over."""

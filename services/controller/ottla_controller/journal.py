@@ -20,12 +20,21 @@ from typing import Final, TypeVar
 
 from ottla_controller.machines.decision import Batch, Decision, ReliedOn, batches
 from ottla_controller.machines.topics import decide_remove_orphans
+from ottla_controller.turns import Turns
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Change, ClusterImage
-from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put, StoreUnavailableError
+from ottla_core.cluster.image import Broker, Change, ClusterImage
+from ottla_core.cluster.store import (
+    Compare,
+    Delete,
+    KeyValue,
+    LeaseLostError,
+    MetaStore,
+    Put,
+    StoreUnavailableError,
+)
 from ottla_core.errors import ErrorCode, OttlaError
 
 STORE_TIMEOUT_S: Final = 2.0
@@ -33,6 +42,7 @@ UNKNOWN_LIMIT_S: Final = 3.0  # how long an unknown result is looked after befor
 IMAGE_TIMEOUT_S: Final = 2.0
 SILENCE_LIMIT_S: Final = 5.0  # of a store that is well the follower hears every two seconds
 MAX_RACES: Final = 5
+MAX_WAITING: Final = 1_000  # requests; each holds its message in memory
 _RETRY_S: Final = 0.1
 
 Reply = TypeVar("Reply")
@@ -67,7 +77,7 @@ class Journal:
         self._seq_revision = 0
         self._untidy = True  # whether somebody, this term included, may have left a decision half-written
         self._over: str | None = None
-        self._writing = asyncio.Lock()
+        self._turns = Turns(MAX_WAITING)
         self._running: set[asyncio.Task[object]] = set()
 
     async def open(self) -> None:
@@ -75,12 +85,11 @@ class Journal:
 
         Raises StoreUnavailableError, TimeoutError and OttlaError: then the term can't be served.
         """
-        async with self._writing:
-            entry = await self._read(keys.SEQ)
-            if entry is not None:
-                self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
-            await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
-            await self._tidy()
+        entry = await self._read(keys.SEQ)
+        if entry is not None:
+            self._seq, self._seq_revision = decode(keys.SEQ, entry), entry.mod_revision
+        await self._follower.wait_for(self.epoch, timeout=IMAGE_TIMEOUT_S)
+        await self._tidy()
 
     async def close(self, timeout: float) -> None:
         """Refuse from now on, and wait for what is being written."""
@@ -88,23 +97,30 @@ class Journal:
         if self._running:
             await asyncio.wait(self._running, timeout=timeout)
 
-    async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
+    async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]], *, urgent: bool = False) -> Reply:
         """Decide from the current image, write, and return the reply once the own image holds it.
 
-        Raises what `decide` raises; NOT_CONTROLLER where the term is over; REQUEST_TIMED_OUT where the store is away,
-        at once, or where it is not known what became of the write. A caller that is cancelled leaves the write running.
+        Urgent is what clients wait for without having asked: elections. Raises what `decide` raises; NOT_CONTROLLER
+        where the term is over; REQUEST_TIMED_OUT where the store is away, at once, where it is not known what became
+        of the write, or where too many wait. A caller that is cancelled before its turn has changed nothing; later, it
+        leaves the write running.
         """
+        self._check_open()
+        await self._turns.take(urgent=urgent)
         task = asyncio.create_task(self._commit(decide))
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._on_done)
         return await asyncio.shield(task)
 
+    def _on_done(self, task: asyncio.Task[object]) -> None:
+        self._running.discard(task)
+        self._turns.give_back()
+
     async def _commit(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
-        async with self._writing:
-            try:
-                return await self._decide_and_write(decide)
-            except StoreUnavailableError as error:
-                raise _away(f"{error}; nothing was changed") from None
+        try:
+            return await self._decide_and_write(decide)
+        except StoreUnavailableError as error:
+            raise _away(f"{error}; nothing was changed") from None
 
     async def _decide_and_write(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
         for _ in range(MAX_RACES):
@@ -160,6 +176,8 @@ class Journal:
             try:
                 result = await self._store.txn(compares, ops, timeout=STORE_TIMEOUT_S)
                 revision = result.revision if result.succeeded else await self._written_before(unknown=unknown)
+            except LeaseLostError:
+                raise _LostRaceError from None  # a broker whose registration was to be put again is gone
             except StoreUnavailableError as error:
                 unknown = unknown or error.indefinite
                 if not unknown:
@@ -225,7 +243,10 @@ class Journal:
 
     def _op(self, change: Change) -> Put | Delete:
         text = self._text(change.key)
-        return Delete(text) if change.value is None else Put(text, encode(change.key, change.value))
+        if change.value is None:
+            return Delete(text)
+        lease = change.value.lease if isinstance(change.value, Broker) else 0
+        return Put(text, encode(change.key, change.value), lease)
 
     def _compare(self, seen: ReliedOn) -> Compare:
         return Compare(self._text(seen.key), create_revision=seen.create_revision, mod_revision=seen.mod_revision)

@@ -11,16 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol
 
+from ottla_controller.health import HealthWatch
 from ottla_controller.journal import Journal
+from ottla_core.clock import Clock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Controller
 from ottla_core.cluster.session import LeaseSession
-from ottla_core.cluster.store import Compare, LeaseLostError, MetaStore, Put, StoreUnavailableError
+from ottla_core.cluster.store import Compare, Delete, LeaseLostError, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
@@ -32,8 +35,19 @@ _CLOSE_TIMEOUT_S: Final = 3.0
 _log = logging.getLogger(__name__)
 
 
+class Duty(Protocol):
+    """What the active controller does by itself."""
+
+    async def run(self, journal: Journal) -> None:
+        """Until it is cancelled, at the end of the term; it gets over whatever fails."""
+        ...
+
+
 class Leadership:
-    """A component: stands for election from `start` to `stop`. `address` is told to clients: gRPC host:port."""
+    """A component: stands for election from `start` to `stop`. `address` is told to clients: gRPC host:port.
+
+    The `duties` run from the beginning of each term to its end.
+    """
 
     def __init__(
         self,
@@ -44,6 +58,8 @@ class Leadership:
         address: Callable[[], str],
         *,
         lease_ttl_s: int,
+        duties: Sequence[Duty] = (),
+        clock: Clock | None = None,
     ) -> None:
         self._store = store
         self._follower = follower
@@ -52,6 +68,8 @@ class Leadership:
         self._node_id: Final = node_id
         self._address = address
         self._lease_ttl_s: Final = lease_ttl_s
+        self._duties: Final = duties
+        self._clock = clock
         self._journal: Journal | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -109,24 +127,40 @@ class Leadership:
             await session.stop(timeout=_STORE_TIMEOUT_S)
 
     async def _until_vacant(self) -> None:
-        vacant = False
-        while not vacant:
-            with contextlib.suppress(TimeoutError):
-                await self._follower.wait_for(_is_vacant, timeout=_STANDBY_LOOK_S)
-                vacant = True
+        """Wait for the key to go, and remove it as soon as the process that put it is proven dead (rule C7)."""
+        while not _is_vacant(self._follower.image):
+            active = self._follower.image.controller
+            watch = asyncio.create_task(self._vacate_when_dead(active)) if active is not None else None
+            try:
+                with contextlib.suppress(TimeoutError):
+                    await self._follower.wait_for(partial(_is_another, active), timeout=_STANDBY_LOOK_S)
+            finally:
+                await end_task(watch)
+
+    async def _vacate_when_dead(self, active: Controller) -> None:
+        """The key of this very election, so that a later one is never hit. Failing that, its lease ends it."""
+        await HealthWatch(active.address).until_dead()
+        _log.warning("controller %d is dead: its connection broke, and its port refuses", active.id)
+        mine = Compare(self._key, create_revision=active.epoch)
+        with contextlib.suppress(StoreUnavailableError):
+            await self._store.txn([mine], [Delete(self._key)], timeout=_STORE_TIMEOUT_S)
 
     def _value(self) -> bytes:
         return encode(keys.CONTROLLER, Controller(id=self._node_id, address=self._address(), epoch=0))
 
     async def _serve(self, epoch: int, over: asyncio.Event) -> None:
-        journal = Journal(self._store, self._follower, self._cluster_id, epoch, end_term=over.set)
+        journal = Journal(self._store, self._follower, self._cluster_id, epoch, end_term=over.set, clock=self._clock)
+        duties: list[asyncio.Task[None]] = []
         try:
             await journal.open()
             self._journal = journal
             _log.info("controller %d is active, epoch %d", self._node_id, epoch)
+            duties = [asyncio.create_task(duty.run(journal), name=type(duty).__name__) for duty in self._duties]
             await over.wait()
         finally:
             self._journal = None
+            for duty in duties:
+                await end_task(duty)
             await journal.close(_CLOSE_TIMEOUT_S)
             _log.info("controller %d is no longer active, epoch %d", self._node_id, epoch)
 
@@ -137,6 +171,11 @@ async def _nothing_else(lease: int) -> None:
 
 def _is_vacant(image: ClusterImage) -> bool:
     return image.revision > 0 and image.controller is None
+
+
+def _is_another(active: Controller | None, image: ClusterImage) -> bool:
+    """Whether the seat is another's now, or nobody's; at the start, whether there is an image at all."""
+    return (image.revision > 0 and image.controller != active) or _is_vacant(image)
 
 
 def _not_controller(image: ClusterImage, node_id: int) -> OttlaError:

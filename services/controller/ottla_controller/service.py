@@ -6,16 +6,28 @@ keep the others from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 from uuid import uuid4
 
 from ottla_controller.leadership import Leadership
+from ottla_controller.machines.brokers import decide_controlled_shutdown
 from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs, describe_configs
-from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.decision import Decision, chunks
+from ottla_controller.machines.election import Settled, to_hand_over
 from ottla_controller.machines.ids import decide_allocate_broker_id, decide_allocate_producer_ids
+from ottla_controller.machines.isr import Proposal, Verdict, decide_alter_partition
+from ottla_controller.machines.preferred import (
+    ElectionType,
+    Outcome,
+    check_once,
+    decide_elect_leaders,
+    leaderless,
+    unpreferred,
+)
 from ottla_controller.machines.topics import (
     NewTopic,
     TopicCreated,
@@ -25,10 +37,10 @@ from ottla_controller.machines.topics import (
     decide_delete_topic,
 )
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.config_values import Effective
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicId
+from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_proto import controller_pb2 as pb
@@ -37,6 +49,7 @@ T = TypeVar("T")
 Decide = Callable[[ClusterImage], Decision[T]]
 
 _EPOCH_WAIT_S: Final = 1.0
+_HAND_OVER_WAIT_S: Final = 1.0
 _KINDS: Final = {pb.CONFIG_RESOURCE_TOPIC: ResourceKind.TOPIC, pb.CONFIG_RESOURCE_BROKER: ResourceKind.BROKER}
 _OPS: Final = {
     pb.CONFIG_OP_SET: OpKind.SET,
@@ -44,6 +57,7 @@ _OPS: Final = {
     pb.CONFIG_OP_APPEND: OpKind.APPEND,
     pb.CONFIG_OP_SUBTRACT: OpKind.SUBTRACT,
 }
+_ELECTIONS: Final = {pb.ELECTION_PREFERRED: ElectionType.PREFERRED, pb.ELECTION_UNCLEAN: ElectionType.UNCLEAN}
 
 
 def random_topic_id() -> TopicId:
@@ -59,10 +73,12 @@ class ControllerService:
         follower: MetadataFollower,
         *,
         new_topic_id: Callable[[], TopicId] = random_topic_id,
+        on_elected: Callable[[Sequence[Settled]], None] = lambda settled: None,
     ) -> None:
         self._leadership = leadership
         self._follower = follower
         self._new_topic_id = new_topic_id
+        self._on_elected = on_elected
 
     async def create_topics(self, request: pb.CreateTopicsRequest, context: RequestContext) -> pb.CreateTopicsReply:
         self._leadership.journal()
@@ -119,6 +135,64 @@ class ControllerService:
         broker_id: int = await self._leadership.journal().commit(decide)
         return pb.AllocateBrokerIdReply(broker_id=broker_id)
 
+    async def alter_partition(
+        self, request: pb.AlterPartitionRequest, context: RequestContext
+    ) -> pb.AlterPartitionReply:
+        """Up to a hundred partitions a transaction, so that others come between (rule C13)."""
+        self._leadership.journal()
+        await self._until_registration(request.broker_epoch)
+        verdicts: list[Verdict] = []
+        for batch in chunks([_proposal(p) for p in request.partitions]):
+            decide = partial(
+                decide_alter_partition,
+                broker_id=request.broker_id,
+                broker_epoch=request.broker_epoch,
+                proposals=batch,
+            )
+            decided = await self._commit(decide)
+            verdicts += decided
+        return pb.AlterPartitionReply(partitions=[_decided(v) for v in verdicts])
+
+    async def controlled_shutdown(
+        self, request: pb.ControlledShutdownRequest, context: RequestContext
+    ) -> pb.ControlledShutdownReply:
+        """Mark the broker as going, and give reconcile a moment to move what it leads: it asks again until 0 remain."""
+        self._leadership.journal()
+        await self._until_registration(request.broker_epoch)
+        await self._commit(partial(decide_controlled_shutdown, broker_id=request.broker_id, epoch=request.broker_epoch))
+        with contextlib.suppress(TimeoutError):
+            await self._follower.wait_for(
+                lambda image: to_hand_over(image, request.broker_id) == 0, timeout=_HAND_OVER_WAIT_S
+            )
+        return pb.ControlledShutdownReply(remaining_leaders=to_hand_over(self._follower.image, request.broker_id))
+
+    async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersReply:
+        """What was asked for by name is answered by name; of all partitions, those that needed an election."""
+        self._leadership.journal()
+        image = self._follower.image
+        kind = _ELECTIONS.get(request.type)
+        if kind is None:
+            raise OttlaError(
+                ErrorCode.INVALID_REQUEST, f"{request.type} is no type of election", hint="see ElectionType"
+            )
+        if request.all_partitions:
+            candidates = unpreferred(image) if kind is ElectionType.PREFERRED else leaderless(image)
+            return pb.ElectLeadersReply(partitions=await self._elect(kind, candidates))
+        check_once((p.topic, p.partition) for p in request.partitions)
+        known = [p for p in request.partitions if p.topic in image.topics]
+        unknown = [_no_such_topic(p) for p in request.partitions if p.topic not in image.topics]
+        wanted = [PartitionId(image.topics[p.topic].id, p.partition) for p in known]
+        return pb.ElectLeadersReply(partitions=[*await self._elect(kind, wanted), *unknown])
+
+    async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
+        elected: list[pb.LeaderElected] = []
+        names = self._follower.image.topic_names
+        for batch in chunks(partitions):
+            outcomes = await self._commit(partial(decide_elect_leaders, kind=kind, partitions=batch))
+            self._on_elected([o.settled for o in outcomes if o.settled is not None])
+            elected += [_elected(names.get(o.id.topic_id, ""), o) for o in outcomes]
+        return elected
+
     # ---- one topic or resource each --------------------------------------------------------------------------------
 
     async def _create_topic(self, topic: pb.NewTopic, *, dry: bool) -> pb.TopicCreated:
@@ -168,8 +242,7 @@ class ControllerService:
 
     async def _alter(self, altered: pb.ConfigsAltered, *, dry: bool) -> pb.ConfigsAlterResult:
         def decide(image: ClusterImage) -> Decision[None]:
-            ops = [Op(op.name, _OPS[op.op], op.value) for op in altered.ops]
-            return decide_alter_configs(image, _resource(altered.resource), ops)
+            return decide_alter_configs(image, _resource(altered.resource), [_op(op) for op in altered.ops])
 
         try:
             await self._commit(decide, dry=dry)
@@ -202,6 +275,55 @@ def _resource(resource: pb.ConfigResource) -> Resource:
             ErrorCode.INVALID_REQUEST, "configs belong to a topic or a broker", hint="name the resource's type"
         )
     return Resource(kind, resource.name)
+
+
+def _op(op: pb.ConfigOp) -> Op:
+    kind = _OPS.get(op.op)
+    if kind is None:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, f"{op.op} is no operation on a config", hint="set, delete, append or subtract"
+        )
+    return Op(op.name, kind, op.value)
+
+
+def _proposal(proposal: pb.IsrProposal) -> Proposal:
+    return Proposal(
+        PartitionId(TopicId(proposal.topic_id), proposal.partition),
+        proposal.leader_epoch,
+        proposal.partition_epoch,
+        tuple((m.broker_id, m.broker_epoch) for m in proposal.new_isr),
+        proposal.recovered,
+    )
+
+
+def _decided(verdict: Verdict) -> pb.IsrDecided:
+    """The partition as it is now, also beside a refusal: it tells the leader what it missed."""
+    partition = verdict.partition or Partition(())
+    return pb.IsrDecided(
+        topic_id=verdict.id.topic_id,
+        partition=verdict.id.partition,
+        error=error_message(verdict.error) if verdict.error is not None else None,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _elected(topic: str, outcome: Outcome) -> pb.LeaderElected:
+    if outcome.settled is not None:
+        return pb.LeaderElected(topic=topic, partition=outcome.id.partition, leader=outcome.settled.after.leader)
+    assert outcome.error is not None, "an election is carried out or refused"
+    return pb.LeaderElected(
+        topic=topic, partition=outcome.id.partition, error=error_message(outcome.error), leader=NO_LEADER
+    )
+
+
+def _no_such_topic(partition: pb.PartitionOfTopic) -> pb.LeaderElected:
+    error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {partition.topic[:60]!r}")
+    return pb.LeaderElected(
+        topic=partition.topic, partition=partition.partition, error=error_message(error), leader=NO_LEADER
+    )
 
 
 def _entry(effective: Effective) -> pb.ConfigEntry:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_broker.log_settings import log_config
+from ottla_broker.log_settings import default_log_config, log_config
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_core.cluster.image import ClusterImage, Configs, Topic
 from ottla_core.model import TopicId
@@ -36,3 +36,21 @@ def test_a_compacted_topic_is_not_deleted_by_time_or_size() -> None:
     both = config_of({**limits, "cleanup.policy": "compact,delete"})
     assert (compacted.retention_ms, compacted.retention_bytes) == (-1, -1)
     assert (both.retention_ms, both.retention_bytes) == (1000, 1000)
+
+
+@pytest.mark.rule(64)
+@pytest.mark.parametrize(
+    ("policy", "compacts"), [("delete", False), ("compact", True), ("compact,delete", True), (None, False)]
+)
+def test_where_records_are_compacted_keys_are_needed(policy: str | None, compacts: bool) -> None:
+    assert config_of({"cleanup.policy": policy} if policy else {}).compacts == compacts
+
+
+@pytest.mark.rule(30)
+def test_how_long_an_idle_producer_is_remembered_is_the_clusters_choice() -> None:
+    name = "producer.id.expiration.ms"
+    assert config_of({}, {name: "5000"}).producer_expiration_ms == 5000
+    assert config_of({}, {name: "5000"}, {name: "7000"}).producer_expiration_ms == 7000
+    image = ClusterImage("c", configs={("broker", ""): Configs({name: "5000", "log.segment.bytes": "1000000"})})
+    unknown_topic = default_log_config(image, 3)
+    assert (unknown_topic.producer_expiration_ms, unknown_topic.segment_bytes) == (5000, 1_000_000)

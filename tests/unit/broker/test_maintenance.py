@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from logs import SMALL, fill
+from replicas import surroundings
 from waiting import until
 
 from ottla_broker import maintenance
 from ottla_broker.config import BrokerConfig
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.replica import Replica
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.waiters import Waiters
 from ottla_core.clock import ManualClock
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
 ID = PartitionId(TopicId(b"t" * 16), 0)
@@ -45,9 +49,19 @@ class Kept:
         self.path = path
         self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), config, now_ms=self.clock.wall_ms())
         self.log = self.log_dir.create(ID, "t", config, now_ms=self.clock.wall_ms())
-        self.replica = Replica(ID, "t", 1, self.log, Waiters(), self.clock.wall_ms, lambda error: None)
+        self.failures: list[OttlaError] = []
+        threads = DiskThreads()
+        self.replica = Replica(ID, "t", self.log, surroundings(1, self.clock, threads, self.failures.append))
         settings = BrokerConfig(checkpoint_interval_s=5, retention_check_interval_s=300)
-        self.maintenance = Maintenance(settings, OneReplica(self.replica), lambda: self.log_dir, self.clock)  # type: ignore[arg-type]
+        replicas: Any = OneReplica(self.replica)
+        self.maintenance = Maintenance(
+            settings, replicas, lambda: self.log_dir, self.clock, threads, self.failures.append
+        )
+
+    def fill(self, batches: int) -> None:
+        """Append, then lead alone: all of it is committed."""
+        fill(self.log, batches)
+        self.replica.become_leader(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
 
     def checkpointed(self, name: str) -> int | None:
         return checkpoint.read_offsets(self.path / name).get(ID)
@@ -65,7 +79,7 @@ async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
 @pytest.mark.rule(16)
 async def test_high_watermarks_and_recovery_points_are_written_down_every_few_seconds(kept: Kept) -> None:
-    fill(kept.log, 5)
+    kept.fill(5)
     assert kept.checkpointed(checkpoint.HIGH_WATERMARKS) is None
     kept.clock.advance(6)
     await until(lambda: kept.checkpointed(checkpoint.HIGH_WATERMARKS) == kept.log.log_end_offset)
@@ -73,9 +87,9 @@ async def test_high_watermarks_and_recovery_points_are_written_down_every_few_se
 
 
 async def test_what_waits_longer_than_flush_ms_is_flushed(kept: Kept) -> None:
-    fill(kept.log, 1)
+    kept.fill(1)
     await until(lambda: kept.log.recovery_point == kept.log.log_end_offset)
-    fill(kept.log, 1)
+    kept.fill(1)
     assert not kept.log.is_flush_due(kept.clock.wall_ms())
     kept.clock.advance(61)
     await until(lambda: kept.log.recovery_point == kept.log.log_end_offset)
@@ -84,7 +98,7 @@ async def test_what_waits_longer_than_flush_ms_is_flushed(kept: Kept) -> None:
 @pytest.mark.rule(63)
 @pytest.mark.feature(86, 87)
 async def test_what_is_older_than_its_retention_goes_and_its_space_is_freed(kept: Kept) -> None:
-    fill(kept.log, 60)
+    kept.fill(60)
     assert kept.log.segment_count > 3
     kept.clock.advance(2 * HOUR_MS / 1000)
     await until(lambda: kept.log.log_start_offset == kept.log.log_end_offset)

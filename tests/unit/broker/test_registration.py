@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -12,23 +14,27 @@ from ottla_broker.registration import Registration
 from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
+from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.cluster.memory import MemoryStore
+from ottla_core.cluster.store import Delete, Put
 from ottla_core.errors import ErrorCode, OttlaError
 
 ME = Broker(3, 0, "my-directory", "127.0.0.1:9653", rack="r")
+ANOTHER = replace(ME, directory_id="another", address="127.0.0.1:1", incarnation="another's")
 KEY = keys.broker(3)
 
 
 class Seat:
     """The registration of one process, whose metadata is applied when `applied` says so."""
 
-    def __init__(self, store: MemoryStore, me: Broker = ME, *, catches_up: bool = True) -> None:
+    def __init__(self, store: MemoryStore, me: Broker = ME, *, catches_up: bool = True, ttl_s: int = 6) -> None:
         self.waited_for: list[int] = []
+        self.ends: list[OttlaError] = []
         self.caught_up = asyncio.Event()
         if catches_up:
             self.caught_up.set()
-        self.registration = Registration(store, "c", 6, lambda: me, self._applied)
+        self.registration = Registration(store, "c", ttl_s, lambda: me, self._applied, self.ends.append)
 
     async def _applied(self, revision: int) -> None:
         self.waited_for.append(revision)
@@ -92,11 +98,12 @@ async def test_a_restart_within_the_lease_is_a_death_and_a_birth() -> None:
 
 async def test_another_directory_does_not_get_the_id() -> None:
     store = MemoryStore()
-    holder, thief = Seat(store), Seat(store, replace(ME, directory_id="another", address="127.0.0.1:1"))
+    holder, thief = Seat(store), Seat(store, ANOTHER)
     await holder.registration.start()
     with pytest.raises(OttlaError, match=r"broker id 3 is in use by 127\.0\.0\.1:9653") as raised:
         await thief.registration.start()
     assert raised.value.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert thief.ends == [], "whoever starts it hears of it"
     kept = await seen(store)
     assert kept is not None
     assert kept.directory_id == "my-directory"
@@ -144,20 +151,85 @@ async def test_a_lost_answer_is_read_back_and_not_repeated() -> None:
     await seat.registration.stop()
 
 
+@asynccontextmanager
+async def following(store: MemoryStore, seat: Seat) -> AsyncIterator[MetadataFollower]:
+    """The registration is started, and hears of every change of the metadata until it is stopped."""
+    follower = MetadataFollower(store, "c")
+    follower.on_change(seat.registration.on_image)
+    follower.start()
+    try:
+        await seat.registration.start()
+        await follower.wait_for(lambda image: ME.id in image.live_brokers(), timeout=10)
+        yield follower
+        await seat.registration.stop()
+    finally:
+        await follower.stop()
+
+
+async def test_a_key_that_somebody_deleted_is_put_again_under_the_same_lease(caplog: pytest.LogCaptureFixture) -> None:
+    store = MemoryStore()
+    seat = Seat(store)
+    async with following(store, seat) as follower:
+        first = await seen(store)
+        assert first is not None
+        await store.txn([], [Delete(keys.key_text("c", KEY))], timeout=1)
+        await until(lambda: len(seat.waited_for) == 2)
+        await until(lambda: seat.registration.registered)
+        again = await seen(store)
+        assert again is not None
+        assert (again.lease, again.fenced) == (first.lease, False)
+        assert again.epoch > first.epoch
+        assert "the registration of broker 3 is gone; registering again" in caplog.text
+
+        seat.registration.on_image(follower.image, ClusterImage("c", revision=first.epoch))
+        assert seat.registration.registered, "an image from before tells nothing"
+        caplog.clear()
+        await seat.registration.stop()
+        await follower.wait_for(lambda image: not image.brokers, timeout=10)
+        assert caplog.text == "", "a stop is no loss"
+    assert seat.ends == []
+
+
+@pytest.mark.rule(22)
+async def test_who_finds_its_id_taken_by_another_directory_later_on_ends() -> None:
+    """1. Its lease lapses. 2. Another broker with the same id registers. 3. It comes back."""
+    store = LapsingStore()
+    seat, thief = Seat(store, ttl_s=1), Seat(store, ANOTHER)
+    await seat.registration.start()
+    store.lapse()
+    await thief.registration.start()
+    await until(lambda: seat.ends)
+    assert seat.ends[0].code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    assert "broker id 3 is in use by 127.0.0.1:1" in seat.ends[0].message
+    assert not seat.registration.registered
+    await seat.registration.stop()
+    kept = await seen(store)
+    assert kept is not None
+    assert kept.directory_id == "another"
+    await thief.registration.stop()
+
+
+async def test_a_seat_that_can_t_be_read_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    store = LapsingStore()
+    seat, text = Seat(store, ttl_s=1), keys.key_text("c", KEY)
+    await seat.registration.start()
+    store.lapse()
+    await store.txn([], [Put(text, b"\xff")], timeout=1)
+    await until(lambda: "is damaged" in caplog.text)
+    assert seat.ends == []
+    await store.txn([], [Delete(text)], timeout=1)
+    await until(lambda: seat.registration.registered)
+    await seat.registration.stop()
+
+
 @pytest.mark.rule(22)
 async def test_who_was_unseated_by_a_copy_of_itself_ends() -> None:
     store = MemoryStore()
-    ends: list[OttlaError] = []
-    old = Registration(store, "c", 6, lambda: replace(ME, incarnation="old"), _at_once, ends.append)
-    await old.start()
-    mine = ClusterImage("c", brokers={3: replace(ME, incarnation="old")})
-    old.on_image(ClusterImage("c"), mine)
-    assert ends == []
-    old.on_image(mine, ClusterImage("c", brokers={3: replace(ME, incarnation="copy", address="there:1")}))
-    assert [end.code for end in ends] == [ErrorCode.STALE_BROKER_EPOCH]
-    assert "there:1" in ends[0].message
-    await old.stop()
-
-
-async def _at_once(revision: int) -> None:
-    return
+    old, copy = Seat(store, replace(ME, incarnation="old")), Seat(store, replace(ME, incarnation="copy", address="x:1"))
+    async with following(store, old):
+        assert old.ends == []
+        await copy.registration.start()
+        await until(lambda: old.ends)
+        assert {end.code for end in old.ends} == {ErrorCode.STALE_BROKER_EPOCH}
+        assert "x:1" in old.ends[0].message
+    await copy.registration.stop()

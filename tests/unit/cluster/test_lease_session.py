@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from waiting import until
@@ -11,7 +11,7 @@ from waiting import until
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.session import RETRY_S, LeaseSession
-from ottla_core.cluster.store import LeaseLostError, Put
+from ottla_core.cluster.store import Delete, LeaseLostError, Put
 from ottla_core.errors import ErrorCode, OttlaError
 
 T = 1.0
@@ -45,9 +45,10 @@ class Owner:
         self.clock = ManualClock()
         self.store = MemoryStore(clock=self.clock)
         self.turns = Turns(self.clock)
-        self.refusals: list[OttlaError] = []
+        self.refusals: list[Exception] = []
         self.leases: list[int] = []
         self.log: list[str] = []
+        self.on_registered: Callable[[], None] = lambda: None
         self.session = LeaseSession(
             self.store, 6, self.register, on_lost=lambda: self.log.append("lost"), sleep=self.turns.sleep
         )
@@ -59,6 +60,8 @@ class Owner:
             raise self.refusals.pop()
         await self.store.txn([], [Put(KEY, b"", lease)], timeout=T)
         self.log.append("registered")
+        on_registered, self.on_registered = self.on_registered, lambda: None
+        on_registered()
 
     async def keys(self) -> list[str]:
         return [e.key for e in (await self.store.snapshot("/", timeout=T)).entries]
@@ -71,6 +74,13 @@ async def owner() -> AsyncIterator[Owner]:
     owner.store.reconnect()
     await owner.session.stop(timeout=T)
     await owner.store.close()
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[tuple[str, bool]]:
+    """Why there was no session, as logged since the last look, and whether with a traceback."""
+    reasons = [(r.getMessage().partition("trying on: ")[2], bool(r.exc_info)) for r in caplog.records]
+    caplog.clear()
+    return reasons
 
 
 async def start(owner: Owner) -> None:
@@ -98,7 +108,9 @@ async def test_whoever_lost_its_lease_registers_again_and_goes_on(owner: Owner) 
     await owner.turns.pass_one()
     assert (owner.session.lease, owner.log) == (None, ["registered", "lost"])
     await owner.turns.pass_one()
-    assert owner.turns.asked == [2.0, RETRY_S, 2.0]
+    in_between = owner.turns.asked[1]
+    assert owner.turns.asked == [2.0, in_between, 2.0]
+    assert RETRY_S / 2 <= in_between <= RETRY_S, "not as one of a crowd"
     assert owner.log == ["registered", "lost", "registered"]
     assert owner.session.lease not in (None, first)
     assert await owner.keys() == [KEY]
@@ -146,6 +158,59 @@ async def test_a_later_registration_that_is_refused_is_tried_again(
     assert owner.log[-1] == "registered"
     assert owner.session.lease is not None
     assert "node id 1 is in use" in caplog.text
+
+
+async def test_a_registration_that_fails_again_and_again_backs_off_and_is_told_once(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    await start(owner)
+    refused, bug = OttlaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "in use"), ValueError("a bug of ours")
+    owner.refusals = [refused, bug, bug, *[refused] * 8]  # from the last to the first
+    owner.clock.advance(7)
+    await owner.turns.pass_one()
+    caplog.clear()
+    for _ in range(8):
+        await owner.turns.pass_one()
+    assert told(caplog) == [(str(refused), False)], "one line at the first failure"
+    assert max(owner.turns.asked[-8:]) > 1.0
+    assert max(owner.turns.asked) <= 2.0, "the lease is kept alive meanwhile"
+    for _ in range(2):
+        await owner.turns.pass_one()
+    assert told(caplog) == [("a bug of ours", True)], "what nobody has foreseen, with its origin"
+    await owner.turns.pass_one()
+    assert told(caplog) == [(str(refused), False)], "the reason has changed"
+    assert len(owner.leases) == 12
+    assert len(set(owner.leases)) == 2, "of the first lease, and of the one after it"
+    await owner.turns.pass_one()
+    assert owner.log[-1] == "registered"
+    assert owner.turns.asked[-1] == 2.0
+    owner.clock.advance(7)
+    await owner.turns.pass_one()
+    assert owner.turns.asked[-1] <= RETRY_S, "the next trouble is a new one"
+
+
+async def test_keys_that_somebody_deleted_are_put_again_at_once_under_the_same_lease(owner: Owner) -> None:
+    await start(owner)
+    lease = owner.session.lease
+    await owner.store.txn([], [Delete(KEY)], timeout=T)
+    owner.session.register_again()
+    assert owner.session.lease is None, "it is not registered now"
+    await until(lambda: owner.session.lease is not None)
+    assert owner.log == ["registered", "registered"], "without waiting for the next turn"
+    assert owner.session.lease == lease
+    assert await owner.keys() == [KEY]
+
+
+async def test_keys_that_go_while_they_are_put_are_put_once_more(owner: Owner) -> None:
+    await start(owner)
+    owner.clock.advance(7)
+    await owner.turns.pass_one()
+    owner.on_registered = owner.session.register_again
+    await owner.turns.pass_one()
+    assert owner.session.lease is None
+    await owner.turns.pass_one()
+    assert owner.session.lease is not None
+    assert owner.log == ["registered", "lost", "registered", "registered"]
 
 
 class CountingStore(MemoryStore):

@@ -9,7 +9,6 @@ import pytest
 from ottla_controller.machines.placement import (
     Replicas,
     check_assignments,
-    check_replication_has_landed,
     place_replicas,
     start_of,
 )
@@ -78,13 +77,6 @@ def test_later_partitions_go_to_a_broker_that_came_later_first() -> None:
 def test_a_factor_that_the_live_brokers_can_not_hold_is_refused(factor: int, brokers: int) -> None:
     with pytest.raises(OttlaError, match=f"there are {brokers}") as refused:
         place_replicas(racks(*[""] * brokers), 1, factor, start=0)
-    assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
-
-
-def test_more_than_one_replica_is_refused_in_words_until_replication_lands() -> None:
-    check_replication_has_landed(1)
-    with pytest.raises(OttlaError, match=r"replication lands later.*use 1") as refused:
-        check_replication_has_landed(3)
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 

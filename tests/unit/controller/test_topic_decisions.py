@@ -60,7 +60,7 @@ def test_counts_that_are_left_open_come_from_the_clusters_configs() -> None:
     assert decide_create_topic(image, NewTopic("orders"), topic_id=ID).reply.partitions == 5
     assert decide_create_topic(image_of(3), NewTopic("orders"), topic_id=ID).reply.partitions == 1
     three = with_cluster_configs(image_of(3), default_replication_factor="3")
-    assert refusal(three, NewTopic("orders")).code == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert decide_create_topic(three, NewTopic("orders"), topic_id=ID).reply.replication_factor == 3
 
 
 @pytest.mark.feature(113)
@@ -76,8 +76,33 @@ def test_explicit_replicas_stand_instead_of_the_counts() -> None:
     assert [w.change.value.leader for w in decision.writes[:2]] == [2, 0]
     assert refusal(image_of(3), NewTopic("t", 2, -1, {}, [(0, (0,))])).code == ErrorCode.INVALID_REQUEST
     assert refusal(image_of(3), NewTopic("t", assignments=[(0, (9,))])).code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    two = refusal(image_of(3), NewTopic("t", assignments=[(0, (0, 1))]))
-    assert "replication lands later" in two.message
+    two = decide_create_topic(image_of(3, fenced=[0]), NewTopic("t", assignments=[(0, (0, 1, 2))]), topic_id=ID)
+    assert two.writes[0].change.value == Partition((0, 1, 2), 1, 0, (1, 2))
+
+
+@pytest.mark.feature(81)
+def test_every_live_replica_of_a_new_partition_is_in_sync_and_the_first_leads() -> None:
+    decision = decide_create_topic(image_of(3), NewTopic("t", 3, 3), topic_id=ID)
+    partitions = [w.change.value for w in decision.writes[:3]]
+    assert [p.leader for p in partitions] == [0, 1, 2]
+    assert all(p.isr == p.replicas and sorted(p.replicas) == [0, 1, 2] for p in partitions)
+    assert decision.reply.replication_factor == 3
+
+
+def test_more_replicas_than_live_brokers_are_refused() -> None:
+    for image in (image_of(2), image_of(3, fenced=[1])):
+        refused = refusal(image, NewTopic("t", 1, 3))
+        assert (refused.code, "there are 2" in refused.message) == (ErrorCode.INVALID_REPLICATION_FACTOR, True)
+
+
+@pytest.mark.rule(9)
+def test_min_insync_replicas_above_the_replication_factor_is_refused() -> None:
+    refused = refusal(image_of(3), NewTopic("t", 1, 2, {"min.insync.replicas": "3"}))
+    assert refused.code == ErrorCode.INVALID_CONFIG
+    assert "above the replication factor, 2" in refused.message
+    assert decide_create_topic(image_of(3), NewTopic("t", 1, 2, {"min.insync.replicas": "2"}), topic_id=ID).writes
+    by_default = with_cluster_configs(image_of(3), min_insync_replicas="2")
+    assert decide_create_topic(by_default, NewTopic("t", 1, 1), topic_id=ID).writes
 
 
 @pytest.mark.parametrize(
@@ -93,7 +118,7 @@ def test_explicit_replicas_stand_instead_of_the_counts() -> None:
         (NewTopic("t", -2, 1), ErrorCode.INVALID_PARTITIONS, "-2 partitions"),
         (NewTopic("t", 10_001, 1), ErrorCode.INVALID_PARTITIONS, "10001 partitions"),
         (NewTopic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR, "factor 0"),
-        (NewTopic("t", 1, 3), ErrorCode.INVALID_REPLICATION_FACTOR, "lands later"),
+        (NewTopic("t", 1, 4), ErrorCode.INVALID_REPLICATION_FACTOR, "there are 3"),
         (NewTopic("t", 1, 1, {"retention.hours": "1"}), ErrorCode.INVALID_CONFIG, "no topic config 'retention.hours'"),
         (NewTopic("t", 1, 1, {"retention.ms": "soon"}), ErrorCode.INVALID_CONFIG, "retention.ms='soon'"),
     ],

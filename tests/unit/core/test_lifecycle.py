@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import textwrap
+import time
 
 import pytest
 
+from ottla_core import lifecycle
 from ottla_core.lifecycle import App
 
 
@@ -40,6 +43,42 @@ async def test_parts_start_in_order_and_stop_in_reverse() -> None:
     await app.stop()
     await app.stop()
     assert story == ["start log", "start server", "start seat", "stop seat", "stop server", "stop log"]
+
+
+class Hanging(Part):
+    """One whose stop takes all the time that it is given."""
+
+    async def stop(self) -> None:
+        await super().stop()
+        await asyncio.Event().wait()
+
+
+class Thorough(Part):
+    """One that has to wait for something at its stop, as for a disk."""
+
+    async def stop(self) -> None:
+        await asyncio.sleep(0.001)
+        await super().stop()
+
+
+async def test_all_parts_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "STOP_LIMIT_S", 0.4)
+    story: list[str] = []
+    app = app_of(*(Hanging(f"{n}", story) for n in range(10)))
+    await app.start()
+    began_at = time.monotonic()
+    await app.stop()
+    assert 0.39 < time.monotonic() - began_at < 2.0, "one limit, not one for each of ten parts"
+    assert story[-1] == "stop 0"
+
+
+async def test_a_part_that_hangs_leaves_the_others_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "STOP_LIMIT_S", 2.0)
+    story: list[str] = []
+    app = app_of(Thorough("log", story), Hanging("server", story))
+    await app.start()
+    await app.stop()
+    assert story[-2:] == ["stop server", "stop log"]
 
 
 async def test_a_part_that_does_not_start_ends_those_before_it() -> None:

@@ -4,8 +4,9 @@ import pytest
 
 from ottla.errors import ErrorCode, OttlaError, RecordTooLargeError
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Answer, Batch, Limits, Request
+from ottla.machines.batches import Answer, Batch, Limits
 from ottla.machines.metadata import Route
+from ottla.machines.requests import Request
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers
 from ottla_core.records.compression import Codec
@@ -35,8 +36,8 @@ def values(request: Request) -> list[bytes | None]:
     return found
 
 
-def answered(request: Request, base_offset: int = 0) -> dict[PartitionId, Answer]:
-    return {part.route.partition_id: Answer(base_offset) for part in request.parts}
+def answered(request: Request, base_offset: int = 0) -> dict[PartitionId, list[Answer]]:
+    return {part.route.partition_id: [Answer(base_offset)] for part in request.parts}
 
 
 @pytest.mark.feature(17)
@@ -103,13 +104,14 @@ def test_the_back_off_doubles_to_its_limit_and_a_new_leader_ends_it() -> None:
     for _ in range(4):
         (request,) = acc.drain(now, ROUTES).requests
         acc.on_failed(request, ErrorCode.NOT_LEADER_OR_FOLLOWER, "", now)
-        waits.append(round(acc.drain(now, ROUTES).wake_at - now, 3))
+        waits.append(round(acc.queue(PARTITIONS[0]).retry_at - now, 3))
         now += waits[-1]
     assert waits == [0.1, 0.2, 0.3, 0.3]
     (request,) = acc.drain(now, ROUTES).requests
     acc.on_failed(request, ErrorCode.NOT_LEADER_OR_FOLLOWER, "", now)
-    acc.on_new_leader(PARTITIONS[0])
-    assert len(acc.drain(now, ROUTES).requests) == 1
+    assert acc.drain(now, ROUTES).requests == []
+    (request,) = acc.drain(now, ROUTES | {PARTITIONS[0]: Route(IDS[0], "b1:1", 6)}).requests
+    assert request.address == "b1:1"
 
 
 @pytest.mark.feature(31)
@@ -146,9 +148,9 @@ def test_a_record_that_waits_too_long_fails_and_the_next_one_goes_on() -> None:
     acc = accumulator(linger_s=0, delivery_timeout_s=10, batch_bytes=64)
     add(acc, b"old", now=0.0)
     add(acc, b"young", now=5.0)
-    assert acc.drain(9.0, {}).unroutable == {"t"}
+    assert acc.drain(9.0, {}).reported.refresh
     drained = acc.drain(10.0, ROUTES)
-    (late,) = drained.expired
+    (late,) = drained.reported.settled
     assert late.error is not None
     assert "never sent" in str(late.error)
     assert late.error.code == ErrorCode.REQUEST_TIMED_OUT

@@ -20,6 +20,7 @@ from ottla.errors import (
 )
 from ottla.producer import Producer
 from ottla.scripted import Break, Hang, Refuse, ScriptedCluster
+from ottla.scripted_log import StoredBatch
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import CONTROL, iter_headers, placed_prefix, read_header
 from ottla_core.records.twins import new_builder
@@ -300,16 +301,17 @@ def test_records_that_can_not_be_read_may_be_skipped(caplog: pytest.LogCaptureFi
 
 def test_a_damaged_batch_raises_and_is_never_skipped() -> None:
     cluster = filled({0: 30}, batch_size=300)
-    first, after, newest, data = cluster.logs[T0].batches[1]
-    cluster.logs[T0].batches[1] = (first, after, newest, data[:-1] + bytes([data[-1] ^ 1]))
+    first, data = cluster.logs[T0].batches[1].first, cluster.logs[T0].batches[1].records
+    damaged = data[:-1] + bytes([data[-1] ^ 1])
+    cluster.logs[T0].batches[1] = cluster.logs[T0].batches[1]._replace(records=damaged)
     with consumer_of(cluster, stop="end", on_bad_record="skip") as consumer:
         seen: list[int] = []
         with pytest.raises(OttlaError) as caught:
             seen.extend(r.offset for r in consumer)
         assert caught.value.code == ErrorCode.CORRUPT_MESSAGE
         assert seen == list(range(first))
-        consumer.seek(T0, after)
-        assert [r.offset for r in consumer] == list(range(after, 30))
+        consumer.seek(T0, cluster.logs[T0].batches[1].next)
+        assert [r.offset for r in consumer] == list(range(cluster.logs[T0].batches[1].next, 30))
     with consumer_of(cluster, stop="end") as consumer:
         assert len(consumer.poll(WAIT)) == first
         for _ in range(2):
@@ -391,5 +393,5 @@ def add_marker(cluster: ScriptedCluster) -> None:
     log = cluster.logs[T0]
     first = log.end
     ((_, header),) = iter_headers(data)
-    log.batches.append((first, first + 1, 0, placed_prefix(read_header(data), first, 0) + data[16:]))
+    log.batches.append(StoredBatch(first, first + 1, 0, placed_prefix(read_header(data), first, 0) + data[16:]))
     assert header.is_control

@@ -18,6 +18,7 @@ DEFAULTS = {
     "bootstrap": None,
     "compression": None,
     "partitioner": "default",
+    "enable_idempotence": None,
 }
 
 
@@ -39,6 +40,7 @@ def test_kafkas_names_mean_our_arguments() -> None:
         }
     )
     assert settings.pop("partitioner") == "round_robin"
+    assert settings.pop("enable_idempotence") is False
     assert settings == {"linger": 0.02, "acks": "all", "compression": "zstd", "key": "str", "bootstrap": "h:9650"}
 
 
@@ -60,7 +62,7 @@ def test_kafkas_own_serializers_are_known_by_their_java_names() -> None:
         ({"linger": 5}, "nearest is linger.ms"),
         ({"quite.unknown": 5}, "names are acks"),
         ({"linger.ms": "soon"}, "linger.ms='soon' is not legal"),
-        ({"enable.idempotence": True}, "idempotence is not served yet"),
+        ({"enable.idempotence": "yes"}, "not legal"),
         ({"transactional.id": "x"}, "transactions are not served yet"),
         ({"security.protocol": "SASL_SSL"}, "only PLAINTEXT"),
         ({"max.in.flight.requests.per.connection": 0}, "at least 1"),
@@ -122,6 +124,8 @@ def test_acks_that_do_not_exist_are_refused_with_those_that_do(acks: Any) -> Non
         ({"delivery_timeout": 1}, "less than linger [+] request_timeout"),
         ({"compression": "brotli"}, "'none', 'gzip', 'snappy', 'lz4', 'zstd'"),
         ({"max_request_size": "17MiB"}, "1 byte to 16 MiB"),
+        ({"buffer_memory": 1000}, "buffer_memory=1000 is less than batch_size=65536"),
+        ({"config": {"buffer.memory": 99, "batch.size": 100}}, "buffer_memory=99 is less than batch_size=100"),
         ({"max_in_flight": 0}, "max_in_flight=0"),
         ({"retries": -1}, "retries=-1"),
         ({"topic": "a/b"}, "a/b"),

@@ -68,6 +68,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
     monkeypatch.setattr("ottla.keeper.UNKNOWN_TOPIC_GRACE_S", 0.05)
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
     yield cluster
+    cluster.forget(Broker.PRODUCE)
     cluster.release()
     for client in made:
         client.close()

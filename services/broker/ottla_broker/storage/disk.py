@@ -11,16 +11,30 @@ from __future__ import annotations
 import os
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from errno import EIO, EOPNOTSUPP
+from errno import EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EOPNOTSUPP, EPERM, EROFS
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from ottla_broker.storage import soundness
 from ottla_core.errors import ErrorCode, OttlaError
 
 DELETED_SUFFIX: Final = ".deleted"
 TEMPORARY_SUFFIX: Final = ".tmp"
 _IOV_MAX: Final = 1024  # the most buffers that Linux takes in one pwritev
+
+_RESTART: Final = "check the disk, then restart the broker"
+_NO_ACCESS: Final = "let the user that runs the broker read and write everything in the data directory"
+_HINTS: Final = {
+    ENOSPC: "free space on the disk or shorten retention; it works again as soon as there is room",
+    EDQUOT: "raise the disk quota of the user that runs the broker, or shorten retention",
+    EMFILE: "allow the process more open files (ulimit -n); then it works again",
+    ENFILE: "allow the machine more open files (sysctl fs.file-max); then it works again",
+    EACCES: _NO_ACCESS,
+    EPERM: _NO_ACCESS,
+    EROFS: "the file system is read-only, often after an error of the disk: see the kernel's log, then mount it anew",
+    EIO: _RESTART,
+}
 
 
 class DataFile:
@@ -114,48 +128,41 @@ class Disk:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the data directory {self.path} is offline: {self.failure}",
-                hint="check the disk, then restart the broker",
+                hint=_RESTART,
             )
 
     def fail(self, doing: str, error: OSError) -> OttlaError:
         """Take the directory offline; the error to raise."""
         self.failure = self.failure or f"{doing} failed with {error.strerror or error}"
+        soundness.withdraw(self.path)
         return OttlaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"the data directory {self.path} goes offline: {doing} failed with {error.strerror or error}",
-            hint="check the disk, then restart the broker",
+            hint=_RESTART,
         )
 
     def error(self, doing: str, error: OSError) -> OttlaError:
         """What to raise for an error that is not a failed fsync; only the device's own (EIO) takes it offline."""
         if error.errno == EIO:
             return self.fail(doing, error)
-        return OttlaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{doing} failed: {error.strerror or error}",
-            hint="free space on the disk, or allow the process more open files; then it works again",
-        )
+        hint = _HINTS.get(error.errno or 0, "see the kernel's log; it works again when the cause is gone")
+        return OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} failed: {error.strerror or error}", hint=hint)
 
     def append(self, file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
         """Write `size_bytes` at `position`, the file's end; or raise KAFKA_STORAGE_ERROR and leave it as it was."""
         try:
             written = file.write(buffers, position)
-        except OSError as error:
-            reason = error.strerror
-        else:
             if written == size_bytes:
                 return
-            reason = f"the disk took {written} of {size_bytes} bytes"
+            failure = OSError(ENOSPC, f"the disk took {written} of {size_bytes} bytes")
+        except OSError as error:
+            failure = error
         try:
             # What is left of a failed append could pass for real batches after the next, shorter one.
             file.truncate(position)
         except OSError as error:
             raise self.fail(f"undoing an append to {file.path.name}", error) from error
-        raise OttlaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"an append to {file.path} failed: {reason}; nothing of it was kept",
-            hint="free space on the disk or shorten retention; appends work again as soon as there is room",
-        )
+        raise self.error(f"an append to {file.path}, of which nothing was kept,", failure)
 
     def sync(self, file: DataFile) -> None:
         """Data on the platter, or the directory offline."""
@@ -165,17 +172,21 @@ class Disk:
             raise self.fail(f"fsync of {file.path.name}", error) from error
 
     def sync_directory(self, path: Path) -> None:
+        """Names on the platter, or the directory offline; but for a lack of descriptors, after which it may be tried
+        again: nothing was synced, so nothing was taken for clean."""
         try:
             sync_directory(path)
         except OSError as error:
+            if error.errno in (EMFILE, ENFILE):
+                raise self.error(f"fsync of {path.name}", error) from error
             raise self.fail(f"fsync of {path.name}", error) from error
 
-    def replace_file(self, path: Path, text: str) -> None:
+    def replace_file(self, path: Path, content: str | bytes) -> None:
         """Write a small file whole or not at all; it is on the platter when this returns (rules 60 and 61)."""
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         try:
-            with temporary.open("w", encoding="utf-8") as out:
-                out.write(text)
+            with temporary.open("wb") as out:
+                out.write(content.encode() if isinstance(content, str) else content)
                 out.flush()
                 os.fsync(out.fileno())
             temporary.replace(path)

@@ -13,7 +13,7 @@ thread may look up while the loop appends: whatever a lookup works on is taken i
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from errno import ENOSPC
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -88,6 +88,16 @@ class _EntryFile:
         """Write, and cut off what an earlier index left behind in the file."""
         self.write().truncate(self._tail.stored * self._entry.size)
 
+    def drop_from(self, field: int, limit: int) -> None:
+        """Forget the stored entries whose field number `field` is at or above `limit`; `finish` cuts the file."""
+        file = DataFile(self.path)
+        size = self._entry.size
+        stored = bisect_left(
+            range(self._tail.stored), limit, key=lambda n: self._unpack(file.read(n * size, size), 0)[field]
+        )
+        self._tail = _Tail(stored, bytearray())
+        self.last = self._unpack(file.read((stored - 1) * size, size), 0) if stored else None
+
     def floor(self, key: int) -> tuple[int, int] | None:
         """The last entry whose first field is at most `key`."""
         stored, pending = self._tail
@@ -141,10 +151,16 @@ class SegmentIndexes:
     def paths(self) -> tuple[Path, Path]:
         return self._offsets.path, self._times.path
 
-    def load(self, log_size_bytes: int) -> None:
-        """Take over the files of a log that was closed in order. Raises IndexDamagedError where they can't be right."""
+    def load(self, log_size_bytes: int, before_offset: int | None = None) -> None:
+        """Take over the files of a log that was closed in order, or what they tell of the batches before an offset.
+
+        Raises IndexDamagedError where they can't be right.
+        """
         self._offsets.load()
         self._times.load()
+        if before_offset is not None:
+            self._offsets.drop_from(0, before_offset - self._base_offset)
+            self._times.drop_from(1, before_offset - self._base_offset)
         if self._offsets.last is not None:
             relative, position = self._offsets.last
             if relative < 0 or not 0 <= position < log_size_bytes:
@@ -192,6 +208,10 @@ class SegmentIndexes:
     def seal(self) -> None:
         """Add the final largest timestamp and write: the segment takes no more batches, or the log is closed."""
         self._append_time()
+        self.finish()
+
+    def finish(self) -> None:
+        """Write, and cut the files to what this object knows."""
         self._offsets.finish()
         self._times.finish()
 

@@ -1,37 +1,39 @@
-"""One partition's log: batches in, offsets out; segments roll, age and go (rules 1, 57 to 60, 63 to 65).
+"""One partition's log: batches in, offsets out; segments roll, age and go (rules 1, 25 to 30, 57 to 60, 63 to 65).
 
-**Threads.** `append`, `assign_epoch`, `delete_old_segments`, `delete_records_before` and `close` belong to one thread,
-the loop's; an append never yields, so what was checked before it still holds when it is done. `read`,
-`offset_for_time` and `flush` may run in any thread beside them: the tuple of segments is replaced, never changed, and
-a segment's size grows only after its bytes are written.
+**Threads.** `read`, `offset_for_time` and `flush` may run in any thread beside everything (module view). All else never
+runs beside itself: it belongs to the loop, or to one thread that the loop waits for. An append never yields, so what
+was checked before it still holds when it is done.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 from typing import Final, NamedTuple
 
 from ottla_broker.machines import retention
-from ottla_broker.machines.epochs import LeaderEpochs
+from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
+from ottla_broker.machines.producers import Original, Producers
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
-from ottla_broker.storage.placing import placed, stamped
-from ottla_broker.storage.reading import BatchReader, FoundOffset, find_time
+from ottla_broker.storage.placing import PlacedBatch, kept, placed, stamped
+from ottla_broker.storage.producer_history import ProducerHistory
+from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
-from ottla_broker.storage.segment import Segment
-from ottla_broker.storage.validator import check_appendable
+from ottla_broker.storage.segment import Segment, ranges_of
+from ottla_broker.storage.validator import check_appendable, check_replicated
+from ottla_broker.storage.view import LogView
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
-
-WRITE_BEHIND_BYTES: Final = 64 << 20
-"""How much may wait for the disk where no flush policy asks for less. It costs no throughput; much more of it and the
-kernel makes writers wait, 20 ms at a time, and a restart after a crash has more to check."""
 
 
 class Appended(NamedTuple):
-    """What an append came to. `log_append_time_ms` is -1 where timestamps are the clients'."""
+    """What an append came to. `log_append_time_ms` is -1 where timestamps are the clients'.
+
+    `duplicate`: nothing was written; the offsets and the time are those of the append that is repeated (rule 25).
+    """
 
     base_offset: int
     last_offset: int
@@ -39,31 +41,33 @@ class Appended(NamedTuple):
     record_count: int
     size_bytes: int
     rolled: bool
+    duplicate: bool = False
 
 
 class Log:
     """Use `Log.open`. `config` may be replaced at any time and holds from the next call on."""
 
     def __init__(
-        self, directory: Path, disk: Disk, config: LogConfig, epochs: LeaderEpochs, state: Recovered, *, flushed: int
+        self,
+        directory: Path,
+        disk: Disk,
+        config: LogConfig,
+        epochs: LeaderEpochs,
+        state: Recovered,
+        history: ProducerHistory,
+        *,
+        flushed: int,
+        on_cut: Callable[[], None],
     ) -> None:
         self.directory = directory
         self.config = config
-        self.log_start_offset = state.log_start_offset
-        self.log_end_offset = state.log_end_offset
-        self.recovery_point = min(flushed, state.log_end_offset)
-        """All before it is on the platter."""
-        self.epochs: Final = epochs
+        self.epochs = epochs
         self._disk: Final = disk
-        self._segments = tuple(state.segments)
-        self._reader: Final = BatchReader()
-        self._flush_lock: Final = Lock()
-        # Each is written by one thread only, the loop's and the flushing one's.
-        self._appended_bytes = 0
-        self._flushed_bytes = 0
-        self._flushed_at_ms = -1
-        self._durable_active: Segment | None = None
-        self._closed = False
+        self._view: Final = LogView(directory, disk, state.segments, state.log_start_offset, state.log_end_offset)
+        self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
+        self._history: Final = history
+        self._on_cut: Final = on_cut
+        self._unsettled_from: int | None = None
 
     @classmethod
     def open(
@@ -76,8 +80,12 @@ class Log:
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
+        on_cut: Callable[[], None] = lambda: None,
     ) -> Log:
-        """The log in `directory`, empty or mended; the offsets are those of the checkpoints (module recovery)."""
+        """The log in `directory`, empty or mended; the offsets are those of the checkpoints (module recovery).
+
+        `on_cut` is called where a cut may have left those checkpoints behind, before anything is appended again.
+        """
         path = directory / checkpoint.LEADER_EPOCHS
         entries = checkpoint.read_epochs(path)
         if entries is None:
@@ -95,57 +103,204 @@ class Log:
         )
         if entries is None or epochs.entries != tuple(entries):
             checkpoint.write_epochs(disk, path, epochs.entries)
-        return cls(directory, disk, config, epochs, state, flushed=state.log_end_offset if clean else recovery_point)
+        history = ProducerHistory(directory, disk)
+        history.restore(ranges_of(state.segments, state.log_end_offset))
+        history.producers.expire(now_ms, config.producer_expiration_ms)
+        flushed = state.log_end_offset if clean else recovery_point
+        return cls(directory, disk, config, epochs, state, history, flushed=flushed, on_cut=on_cut)
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._view.start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._view.end_offset
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Oldest first, the last one active; for another thread as they are at the moment."""
+        return self._view.segments
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def append(self, records: bytes, leader_epoch: int, now_ms: int) -> Appended:
         """Give the batches in `records` the next offsets and write them, all or none.
 
-        Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps.
-        Raises what `check_appendable` raises, or KAFKA_STORAGE_ERROR; the log is then as it was.
+        Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps. What
+        an idempotent producer repeats is not written again (rule 25). Raises what `check_appendable` and
+        `Producers.check` raise, or KAFKA_STORAGE_ERROR; the log is then as it was.
         """
-        self._check_open()
+        self._check_appendable()
         config = self.config
         headers = check_appendable(records, config, now_ms)
         append_time_ms = -1
         if config.timestamp_type is TimestampType.LOG_APPEND_TIME:
             append_time_ms = now_ms
             records, headers = stamped(records, headers, now_ms)
-        base_offset = self.log_end_offset
+        base_offset, producers = self.log_end_offset, self._history.producers
+        checked = producers.check(headers, base_offset, now_ms)
+        if checked.original is not None:
+            return _repeated(checked.original, append_time_ms)
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch)
         buffers, batches = placed(records, headers, base_offset, leader_epoch)
+        rolled = self._write(base_offset, buffers, len(records), batches, now_ms)
+        producers.apply(checked)
         last_offset = batches[-1].last_offset
-        segment, rolled = self._segments[-1], False
-        if segment.must_roll(len(records), last_offset, max(b.max_timestamp_ms for b in batches), now_ms, config):
-            segment, rolled = self._roll(now_ms), True
-        segment.append(buffers, len(records), batches)
-        self.log_end_offset = last_offset + 1
-        self._appended_bytes += len(records)
         return Appended(base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, len(records), rolled)
+
+    def append_replicated(self, records: bytes, now_ms: int) -> Appended:
+        """Write a leader's batches as they are: its offsets, its epochs, any size (rules 1, 28 and 65); all or none.
+
+        Takes the leading batches whose offsets fit into one segment, which are all but where compaction left a gap of
+        two thousand million. Raises CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (`check_replicated`) or KAFKA_STORAGE_ERROR;
+        the log is then as it was.
+        """
+        self._check_appendable()
+        headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
+        epochs = LeaderEpochs(self.epochs.entries)
+        for header in headers:
+            if header.leader_epoch > epochs.latest:
+                epochs.assign(header.leader_epoch, header.base_offset)
+        if epochs.latest != self.epochs.latest:
+            self._write_epochs(epochs)
+        buffer, batches = kept(records, headers)
+        base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
+        rolled = self._write(base_offset, [buffer], len(buffer), batches, now_ms)
+        self.epochs = epochs
+        self._history.on_replicated(headers, now_ms)
+        count = sum(header.record_count for header in headers)
+        return Appended(base_offset, last_offset, -1, count, len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch's batches begin at the log's end, on the platter before the first of them (rule 4).
 
         An append does it where it has not been done, at the price of an fsync in the loop: become a leader first.
         """
+        self._check_appendable()
         assert leader_epoch >= self.epochs.latest, f"epoch {leader_epoch} after epoch {self.epochs.latest}"
-        draft = LeaderEpochs(self.epochs.entries)
-        if draft.assign(leader_epoch, self.log_end_offset):
-            checkpoint.write_epochs(self._disk, self.directory / checkpoint.LEADER_EPOCHS, draft.entries)
-            self.epochs.assign(leader_epoch, self.log_end_offset)  # known only once it is written (rule 60)
+        epochs = LeaderEpochs(self.epochs.entries)
+        if epochs.assign(leader_epoch, self.log_end_offset):
+            self._write_epochs(epochs)
+            self.epochs = epochs  # known only once it is written (rule 60)
 
-    def _roll(self, now_ms: int) -> Segment:
-        """Seal the active segment and start the next one at the log's end."""
-        fresh = Segment(self.directory, self.log_end_offset, self._disk, self.config, now_ms)
+    def end_offset_for_epoch(self, leader_epoch: int) -> EpochStart:
+        """The largest epoch at or below this one here, and where it ended (OffsetsForLeaderEpoch); -1, -1: unknown."""
+        return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
+
+    def _write(
+        self,
+        base_offset: int,
+        buffers: Sequence[bytes | memoryview],
+        size_bytes: int,
+        batches: Sequence[PlacedBatch],
+        now_ms: int,
+    ) -> bool:
+        """Put batches behind the last one; whether the log has rolled for them."""
+        last_offset, rolled = batches[-1].last_offset, False
+        largest_ms = max(batch.max_timestamp_ms for batch in batches)
+        if self._view.segments[-1].must_roll(size_bytes, last_offset, largest_ms, now_ms, self.config):
+            self._roll(base_offset, now_ms)
+            rolled = True
+        self._view.segments[-1].append(buffers, size_bytes, batches)
+        self._view.end_offset = last_offset + 1
+        self._flusher.on_append(size_bytes)
+        return rolled
+
+    def _roll(self, base_offset: int, now_ms: int) -> None:
+        """Seal the active segment and start the next one."""
+        fresh = Segment(self.directory, base_offset, self._disk, self.config, now_ms)
         try:
             fresh.activate()
         except OSError as error:
             raise self._disk.error(f"starting a segment of {self.directory.name}", error) from error
-        self._segments[-1].seal()
-        self._segments = (*self._segments, fresh)
-        return fresh
+        self._view.segments[-1].seal()
+        self._view.segments = (*self._view.segments, fresh)
+        self._history.on_roll(base_offset)
+
+    # ---- cutting ------------------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> int:
+        """Cut off the batch that holds `offset` and all after it; the log's end after it.
+
+        Epochs that begin there are forgotten, and the producers are what they were (rule 29). All is on the platter
+        when this returns (rule 60): it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
+        """
+        with self._flusher.lock:
+            self._view.check_open()
+            if offset >= self.log_end_offset:
+                self._forget_epochs(offset)
+            elif offset > self.log_start_offset:
+                self._cut(offset)
+            else:
+                self._start_anew(offset)
+            self._settle()
+            return self.log_end_offset
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Empty the log and go on at `offset`, as a follower does whose leader has nothing of what is here."""
+        with self._flusher.lock:
+            self._view.check_open()
+            self._start_anew(offset)
+            self._settle()
+
+    def _cut(self, offset: int) -> None:
+        segments = self._view.segments
+        number = max(n for n, segment in enumerate(segments) if segment.base_offset < offset)
+        try:
+            short, end_offset = segments[number].shortened(offset, self.config)
+        except OSError as error:
+            raise self._disk.error(f"cutting {self.directory.name}", error) from error
+        with self._changing_files():
+            self._view.cut((*segments[:number], short), end_offset)
+            # The newest first: a crash in between leaves a log that ends later, never one with a hole.
+            for segment in reversed(segments[number + 1 :]):
+                segment.discard()
+            short.trim()
+            self._on_files_cut(min(self.recovery_point, end_offset), end_offset)
+
+    def _start_anew(self, offset: int) -> None:
+        doomed = self._view.segments
+        fresh = Segment(self.directory, offset, self._disk, self.config, doomed[-1].created_at_ms)
+        with self._changing_files():
+            self._view.start_offset = offset
+            self._view.cut((fresh,), offset)
+            for segment in reversed(doomed):
+                segment.discard()
+            fresh.activate()
+            self._on_files_cut(offset, 0)
+
+    @contextmanager
+    def _changing_files(self) -> Iterator[None]:
+        """Half of a cut is no log: what can't be finished here has to be by a start."""
+        try:
+            yield
+        except OSError as error:
+            raise self._disk.fail(f"cutting {self.directory.name}", error) from error
+
+    def _on_files_cut(self, recovery_point: int, epochs_end: int) -> None:
+        self._flusher.on_cut(recovery_point)
+        self._history.on_cut(self._view.ranges(), self.log_start_offset)
+        self._unsettled_from = epochs_end
+
+    def _settle(self) -> None:
+        """After a cut: names, checkpoints and epochs, too. What fails here is done before the next append.
+
+        The epochs come last: a start cuts them to where the log ends, but never a log to where its epochs do.
+        """
+        if self._unsettled_from is not None:
+            self._disk.sync_directory(self.directory)
+            self._on_cut()
+            self._forget_epochs(self._unsettled_from)
+            self._unsettled_from = None
+
+    def _forget_epochs(self, offset: int) -> None:
+        """Those that began at or after `offset`."""
+        epochs = LeaderEpochs(self.epochs.entries)
+        if epochs.truncate_from_end(offset):
+            self._write_epochs(epochs)
+            self.epochs = epochs
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -155,121 +310,65 @@ class Log:
         At most `max_bytes`, but the first batch comes whole (rule 57) unless `min_one_batch` is off; empty where
         `offset` has reached the limit. May wait for the disk. Raises OFFSET_OUT_OF_RANGE outside the log.
         """
-        data = self._read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=False)
+        data = self._view.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=False)
         assert data is not None
         return data
 
     def read_hot(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool = True) -> bytes | None:
         """The same without waiting for the disk: None asks the caller to `read` in a thread."""
-        return self._read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
+        return self._view.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
 
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
         """ListOffsets: the first record at or after the time and below the limit, None without one. For a thread.
 
         -2 is the log's start, -1 the limit, -3 the record with the largest timestamp (KIP-734).
         """
-        self._check_open()
-        segments = self._segments
-        start = self.log_start_offset
-        if timestamp_ms == EARLIEST_TIMESTAMP:
-            return FoundOffset(start, -1)
-        if timestamp_ms == LATEST_TIMESTAMP:
-            return FoundOffset(limit_offset, -1)
-        if timestamp_ms == MAX_TIMESTAMP:
-            newest = max(segments, key=lambda segment: segment.largest.timestamp_ms)
-            timestamp_ms, segments = newest.largest.timestamp_ms, (newest,)
-        if timestamp_ms < 0:
-            return None  # no record has any
-        try:
-            found = find_time(segments, start, timestamp_ms)
-        except FileNotFoundError:
-            raise self._gone(start) from None
-        except OSError as error:
-            raise self._disk.error(f"reading {self.directory.name}", error) from error
-        return found if found is not None and found.offset < limit_offset else None
-
-    def _read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool, hot: bool) -> bytes | None:
-        self._check_open()
-        segments = self._segments
-        if not self.log_start_offset <= offset <= self.log_end_offset:
-            raise self._out_of_range(offset)
-        limit_offset = min(limit_offset, self.log_end_offset)
-        if offset >= limit_offset:
-            return b""
-        try:
-            return self._reader.read(segments, offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=hot)
-        except FileNotFoundError:
-            raise self._gone(offset) from None
-        except OSError as error:
-            raise self._disk.error(f"reading {self.directory.name}", error) from error
-
-    def _gone(self, offset: int) -> OttlaError:
-        """The error for a segment that was deleted a moment ago, by retention or with the log, or that is lost."""
-        self._check_open()
-        if offset < self.log_start_offset:
-            return self._out_of_range(offset)
-        return OttlaError(
-            ErrorCode.KAFKA_STORAGE_ERROR,
-            f"a segment of {self.directory} that holds offset {offset} is not there any more",
-            hint="restore the file, or restart the broker, which then goes on with what is left",
-        )
-
-    def _out_of_range(self, offset: int) -> OttlaError:
-        return OttlaError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"offset {offset} lies outside the log, which goes from {self.log_start_offset} to {self.log_end_offset}",
-            hint="start at the earliest or the latest offset",
-        )
+        return self._view.offset_for_time(timestamp_ms, limit_offset)
 
     # ---- durability ---------------------------------------------------------------------------------------------
 
+    @property
+    def recovery_point(self) -> int:
+        """All before it is on the platter."""
+        return self._flusher.recovery_point
+
     def is_flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages, flush.ms or WRITE_BEHIND_BYTES ask for a `flush` now."""
-        waiting = self.log_end_offset - self.recovery_point
-        return waiting > 0 and (
-            waiting >= self.config.flush_messages
-            or self._appended_bytes - self._flushed_bytes >= WRITE_BEHIND_BYTES
-            or now_ms - self._flushed_at_ms >= self.config.flush_ms
-        )
+        """Whether flush.messages, flush.ms or the bytes that wait ask for a `flush` now."""
+        return self._flusher.is_due(self.log_end_offset, self.config, now_ms)
 
     def flush(self, now_ms: int) -> int:
         """fsync what was appended, then advance the recovery point, which is returned. For a thread.
 
         Raises KAFKA_STORAGE_ERROR; after a failed fsync the whole data directory is offline (rule 20).
         """
-        with self._flush_lock:
-            self._check_open()
-            appended_bytes, ranges = self._appended_bytes, self._ranges()
-            end_offset = ranges[-1][1]
-            if end_offset > self.recovery_point:
-                active = ranges[-1][0]
-                for segment, segment_end in ranges:
-                    if segment_end > self.recovery_point:
-                        self._flush_segment(segment, sealed=segment is not active)
-                if active is not self._durable_active:  # its name has to last as its bytes do
-                    self._disk.sync_directory(self.directory)
-                    self._durable_active = active
-                self.recovery_point = end_offset
-                self._flushed_bytes = appended_bytes
-            self._flushed_at_ms = now_ms
-            return end_offset
+        with self._flusher.lock:
+            self._view.check_open()
+            self._history.write_pending()
+            return self._flusher.flush(self._view.ranges, now_ms)
 
-    def _flush_segment(self, segment: Segment, *, sealed: bool) -> None:
-        try:
-            segment.sync(sealed=sealed)
-        except OSError as error:
-            if isinstance(error, FileNotFoundError) and segment not in self._segments:
-                return  # retention took it since: nothing is left to keep
-            raise self._disk.error(f"flushing {segment.path.name}", error) from error
+    def close(self, now_ms: int) -> None:
+        """Everything on the platter, indexes and producers too, so that the next `open` may be told it is clean."""
+        self.flush(now_ms)
+        active = self._view.segments[-1]
+        active.seal()
+        self._flusher.flush_segment(active, self._view.ranges, sealed=True)
+        self._history.write(self._view.ranges())
+        self._view.is_closed = True
+
+    def abandon(self) -> None:
+        """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""
+        with self._flusher.lock:
+            self._view.is_closed = True
+            self._view.segments[-1].abandon()
 
     # ---- deleting -----------------------------------------------------------------------------------------------
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> list[retention.Cause]:
         """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
-        self._check_open()
+        self._view.check_open()
         facts = [
             retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms())
-            for segment, end in self._ranges()
+            for segment, end in self._view.ranges()
         ]
         causes = retention.decide(
             facts,
@@ -280,7 +379,7 @@ class Log:
             retention_bytes=self.config.retention_bytes,
         )
         if len(causes) == len(facts):
-            self._roll(now_ms)
+            self._roll(self.log_end_offset, now_ms)
         self._drop(len(causes), self.log_start_offset)
         return causes
 
@@ -290,7 +389,7 @@ class Log:
         Whole segments go at once, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
         watermark.
         """
-        self._check_open()
+        self._view.check_open()
         if not 0 <= offset <= high_watermark:
             raise OttlaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -298,28 +397,36 @@ class Log:
                 hint="give an offset from 0 to the high watermark, or -1 for the latter",
             )
         if offset > self.log_start_offset:
-            self._drop(sum(end <= offset for _, end in self._ranges()[:-1]), offset)
+            self._drop(sum(end <= offset for _, end in self._view.ranges()[:-1]), offset)
         return self.log_start_offset
+
+    def expire_producers(self, now_ms: int) -> int:
+        """Forget the producers that have been idle for producer.id.expiration.ms (rule 30); how many."""
+        return self._history.producers.expire(now_ms, self.config.producer_expiration_ms)
 
     def _drop(self, count: int, log_start_offset: int) -> None:
         """Forget the first `count` segments and rename their files away; `Disk.unlink_discarded` frees the space."""
-        dropped, kept = self._segments[:count], self._segments[count:]
-        # Readers take the segments first and look at the log start after that: it must never be behind.
-        self.log_start_offset = max(log_start_offset, kept[0].base_offset)
-        self._segments = kept
+        dropped = self._view.drop(count, log_start_offset)
         # Not written now: opening the log does the same again.
         self.epochs.truncate_from_start(self.log_start_offset)
         try:
             for segment in dropped:
                 segment.discard()
+            if dropped:
+                self._history.on_dropped(self._view.segments[0].base_offset)
         except OSError as error:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
 
     # ---- the rest -----------------------------------------------------------------------------------------------
 
     @property
+    def producers(self) -> Producers:
+        """What the log knows of its idempotent producers."""
+        return self._history.producers
+
+    @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._segments)
+        return sum(segment.size_bytes for segment in self._view.segments)
 
     @property
     def is_offline(self) -> bool:
@@ -328,33 +435,16 @@ class Log:
 
     @property
     def segment_count(self) -> int:
-        return len(self._segments)
+        return len(self.segments)
 
-    def close(self, now_ms: int) -> None:
-        """Everything on the platter, indexes too, so that the next `open` may be told it is clean."""
-        self.flush(now_ms)
-        active = self._segments[-1]
-        active.seal()
-        self._flush_segment(active, sealed=True)
-        self._closed = True
+    def _check_appendable(self) -> None:
+        self._view.check_open()
+        self._settle()
 
-    def abandon(self) -> None:
-        """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""
-        with self._flush_lock:
-            self._closed = True
-            self._segments[-1].abandon()
+    def _write_epochs(self, epochs: LeaderEpochs) -> None:
+        checkpoint.write_epochs(self._disk, self.directory / checkpoint.LEADER_EPOCHS, epochs.entries)
 
-    def _ranges(self) -> list[tuple[Segment, int]]:
-        """Each segment with the offset after it; for other threads, the end is at most what the segments hold."""
-        end_offset = self.log_end_offset
-        segments = self._segments
-        return list(zip(segments, (*(segment.base_offset for segment in segments[1:]), end_offset), strict=True))
 
-    def _check_open(self) -> None:
-        self._disk.check_online()
-        if self._closed:
-            raise OttlaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-                f"the log {self.directory.name} is closed",
-                hint="refresh the metadata and try again",
-            )
+def _repeated(original: Original, append_time_ms: int) -> Appended:
+    time_ms = -1 if append_time_ms < 0 else original.timestamp_ms
+    return Appended(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)

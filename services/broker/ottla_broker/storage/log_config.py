@@ -20,7 +20,10 @@ class TimestampType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too."""
+    """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too.
+
+    `compacts`: cleanup.policy has compact, so that every record needs a key.
+    """
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * DAY_MS
@@ -34,6 +37,9 @@ class LogConfig:
     timestamp_after_max_ms: int = 3_600_000
     flush_messages: int = MAX_INT64
     flush_ms: int = MAX_INT64
+    min_insync_replicas: int = 1
+    producer_expiration_ms: int = DAY_MS
+    compacts: bool = False
 
     def __post_init__(self) -> None:
         assert self.segment_bytes <= MAX_INT32, "positions in the offset index are int32"

@@ -1,8 +1,9 @@
 """All logs of one data directory: opened together, checkpointed together, closed together.
 
-    meta.properties  .lock  .kafka_cleanshutdown
+    meta.properties  .lock  .kafka_cleanshutdown  boot-id
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
-    <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint  <offset>.log .index .timeindex
+    <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
+                                         <offset>.log .index .timeindex .snapshot
     <topic id>-<partition>.<id>-delete/  a partition that is being deleted
     <topic id>-<partition>.<id>-stray/   one that the cluster did not know at a start (rule 24); for people to look at
 
@@ -19,15 +20,15 @@ import uuid
 from collections import deque
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from threading import Lock
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ottla_broker.storage import checkpoint
+from ottla_broker.storage import soundness
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import DirectoryLock, Identity, claim, kafka_uuid
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_core.model import PartitionId, TopicId
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
@@ -50,13 +51,17 @@ class LogDirFigures(NamedTuple):
 class LogDir:
     """Use `LogDir.open`. Creating, deleting and closing belong to one thread; the rest says what may run beside it."""
 
-    def __init__(self, disk: Disk, lock: DirectoryLock, identity: Identity, logs: dict[PartitionId, Log]) -> None:
+    def __init__(self, disk: Disk, lock: DirectoryLock, identity: Identity) -> None:
         self.disk: Final = disk
         self.identity: Final = identity
+        self.may_have_lost_tail = True
+        """Whether something that this broker has acknowledged may be gone from here (module soundness).
+
+        It has to leave every ISR it can before it serves; `vouch` is called then.
+        """
         self._lock: Final = lock
-        self._logs: Final = logs
-        self._checkpoint_lock: Final = Lock()
-        self._high_watermarks = checkpoint.read_offsets(disk.path / checkpoint.HIGH_WATERMARKS)
+        self._logs: Final[dict[PartitionId, Log]] = {}
+        self._checkpoints: Final = OffsetCheckpoints(disk)
         self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
 
     @classmethod
@@ -74,9 +79,8 @@ class LogDir:
             raise disk.error(f"opening the data directory {path}", error) from error
         try:
             claim(disk, identity)
-            log_dir = cls(disk, lock, identity, _open_logs(disk, config, now_ms))
-            # A log that was cut ends below its old recovery point, which must not vouch for new appends (rule 60).
-            log_dir.checkpoint({})
+            log_dir = cls(disk, lock, identity)
+            log_dir._open_logs(config, now_ms)
         except OSError as error:
             lock.release()
             raise disk.error(f"opening the data directory {path}", error) from error
@@ -85,6 +89,51 @@ class LogDir:
             raise
         return log_dir
 
+    def _open_logs(self, config: LogConfig, now_ms: int) -> None:
+        marker = self.disk.path / CLEAN_SHUTDOWN
+        clean = marker.exists()
+        if clean:
+            # Gone, on the platter, before the first write: from now on a crash is a crash (rule 58).
+            marker.unlink()
+            self.disk.sync_directory(self.disk.path)
+        sound = soundness.is_vouched(self.disk.path, clean=clean)
+        for directory in sorted(self.disk.path.iterdir()):
+            name = _PARTITION_NAME.fullmatch(directory.name)
+            if name is None or not directory.is_dir():
+                continue
+            partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
+            log = self._open_log(partition, directory, config, now_ms, clean=clean)
+            if not self._checkpoints.is_reached(partition, log):
+                _logger.warning("%s ends at %d, before what it had once", directory, log.log_end_offset)
+                sound = False
+        if sound:
+            self.vouch()
+        else:
+            soundness.withdraw(self.disk.path)
+            self.disk.sync_directory(self.disk.path)
+        # A log that was cut ends below its old recovery point, which must not vouch for new appends (rule 60).
+        self.checkpoint({})
+
+    def _open_log(
+        self, partition: PartitionId, directory: Path, config: LogConfig, now_ms: int, *, clean: bool = False
+    ) -> Log:
+        log = self._logs[partition] = Log.open(
+            directory,
+            self.disk,
+            config,
+            now_ms=now_ms,
+            clean=clean,
+            recovery_point=self._checkpoints.recovery_points.get(partition, 0),
+            log_start_offset=self._checkpoints.log_starts.get(partition, 0),
+            on_cut=lambda: self._on_cut(partition),
+        )
+        return log
+
+    def vouch(self) -> None:
+        """All that was acknowledged is here, or the cluster knows what may not be. A few fsyncs, for a thread."""
+        self.disk.replace_file(self.disk.path / soundness.BOOT_ID, f"{soundness.boot_id()}\n")
+        self.may_have_lost_tail = False
+
     @property
     def logs(self) -> Mapping[PartitionId, Log]:
         return MappingProxyType(self._logs)
@@ -92,7 +141,7 @@ class LogDir:
     def high_watermark(self, partition: PartitionId) -> int:
         """The last one that was checkpointed, a lower bound of what it was (rule 16); within the log."""
         log = self._logs[partition]
-        return max(log.log_start_offset, min(self._high_watermarks.get(partition, 0), log.log_end_offset))
+        return max(log.log_start_offset, min(self._checkpoints.high_watermarks.get(partition, 0), log.log_end_offset))
 
     def create(self, partition: PartitionId, topic: str, config: LogConfig, *, now_ms: int) -> Log:
         """The partition's log, made where there is none."""
@@ -109,9 +158,12 @@ class LogDir:
                 f"topic: {topic}\npartition: {partition.partition}\n",
             )
             self.disk.sync_directory(self.disk.path)
-            log = self._logs[partition] = Log.open(directory, self.disk, config, now_ms=now_ms)
+            log = self._logs[partition] = Log.open(
+                directory, self.disk, config, now_ms=now_ms, on_cut=lambda: self._on_cut(partition)
+            )
         except OSError as error:
             raise self.disk.error(f"making {directory}", error) from error
+        self._on_cut(partition)  # a replica that is back begins at 0, whatever the former one's checkpoints say
         return log
 
     def delete(self, partition: PartitionId) -> None:
@@ -144,16 +196,15 @@ class LogDir:
 
         A partition that is missing in `high_watermarks` keeps the one from before.
         """
-        with self._checkpoint_lock:
-            logs = dict(self._logs)
-            self._high_watermarks = {**self._high_watermarks, **high_watermarks}
-            known = {partition: offset for partition, offset in self._high_watermarks.items() if partition in logs}
-            for name, offsets in (
-                (checkpoint.RECOVERY_POINTS, {partition: log.recovery_point for partition, log in logs.items()}),
-                (checkpoint.LOG_START_OFFSETS, {partition: log.log_start_offset for partition, log in logs.items()}),
-                (checkpoint.HIGH_WATERMARKS, known),
-            ):
-                checkpoint.write_offsets(self.disk, self.disk.path / name, offsets)
+        self._checkpoints.write(dict(self._logs), high_watermarks)
+
+    def _on_cut(self, partition: PartitionId) -> None:
+        """Take back, before anything is appended, what the checkpoints promise of a log that is shorter now (rule 60).
+
+        Else a start would take for flushed what is not, and for committed what is another leader's.
+        """
+        if self._checkpoints.is_ahead(partition, self._logs[partition]):
+            self.checkpoint({})
 
     def figures(self) -> LogDirFigures:
         usage = os.statvfs(self.disk.path)
@@ -189,30 +240,3 @@ class LogDir:
         self.disk.files.forget(directory)
         self.disk.sync_directory(self.disk.path)
         return renamed
-
-
-def _open_logs(disk: Disk, config: LogConfig, now_ms: int) -> dict[PartitionId, Log]:
-    marker = disk.path / CLEAN_SHUTDOWN
-    clean = marker.exists()
-    if clean:
-        # Gone, on the platter, before the first write: from now on a crash is a crash (rule 58).
-        marker.unlink()
-        disk.sync_directory(disk.path)
-    recovery_points = checkpoint.read_offsets(disk.path / checkpoint.RECOVERY_POINTS)
-    log_start_offsets = checkpoint.read_offsets(disk.path / checkpoint.LOG_START_OFFSETS)
-    logs = {}
-    for directory in sorted(disk.path.iterdir()):
-        name = _PARTITION_NAME.fullmatch(directory.name)
-        if name is None or not directory.is_dir():
-            continue
-        partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
-        logs[partition] = Log.open(
-            directory,
-            disk,
-            config,
-            now_ms=now_ms,
-            clean=clean,
-            recovery_point=recovery_points.get(partition, 0),
-            log_start_offset=log_start_offsets.get(partition, 0),
-        )
-    return logs

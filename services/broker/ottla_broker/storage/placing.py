@@ -39,3 +39,9 @@ def placed(
         batches.append(PlacedBatch(end - at, next_offset - 1, header.max_timestamp))
         at, base_offset = end, next_offset
     return buffers, batches
+
+
+def kept(records: bytes, headers: list[BatchHeader]) -> tuple[memoryview, list[PlacedBatch]]:
+    """What a follower writes of a leader's batches: the bytes of these headers as they are, and the batches' places."""
+    batches = [PlacedBatch(header.size_bytes, header.last_offset, header.max_timestamp) for header in headers]
+    return memoryview(records)[: sum(batch.size_bytes for batch in batches)], batches

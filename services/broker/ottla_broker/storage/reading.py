@@ -17,6 +17,7 @@ from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.scan import is_legal
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, Buffer, corrupt, read_header, whole_batches
 from ottla_core.records.reader import read_records
 
@@ -117,6 +118,49 @@ class BatchReader:
             if position is not None:
                 return _Place(offset, segment, position)
         return None
+
+
+def find_offset(
+    segments: Sequence[Segment], start_offset: int, timestamp_ms: int, limit_offset: int
+) -> FoundOffset | None:
+    """ListOffsets between the log's start and `limit_offset`, see `Log.offset_for_time`. Reads the disk."""
+    if timestamp_ms == EARLIEST_TIMESTAMP:
+        return FoundOffset(start_offset, -1)
+    if timestamp_ms == LATEST_TIMESTAMP:
+        return FoundOffset(limit_offset, -1)
+    if timestamp_ms == MAX_TIMESTAMP:
+        timestamp_ms, segments = _largest(segments, start_offset)
+    if timestamp_ms < 0:
+        return None  # no record has any
+    found = find_time(segments, start_offset, timestamp_ms)
+    return found if found is not None and found.offset < limit_offset else None
+
+
+def _largest(segments: Sequence[Segment], start_offset: int) -> tuple[int, Sequence[Segment]]:
+    """The largest timestamp from `start_offset` on, and the segments from the first that has it on."""
+    largest = [segment.largest.timestamp_ms for segment in segments]
+    if segments[0].base_offset < start_offset and largest[0] == max(largest):
+        largest[0] = _largest_in(segments[0], start_offset)  # it may be that of a record that was deleted
+    return max(largest), segments[largest.index(max(largest)) :]
+
+
+def _largest_in(segment: Segment, start_offset: int) -> int:
+    position = segment.position_of(start_offset)
+    largest = -1
+    for at, header in segment.headers_from(segment.size_bytes if position is None else position):
+        timestamp_ms = header.max_timestamp
+        if header.base_offset < start_offset:
+            batch = segment.file().read(at, header.size_bytes)
+            timestamp_ms = _largest_record(batch, header, start_offset)
+        largest = max(largest, timestamp_ms)
+    return largest
+
+
+def _largest_record(batch: bytes, header: BatchHeader, start_offset: int) -> int:
+    try:
+        return max((timestamp for offset, timestamp, *_ in read_records(batch) if offset >= start_offset), default=-1)
+    except OttlaError:
+        return header.max_timestamp  # as in `_first_record`
 
 
 def find_time(segments: Sequence[Segment], start_offset: int, timestamp_ms: int) -> FoundOffset | None:

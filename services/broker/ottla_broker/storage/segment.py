@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
@@ -17,6 +17,9 @@ from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIXES: Final = (".index", ".timeindex")
+
+Ranges: TypeAlias = "Sequence[tuple[Segment, int]]"
+"""Segments, oldest first, each with the offset after it."""
 
 _logger = logging.getLogger(__name__)
 
@@ -65,9 +68,37 @@ class Segment:
 
         Walks the few batches from the last indexed one on. Returns -1 where batches don't end with the file.
         """
-        self.size_bytes = self.path.stat().st_size
+        return self._load(self.path.stat().st_size, None)
+
+    def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
+        """This segment as it will be without the batch that holds `offset` and all after it; and where the log ends.
+
+        A second object over the same files, which its `trim` cuts: who reads with this one is not disturbed before.
+        """
+        if self._file is not None:
+            self.seal()  # what the indexes hold in memory is in their files then
+        position = self.position_of(offset)
+        end_offset = offset
+        if position is not None:
+            for _, header in self.headers_from(position):
+                end_offset = min(offset, header.base_offset)
+                break
+        short = Segment(self.path.parent, self.base_offset, self._disk, config, self.created_at_ms)
+        short._load(self.size_bytes if position is None else position, end_offset)
+        return short, end_offset
+
+    def trim(self) -> None:
+        """Cut the files to what this object knows of them, and open for appends. Raises OSError."""
+        self.activate()
+        assert self._file is not None
+        self._file.truncate(self.size_bytes)
+        self._disk.sync(self._file)
+        self.indexes.finish()
+
+    def _load(self, size_bytes: int, before_offset: int | None) -> int:
+        self.size_bytes = size_bytes
         try:
-            self.indexes.load(self.size_bytes)
+            self.indexes.load(self.size_bytes, before_offset)
         except IndexDamagedError as error:
             _logger.warning("%s: rebuilding it from its segment", error)
             return self.rebuild_indexes()
@@ -129,7 +160,9 @@ class Segment:
     def must_roll(
         self, size_bytes: int, last_offset: int, max_timestamp_ms: int, now_ms: int, config: LogConfig
     ) -> bool:
-        """Whether what is to be appended belongs into a new segment. An empty one takes anything."""
+        """Whether what is to be appended belongs into a new segment. An empty one takes any size."""
+        if last_offset - self.base_offset > MAX_INT32:
+            return True
         if self.size_bytes == 0:
             return False
         if self.first_timestamp_ms >= 0:
@@ -139,7 +172,6 @@ class Segment:
         return (
             self.size_bytes + size_bytes > config.segment_bytes
             or waited_ms > config.segment_ms
-            or last_offset - self.base_offset > MAX_INT32
             or self.indexes.is_full(config.segment_index_bytes)
         )
 
@@ -204,6 +236,10 @@ class Segment:
         """What retention.ms counts from: the largest timestamp, or else when the file was last written (rule 63)."""
         if self.largest.timestamp_ms >= 0:
             return self.largest.timestamp_ms
+        return self.changed_at_ms()
+
+    def changed_at_ms(self) -> int:
+        """When the file was last written."""
         return self.path.stat().st_mtime_ns // 1_000_000
 
     def _on_wrong_index(self) -> None:
@@ -224,6 +260,11 @@ class Segment:
 
     def _new_indexes(self) -> SegmentIndexes:
         return SegmentIndexes(self.path, self.base_offset, self._index_interval_bytes)
+
+
+def ranges_of(segments: Sequence[Segment], end_offset: int) -> Ranges:
+    """Each segment with the offset after it, which is where the next one begins."""
+    return list(zip(segments, (*(segment.base_offset for segment in segments[1:]), end_offset), strict=True))
 
 
 def _note(indexes: SegmentIndexes, position: int, header: BatchHeader) -> None:

@@ -1,11 +1,12 @@
-"""What a client's batches have to be before any of them gets an offset. Pure: it changes nothing and may raise.
+"""What batches have to be before they are written, a client's and a leader's. Pure: it changes nothing and may raise.
 
-Everything is told from the headers and the CRC; records are not walked (rule 64, docs/rules.md).
+Everything is told from the headers and the CRC; records are walked only where a topic's compaction will depend on what
+is inside (rule 64, docs/rules.md).
 """
 
 from __future__ import annotations
 
-from ottla_broker.storage.log_config import LogConfig, TimestampType
+from ottla_broker.storage.log_config import MAX_INT32, LogConfig, TimestampType
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import (
     CONTROL,
@@ -15,7 +16,10 @@ from ottla_core.records.batch import (
     TRANSACTIONAL,
     BatchHeader,
     check_batch,
+    check_stored,
+    corrupt,
 )
+from ottla_core.records.reader import read_records
 
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
@@ -39,10 +43,42 @@ def check_appendable(records: bytes, config: LogConfig, now_ms: int) -> list[Bat
         _check_admissible(header)
         if config.timestamp_type is TimestampType.CREATE_TIME:
             _check_timestamps(header, config, now_ms)
+        if config.compacts:
+            _check_keys(memoryview(records)[at : at + header.size_bytes])
         headers.append(header)
         at += header.size_bytes
     if not headers:
         raise OttlaError(ErrorCode.INVALID_RECORD, "a produce request without a batch for the partition")
+    return headers
+
+
+def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> list[BatchHeader]:
+    """The headers of the leading batches that a leader gave and one segment can hold: all, but where offsets jump far.
+
+    Their offsets begin at the log's end or, where compaction left a gap, after it, and only grow; so do their epochs,
+    from the log's newest one on. Raises OFFSET_OUT_OF_RANGE where they go back behind the log, and what `check_stored`
+    raises, CORRUPT_MESSAGE above all.
+    """
+    headers: list[BatchHeader] = []
+    at, next_offset, epoch = 0, log_end_offset, latest_epoch
+    while at < len(records):
+        header = check_stored(records, at)
+        if header.base_offset < next_offset:
+            if not headers:
+                raise OttlaError(
+                    ErrorCode.OFFSET_OUT_OF_RANGE,
+                    f"the leader's batch begins at offset {header.base_offset}, and the log here ends at {next_offset}",
+                    hint="fetch from where the log ends",
+                )
+            raise corrupt(f"a batch at offset {header.base_offset} follows one that ends at {next_offset - 1}")
+        if header.leader_epoch < epoch:
+            raise corrupt(f"a batch of leader epoch {header.leader_epoch} comes after epoch {epoch}")
+        if headers and header.last_offset - headers[0].base_offset > MAX_INT32:
+            break
+        headers.append(header)
+        at, next_offset, epoch = at + header.size_bytes, header.next_offset, header.leader_epoch
+    if not headers:
+        raise corrupt("a leader's answer without a batch")
     return headers
 
 
@@ -53,12 +89,30 @@ def _check_admissible(header: BatchHeader) -> None:
             f"a client's batch has the attributes {header.attributes:#06x}: control batches, delete horizons and "
             "append times are the broker's to set",
         )
-    if header.producer_id != NO_PRODUCER_ID or header.attributes & TRANSACTIONAL:
+    if header.attributes & TRANSACTIONAL:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            "idempotent and transactional batches are not served yet",
-            hint="produce with enable.idempotence=false",
+            "transactional batches are not served yet",
+            hint="produce without a transactional.id",
         )
+    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
+    if min(producer) < 0 and header.producer_id != NO_PRODUCER_ID:
+        raise OttlaError(
+            ErrorCode.INVALID_RECORD,
+            f"a batch of producer {header.producer_id} has the epoch {header.producer_epoch} and the sequence "
+            f"{header.base_sequence}: with a producer id none of the three is negative",
+        )
+
+
+def _check_keys(batch: memoryview) -> None:
+    """Compaction keeps the newest record of each key: one without a key could neither stay nor go."""
+    for offset, _, key, *_ in read_records(batch):
+        if key is None:
+            raise OttlaError(
+                ErrorCode.INVALID_RECORD,
+                f"record {offset} of a batch has no key, and the topic is compacted; nothing of the batch was taken",
+                hint="give every record a key, or set cleanup.policy=delete on the topic",
+            )
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

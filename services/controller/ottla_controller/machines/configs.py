@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Final
 
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
@@ -24,6 +25,9 @@ from ottla_core.config_values import (
     topic_key,
 )
 from ottla_core.errors import ErrorCode, OttlaError
+
+MIN_ISR: Final = "min.insync.replicas"
+MAX_BROKER_ID: Final = 2**31 - 1
 
 CLUSTER = ""
 """The name of the broker resource that is the cluster-wide default."""
@@ -83,6 +87,19 @@ def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfig
     return resolve_broker(cluster_configs(image), _stored(image, resource.name).values, _process(image, broker_id))
 
 
+def check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
+    """Raise INVALID_CONFIG where a topic asks for more replicas in sync than it has: acks=all would never be served.
+
+    Kafka takes it. What a topic has from the cluster's default is bounded by its replicas, by the broker that leads it.
+    """
+    if int(configs.get(MIN_ISR, 1)) > replication_factor:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{MIN_ISR}={configs[MIN_ISR]} is above the replication factor, {replication_factor}",
+            hint=f"give at most {replication_factor}, or the topic more replicas",
+        )
+
+
 def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
     """All of `ops` or none of them. Raises as `describe_configs` does, and INVALID_CONFIG."""
     names = [op.name for op in ops]
@@ -99,6 +116,8 @@ def _alter_topic(image: ClusterImage, topic: Topic, ops: Sequence[Op]) -> Decisi
     altered = check_topic_configs(_altered(topic.configs, ops, topic_key), cluster_configs(image))
     if altered == topic.configs:
         return Decision(None)
+    if altered.get(MIN_ISR) != topic.configs.get(MIN_ISR):
+        check_min_isr(altered, min(len(p.replicas) for _, p in image.partitions_of(topic)))
     seen = (ReliedOn(keys.topic(topic.name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
     return Decision(None, (Write(Change(keys.topic(topic.name), replace(topic, configs=altered)), seen),))
 
@@ -158,8 +177,11 @@ def _topic(image: ClusterImage, name: str) -> Topic:
 
 def _broker_id(image: ClusterImage, name: str) -> int:
     """A broker that is registered, got its id from the controller, or has configs already."""
-    if not name.isascii() or not name.isdigit() or str(int(name)) != name:
-        raise OttlaError(ErrorCode.INVALID_REQUEST, f"{name!r} is no broker id", hint="give a number, or '' for all")
+    is_number = name.isascii() and name.isdigit() and len(name) <= len(str(MAX_BROKER_ID))
+    if not is_number or str(int(name)) != name:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, f"{name[:40]!r} is no broker id", hint="give a number, or '' for all"
+        )
     broker_id = int(name)
     known = broker_id in image.brokers or ("broker", name) in image.configs
     if not known and broker_id not in image.broker_ids.by_directory.values():

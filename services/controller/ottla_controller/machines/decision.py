@@ -7,7 +7,7 @@ whatever a crash leaves half-done is partition keys of no topic, and the next co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
@@ -15,11 +15,12 @@ from ottla_core.cluster.image import Change
 from ottla_core.cluster.keys import Key
 
 Reply = TypeVar("Reply")
+Item = TypeVar("Item")
 
 MAX_WRITES: Final = 100
 """Of one transaction; etcd allows 128 operations, and `seq` is one more (rule C3)."""
 
-MAX_RELIED_ON: Final = 100
+MAX_RELIED_ON: Final = 126
 """Of one transaction; the fence is one more compare, and `seq` another."""
 
 
@@ -77,3 +78,9 @@ def batches(writes: Iterable[Write]) -> Iterator[Batch]:
         relied_on = together
     if changes:
         yield Batch(tuple(changes), tuple(relied_on))
+
+
+def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    """Cut `items` into parts of MAX_WRITES: each is then decided and written in one transaction."""
+    for first in range(0, len(items), MAX_WRITES):
+        yield items[first : first + MAX_WRITES]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from ottla_controller.machines.brokers import check_registered, registration_seen
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import BrokerIds, Change, ClusterImage, ProducerIds
@@ -68,18 +69,7 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
             f"{kind[:40]!r} is no kind of service that has producer ids",
             hint="ask as broker",
         )
-    broker = image.brokers.get(instance_id)
-    if broker is None:
-        raise OttlaError(
-            ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {instance_id} is not registered", hint="register first"
-        )
-    if broker.epoch != instance_epoch:
-        raise OttlaError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"broker {instance_id} is registered with epoch {broker.epoch}, not {instance_epoch}",
-            hint="another process has its place, or it has to register again",
-        )
-    return ReliedOn(keys.broker(instance_id), create_revision=broker.epoch)
+    return registration_seen(check_registered(image, instance_id, instance_epoch))
 
 
 def _taken(image: ClusterImage) -> set[int]:

@@ -20,16 +20,6 @@ Replicas = tuple[int, ...]
 """Broker ids, the preferred leader first."""
 
 
-def check_replication_has_landed(replication_factor: int) -> None:
-    """Refuse more than one replica, for nothing copies records between brokers yet."""
-    if replication_factor > 1:
-        raise OttlaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"replication factor {replication_factor} is not served by this release: replication lands later",
-            hint="use 1",
-        )
-
-
 def place_replicas(
     racks: Mapping[int, str], count: int, replication_factor: int, *, start: int, existing: Sequence[Replicas] = ()
 ) -> list[Replicas]:

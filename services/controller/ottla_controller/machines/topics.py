@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ottla_controller.machines.configs import cluster_configs, cluster_configs_seen, cluster_values
+from ottla_controller.machines.configs import check_min_isr, cluster_configs, cluster_configs_seen, cluster_values
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_controller.machines.placement import (
     Replicas,
     check_assignments,
-    check_replication_has_landed,
     place_replicas,
     start_of,
 )
@@ -74,6 +73,7 @@ def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId
     _check_no_collision(image, new.name)
     configs = check_topic_configs(new.configs, cluster_configs(image))
     placed = _place(image, new)
+    check_min_isr(configs, len(placed[0]))
     topic = Topic(name=new.name, id=topic_id, partition_count=len(placed), configs=configs)
     commit = Write(
         Change(keys.topic(new.name), topic),
@@ -196,7 +196,6 @@ def _place(image: ClusterImage, new: NewTopic) -> list[Replicas]:
         default_factor = defaults.integer("default.replication.factor")
         factor = default_factor if new.replication_factor == DEFAULT else new.replication_factor
     _check_count(partitions)
-    check_replication_has_landed(factor)
     if new.assignments:
         _check_no_counts(new)
         return check_assignments(new.assignments, {n: not b.fenced for n, b in image.brokers.items()})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
 
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
-from ottla_broker.storage.log import WRITE_BEHIND_BYTES, Log
+from ottla_broker.storage.flushing import WRITE_BEHIND_BYTES
+from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -88,7 +90,7 @@ class TestFullDisk:
             count = log.log_end_offset
             assert 80 < count < 110
             assert len(all_records(log, max_bytes=1 << 20)) == count
-            log.delete_records_before(log._segments[2].base_offset, count)
+            log.delete_records_before(log.segments[2].base_offset, count)
             assert log._disk.unlink_discarded() > 0
             assert log.append(batch, 1, NOON).base_offset == count, "room again, and it goes on without a restart"
             again = open_log(small / "log", LogConfig(segment_bytes=300_000))
@@ -113,13 +115,71 @@ try:
     fill(log, 1)
 except OttlaError as error:
     assert "the disk took 50 of" in error.message, error
-assert log._segments[0].path.stat().st_size == size
+assert log.segments[0].path.stat().st_size == size
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 fill(log, 1)
 assert all_records(log) == offsets_as_values(0, 18)
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+class TestWords:
+    @pytest.mark.parametrize(
+        ("number", "hint"),
+        [
+            (errno.ENOSPC, "free space"),
+            (errno.EDQUOT, "quota"),
+            (errno.EMFILE, "ulimit -n"),
+            (errno.ENFILE, "fs.file-max"),
+            (errno.EACCES, "the user that runs the broker"),
+            (errno.EPERM, "the user that runs the broker"),
+            (errno.EROFS, "is read-only"),
+            (errno.ENOMEM, "kernel's log"),
+        ],
+    )
+    def test_every_failure_says_what_to_do(self, log: Log, number: int, hint: str, tmp_path: Path) -> None:
+        disk = Disk(tmp_path)
+        error = disk.error("writing it", OSError(number, os.strerror(number)))
+        assert error.message == f"writing it failed: {os.strerror(number)}"
+        assert hint in error.hint
+        assert disk.failure == ""
+
+    def test_an_append_says_what_the_write_said(self, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+        def fails(*_: object) -> int:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+        monkeypatch.setattr(os, "pwritev", fails)
+        with pytest.raises(OttlaError, match="of which nothing was kept, failed: Disk quota") as caught:
+            fill(log, 1)
+        assert "quota" in caught.value.hint
+        assert not log.is_offline
+        monkeypatch.setattr(os, "pwritev", io_error)
+        with pytest.raises(OttlaError, match="goes offline: an append"):
+            fill(log, 1)
+        assert log.is_offline
+
+    @pytest.mark.rule(20)
+    @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+    def test_a_lack_of_descriptors_is_no_failed_fsync(
+        self, log: Log, number: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = os.open
+
+        def none_left(path: object, flags: int, *rest: int) -> int:
+            if flags & os.O_DIRECTORY:
+                raise OSError(number, os.strerror(number))
+            return real(str(path), flags, *rest)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", none_left)
+            with pytest.raises(OttlaError, match="open files"):
+                log.flush(NOON)
+            assert (log.is_offline, log.recovery_point) == (False, 0)
+        assert log.flush(NOON) == 15 == log.recovery_point
+        monkeypatch.setattr(os, "fsync", io_error)
+        with pytest.raises(OttlaError, match="goes offline: fsync of"):
+            log._disk.sync_directory(log.directory)
 
 
 class TestFlush:
@@ -148,14 +208,14 @@ class TestFlush:
         )
         fill(log, 30)
         assert synced == []
-        sealed = [segment.path.name for segment in log._segments[:-1]]
+        sealed = [segment.path.name for segment in log.segments[:-1]]
         assert log.flush(NOON) == 90 == log.recovery_point
-        assert [name for name in synced if name.endswith(".log")] == [*sealed, log._segments[-1].path.name]
+        assert [name for name in synced if name.endswith(".log")] == [*sealed, log.segments[-1].path.name]
         assert sum(name.endswith("index") for name in synced) == 2 * len(sealed), "those of the active one are rebuilt"
         synced.clear()
         fill(log, 1)
         log.flush(NOON)
-        assert synced == [log._segments[-1].path.name]
+        assert synced == [log.segments[-1].path.name]
         assert log.flush(NOON) == 93
         assert len(synced) == 1, "nothing new, nothing to do"
 

@@ -71,11 +71,27 @@ def test_what_is_the_brokers_to_write_a_client_may_not(log: Log) -> None:
     record = raw_record(0)
     for attribute in (CONTROL, DELETE_HORIZON, LOG_APPEND_TIME):
         assert refused(log, raw_batch(record, attributes=attribute)).code == ErrorCode.INVALID_RECORD
-    assert refused(log, raw_batch(record, producer_id=1)).code == ErrorCode.INVALID_REQUEST
     assert refused(log, raw_batch(record, attributes=TRANSACTIONAL)).code == ErrorCode.INVALID_REQUEST
     assert refused(log, raw_batch(record, magic=1)).code == ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     assert refused(log, raw_batch(b"", 0)).code == ErrorCode.CORRUPT_MESSAGE
     assert refused(log, b"").code == ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.rule(64)
+def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
+    keyed, bare = sealed(simple_records(3)), values_batch(b"bare")
+    log.config = LogConfig(compacts=True)
+    error = refused(log, keyed + bare)
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert "record 0 of a batch has no key" in error.message
+    assert "cleanup.policy" in error.hint
+    for codec in Codec:
+        last = sealed([*simple_records(5), (5, NOON, None, b"x", [])], codec)
+        assert "record 5" in refused(log, last).message
+    assert refused(log, raw_batch(b"no records at all", 3)).code == ErrorCode.CORRUPT_MESSAGE
+    assert log.append(keyed, 1, NOON).last_offset == 2
+    log.config = LogConfig()
+    assert log.append(bare, 1, NOON).base_offset == 3, "elsewhere nobody looks"
 
 
 @pytest.mark.rule(65)

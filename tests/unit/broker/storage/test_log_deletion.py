@@ -33,7 +33,7 @@ def names(directory: Path, suffix: str) -> list[str]:
 @pytest.mark.feature(86, 87)
 @pytest.mark.rule(63)
 def test_time_takes_whole_segments_and_moves_the_log_start(log: Log) -> None:
-    third = log._segments[2].base_offset
+    third = log.segments[2].base_offset
     newest_of_second_ms = NOON + (third - 3) * 1000
     log.config = LogConfig(retention_ms=1000)
     assert log.delete_old_segments(180, newest_of_second_ms + 1001) == [Cause.TIME, Cause.TIME]
@@ -58,7 +58,7 @@ def test_size_keeps_what_was_asked_for(log: Log) -> None:
 
 @pytest.mark.rule(63)
 def test_nothing_above_the_high_watermark_goes(log: Log) -> None:
-    second, third = (segment.base_offset for segment in log._segments[1:3])
+    second, third = (segment.base_offset for segment in log.segments[1:3])
     log.config = LogConfig(retention_bytes=0, retention_ms=-1)
     log.delete_old_segments(third - 1, NOON)
     assert log.log_start_offset == second
@@ -90,7 +90,7 @@ def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) ->
     disk = Disk(tmp_path)
     log = open_log(tmp_path / "log", SMALL, disk=disk)
     fill(log, 60)
-    first, second = log._segments[:2]
+    first, second = log.segments[:2]
     reader = first.file()
     log.delete_records_before(second.base_offset, 180)
     assert f"{first.path.name}.deleted" in names(log.directory, ".deleted")
@@ -100,9 +100,9 @@ def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) ->
 
 
 def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None:
-    first_segment = log._segments[0]
+    first_segment = log.segments[0]
     assert log.delete_records_before(4, 180) == 4
-    assert log._segments[0] is first_segment
+    assert log.segments[0] is first_segment
     assert all_records(log) == offsets_as_values(4, 180)
     assert records_of(log.read(4, 1, 180)) == offsets_as_values(3, 6), "the reader skips what the batch has before"
     assert log.delete_records_before(2, 180) == 4, "it never goes back"
@@ -124,7 +124,7 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
 
     def deleted_just_now(path: str, *rest: int) -> int:
         if str(path).endswith(".log"):
-            log.log_start_offset = 90
+            log._view.start_offset = 90
             raise FileNotFoundError(path)
         return real(path, *rest)
 
@@ -157,7 +157,7 @@ def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monke
 
 
 def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    second = log._segments[1].base_offset
+    second = log.segments[1].base_offset
     real, went = OpenFiles.get, []
 
     def retention_is_faster(files: OpenFiles, path: Path) -> DataFile:

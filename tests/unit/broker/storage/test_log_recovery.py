@@ -210,7 +210,7 @@ def test_offsets_are_not_given_twice_where_all_behind_the_log_start_is_lost(cras
 def test_the_log_starts_where_its_first_segment_does(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", SMALL)
     fill(log, 40)
-    second = log._segments[1].base_offset
+    second = log.segments[1].base_offset
     the_file(log.directory).unlink()
     again = open_log(log.directory, SMALL)
     assert (again.log_start_offset, again.log_end_offset) == (second, 120)
@@ -220,7 +220,7 @@ def test_the_log_starts_where_its_first_segment_does(tmp_path: Path) -> None:
 def test_segments_that_overlap_end_the_log(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", SMALL)
     fill(log, 40)
-    second = log._segments[1].base_offset
+    second = log.segments[1].base_offset
     shutil.copy(the_file(log.directory, second), the_file(log.directory, second - 1))
     again = open_log(log.directory, SMALL)
     assert again.log_end_offset == second

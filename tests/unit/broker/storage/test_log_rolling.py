@@ -30,7 +30,7 @@ def test_a_segment_ends_where_the_next_batch_would_be_too_much(tmp_path: Path) -
     names = {path.name for path in log.directory.iterdir()}
     assert names == {"leader-epoch-checkpoint"} | {
         f"{base:020d}{suffix}" for base in (0, 3, 6) for suffix in (".log", ".index", ".timeindex")
-    }
+    } | {f"{offset:020d}.snapshot" for offset in (6, 7)}
 
 
 @pytest.mark.feature(84)
@@ -56,7 +56,7 @@ def test_the_clock_of_a_segment_outlives_a_restart(tmp_path: Path) -> None:
     log.close(NOON)
     for clean in (True, False):
         again = open_log(tmp_path / "log", config, clean=clean)
-        assert again._segments[-1].first_timestamp_ms == NOON
+        assert again.segments[-1].first_timestamp_ms == NOON
     assert again.append(values_batch(b"x", at_ms=NOON + 1001), 1, NOON + 1001).rolled
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,28 @@ def test_the_ends_of_the_log_and_its_newest_record(tmp_path: Path) -> None:
     log.delete_records_before(2, 5)
     assert log.offset_for_time(EARLIEST_TIMESTAMP, 5) == (2, -1)
     assert log.offset_for_time(NOON, 5) == (2, NOON + 30)
+
+
+@pytest.mark.parametrize("config", [SMALL, LogConfig(timestamp_after_max_ms=10**9)])
+def test_the_newest_record_is_one_that_is_not_deleted(tmp_path: Path, config: LogConfig) -> None:
+    log = open_log(tmp_path / "log", replace(config, timestamp_after_max_ms=10**9))
+    times = [10, 900, 30, 800, 20, 700, 25, 600, 40, 600, 90, 50]
+    for first, second in zip(times[::2], times[1::2], strict=True):
+        append_at(log, first, second)
+    for start in range(len(times)):
+        log.delete_records_before(start, len(times))
+        newest = max(times[start:])
+        assert log.offset_for_time(MAX_TIMESTAMP, 12) == (times.index(newest, start), NOON + newest)
+    log.delete_records_before(12, 12)
+    assert log.offset_for_time(MAX_TIMESTAMP, 12) is None
+
+
+def test_the_newest_record_of_a_batch_that_lies_is_the_batchs(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log")
+    log.append(raw_batch(b"no records at all", 3, max_timestamp=NOON + 5), 1, NOON)
+    log.append(values_batch(b"b", at_ms=NOON), 1, NOON)
+    log.delete_records_before(1, 4)
+    assert log.offset_for_time(MAX_TIMESTAMP, 4) == (1, NOON + 5)
 
 
 def test_nothing_is_found_above_the_limit(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""A framed stream as services hold it: one frame at a time, from an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any, Final, Generic, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from ottla_core.errors import ErrorCode
+from ottla_core.rpc.frames import frame_types
+from ottla_core.rpc.status import TransportError, raise_error, transport_error
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+
+class AioFrameStream(Generic[Request, Reply]):
+    """Use `AioPeer.open_stream`. A frame that nobody waits for any more is answered in vain."""
+
+    def __init__(
+        self, channel: Any, address: str, method: Method[Request, Reply], metadata: tuple[tuple[str, str], ...]
+    ) -> None:
+        self._address: Final = address
+        self._method: Final = method
+        self._types: Final = frame_types(method)
+        self._ids: Final = itertools.count(1)
+        self._call: Final[Any] = channel.stream_stream(
+            method.path,
+            request_serializer=self._types.request.SerializeToString,
+            response_deserializer=self._types.reply.FromString,
+        )(metadata=metadata)
+        self._reading: asyncio.Task[Any] | None = None
+
+    async def exchange(self, body: Request, *, timeout_ms: int, timeout: float) -> Reply:
+        """The answer to `body`. Raises TransportError, or the OttlaError that the reply carries.
+
+        To be cancelled at any time; the next exchange goes on with the same stream.
+        """
+        correlation_id = next(self._ids)
+        try:
+            async with asyncio.timeout(timeout):
+                frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
+                await self._call.write(frame)
+                reply: Reply = await self._answer_to(correlation_id)
+        except TimeoutError:
+            words = f"{self._method.name} at {self._address}: no answer within {timeout:g} s"
+            raise TransportError(ErrorCode.REQUEST_TIMED_OUT, words) from None
+        except grpc.RpcError as error:
+            raise transport_error(error, self._address, self._method.name) from None
+        except asyncio.InvalidStateError:  # gRPC's answer to a write on a call that is over
+            words = f"{self._method.name} at {self._address}: the stream is over"
+            raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
+        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+        return reply
+
+    async def _answer_to(self, correlation_id: int) -> Any:
+        """Answers to exchanges that were cancelled are passed over. A read that is cut short would end the stream."""
+        while True:
+            if self._reading is None:
+                self._reading = asyncio.create_task(self._call.read())
+            frame = await asyncio.shield(self._reading)
+            self._reading = None
+            if frame is grpc.aio.EOF:
+                words = f"{self._method.name} at {self._address}: the other side ended the stream"
+                raise TransportError(ErrorCode.NETWORK_EXCEPTION, words)
+            if frame.correlation_id == correlation_id:
+                return frame.body
+
+    async def close(self) -> None:
+        """End it; what the other side has parked for it ends too."""
+        self._call.cancel()
+        if self._reading is not None:
+            await asyncio.gather(self._reading, return_exceptions=True)

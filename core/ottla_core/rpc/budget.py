@@ -1,0 +1,99 @@
+"""What frames may hold of a server's memory, counted in bytes: a budget of each stream, and one of all streams of a
+method.
+
+Each method has its own, so that no frame waits for one that can't be read: a produce with acks=all ends when followers
+have fetched, and a fetch that is parked holds the few bytes of its request. A client that does not take its answers
+loses its stream (streams.WRITE_LIMIT_S). So what is used up becomes free again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+MAX_FRAMES_IN_FLIGHT: Final = 32
+MAX_BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
+"""Of one stream."""
+
+MAX_METHOD_BYTES_IN_FLIGHT: Final = 128 * 1024 * 1024
+"""Of all streams of one method. What was on its way when it was reached comes on top: a frame of each stream that was
+being read, and the answers to frames that had been read."""
+
+_EXPECTED_FRAME_BYTES: Final = 1024 * 1024  # Kafka's max.request.size: what a producer's frame seldom exceeds
+_NEXT_LOOK_S: Final = 0.005
+
+
+class MethodBudget:
+    """The bytes in flight of all streams of a method, and the readers that wait for room, in the order of their coming.
+
+    Nobody knows what a stream brings before it is read, and some bring nothing for long. So readers are let in a few
+    at a time, as many as there is room for frames of the expected size, and more a moment later if room is left.
+    """
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._readers: deque[asyncio.Future[None]] = deque()
+        self._next_look: asyncio.TimerHandle | None = None
+
+    async def until_room(self) -> None:
+        if self._room > 0 and not self._readers:
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._readers.append(turn)
+        await turn
+
+    def add(self, size_bytes: int) -> None:
+        """Frames in flight hold so much more, or less where it is negative."""
+        self.bytes += size_bytes
+        if self._readers and self._next_look is None:
+            self._let_in()
+
+    @property
+    def _room(self) -> int:
+        return MAX_METHOD_BYTES_IN_FLIGHT - self.bytes
+
+    def _let_in(self) -> None:
+        self._next_look = None
+        frames = -(-self._room // _EXPECTED_FRAME_BYTES)
+        while self._readers and frames > 0:
+            turn = self._readers.popleft()
+            if not turn.done():  # else its stream has ended
+                turn.set_result(None)
+                frames -= 1
+        if self._readers and self._room > 0:
+            self._next_look = asyncio.get_running_loop().call_later(_NEXT_LOOK_S, self._let_in)
+
+
+class StreamBudget:
+    """Frames and bytes in flight of one stream. One reader waits, many tasks give back."""
+
+    def __init__(self, method: MethodBudget) -> None:
+        self.frames = 0
+        self.bytes = 0
+        self._method = method
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def until_room(self) -> None:
+        await self._room.wait()
+        await self._method.until_room()
+
+    def take(self, size_bytes: int) -> None:
+        self._change(1, size_bytes)
+
+    def grow(self, size_bytes: int) -> None:
+        """A frame in flight takes more: its answer is there and not yet written."""
+        self._change(0, size_bytes)
+
+    def give_back(self, size_bytes: int) -> None:
+        self._change(-1, -size_bytes)
+
+    def _change(self, frames: int, size_bytes: int) -> None:
+        self.frames += frames
+        self.bytes += size_bytes
+        if self.frames < MAX_FRAMES_IN_FLIGHT and self.bytes < MAX_BYTES_IN_FLIGHT:
+            self._room.set()
+        else:
+            self._room.clear()
+        self._method.add(size_bytes)

@@ -1,0 +1,107 @@
+"""One partition's batches on their way out, and the part of them that one request carries."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from ottla.errors import OttlaError
+from ottla.machines.batches import Answer, Batch, Limits
+from ottla.machines.metadata import Route
+from ottla.machines.sequences import NO_STAMP, Sequences
+from ottla.refusals import refusal
+from ottla_core.model import TopicPartition
+
+
+class PartitionQueue:
+    """One partition's batches: `in_flight` sent and not answered, then `closed` in order, then the `open` one.
+
+    `sequences` where the producer is idempotent; `route` is where its last part went, `retry_at` when the next may go
+    there after `failures` in a row.
+    """
+
+    __slots__ = ("closed", "failures", "in_flight", "one_by_one", "open", "partition", "retry_at", "route", "sequences")
+
+    def __init__(self, partition: TopicPartition, sequences: Sequences | None = None) -> None:
+        self.partition = partition
+        self.sequences = sequences
+        self.open: Batch | None = None
+        self.closed: deque[Batch] = deque()
+        self.in_flight: list[Part] = []
+        self.failures = 0
+        self.retry_at = 0.0
+        self.route: Route | None = None
+        self.one_by_one = False
+
+    def head(self) -> Batch | None:
+        """The oldest batch that is not in flight, None for none."""
+        return self.closed[0] if self.closed else self.open
+
+    def may_follow(self, batch: Batch, taken: int, now: float) -> bool:
+        """Whether `batch` may leave behind what is in flight and behind `taken` others, in their request."""
+        if self.sequences is None:
+            return not self.in_flight and not (taken and self.one_by_one)
+        return self.sequences.may_leave(batch, len(self.in_flight) + taken, now)
+
+    def send(self, batches: list[Batch], route: Route) -> list[Part]:
+        """These batches, which follow those in flight, leave."""
+        for batch in batches:
+            batch.attempts += 1
+            if self.sequences is not None:
+                self.sequences.stamp(batch)
+        parts = [Part(self, route, batches)]
+        if self.sequences is not None:
+            parts = [Part(self, route, [batch]) for batch in batches]
+        self.in_flight += parts
+        self.route = route
+        return parts
+
+    def send_again(self, part: Part, answer: Answer, now: float, limits: Limits) -> None:
+        """The part failed: after a back-off its batches go once more."""
+        if self.sequences is None or not self.sequences.halted:  # of several that fail together, the first counts
+            pause = min(limits.backoff_most_s, limits.backoff_s * 2.0 ** min(self.failures, 30))
+            self.retry_at = now + pause
+            self.failures += 1
+        if self.sequences is not None:
+            self.sequences.halted = True
+        for batch in part.batches:
+            batch.error = refusal(batch, answer)
+        self.put_back(part.batches)
+
+    def acknowledge(self, part: Part, offset: int, answer: Answer, now: float) -> None:
+        """The part's batches are in the log from `offset` on, which is -1 where nobody knows."""
+        self.failures = 0
+        self.retry_at = 0.0
+        self.one_by_one = False
+        for batch in part.batches:
+            batch.base_offset = offset
+            batch.log_append_time_ms = answer.log_append_time_ms
+            batch.error = None
+            offset += batch.count if offset >= 0 else 0
+            if self.sequences is not None:
+                self.sequences.on_acknowledged(batch, now)
+
+    def give_up(self, batch: Batch, error: OttlaError) -> None:
+        """The batch, which is not in here any more, has failed for good."""
+        batch.error = error
+        if self.sequences is not None and batch.stamp is not NO_STAMP:
+            self.sequences.on_given_up(batch)
+
+    def put_back(self, batches: list[Batch]) -> None:
+        """These come back from a request: before what has not left yet, and in order with what came back before."""
+        if self.sequences is None:
+            self.closed.extendleft(reversed(batches))
+            return
+        age = self.sequences.outstanding.index
+        for batch in batches:
+            older = sum(1 for other in self.closed if other.stamp is not NO_STAMP and age(other) < age(batch))
+            self.closed.insert(older, batch)
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """What is answered together: of an idempotent producer one batch (as in Kafka), else what a request carries."""
+
+    queue: PartitionQueue
+    route: Route
+    batches: list[Batch]

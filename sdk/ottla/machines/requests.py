@@ -1,0 +1,43 @@
+"""What goes to a broker, and what is to be done after an answer or a look at the clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ottla.machines.batches import Batch
+from ottla.machines.queues import Part
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """One request to one broker; it left at `sent_at`. Each of its parts is reported back exactly once."""
+
+    address: str
+    parts: list[Part] = field(default_factory=list)
+    size_bytes: int = 0
+    deadline_at: float = float("inf")
+    sent_at: float = 0.0
+
+    def add(self, part: Part) -> None:
+        """Take a part along."""
+        self.parts.append(part)
+        self.deadline_at = min(self.deadline_at, part.batches[0].deadline_at)
+
+
+@dataclass(slots=True)
+class Reported:
+    """What a reply came to: `settled` batches and `warnings` to tell, and whether the metadata may be wrong."""
+
+    settled: list[Batch] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    refresh: bool = False
+
+
+@dataclass(slots=True)
+class Drained:
+    """What to do now: send `requests`, get a producer id if one is wanted, come back at `wake_at`."""
+
+    requests: list[Request] = field(default_factory=list)
+    reported: Reported = field(default_factory=Reported)
+    wants_producer_id: bool = False
+    wake_at: float = float("inf")

@@ -1,0 +1,150 @@
+"""One partition's sequence numbers, and what the fate of one batch says about the others (KIP-98, KIP-360).
+
+The broker takes a batch of a producer only where its first sequence follows the last one that it has, in the same
+epoch, or is 0 in a higher epoch. From that follow the rules which this file owns:
+
+* A batch is stamped when it leaves for the first time and keeps its stamp: sent again, it is told from a new one.
+* At most BATCHES_IN_FLIGHT batches are outstanding (stamped, their fate not known): so many the broker can tell apart.
+* After a failure nothing more leaves until everything in flight has come back; then all of it leaves again, in order.
+  So OUT_OF_ORDER_SEQUENCE_NUMBER is explained as long as an older batch is outstanding.
+* A batch that fails for good may lie in the log or not, and nothing new is stamped until that shows. The youngest batch
+  is acknowledged: then all before it are there. The oldest outstanding one is out of order: then there is a gap, and
+  none of those that are outstanding is in the log. All have failed: then nobody knows.
+* Behind a gap a new epoch begins: what is outstanding is stamped anew, from 0. No stamp is ever used for two batches.
+* A broker that knows nothing of a producer takes any sequence, even the second batch before the first. So the first
+  batch of an epoch goes alone, and so does one after a pause that the broker may have used to forget.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from ottla_core.records.batch import NO_PRODUCER_ID
+
+BATCHES_IN_FLIGHT: Final = 5
+"""Kafka's MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION_FOR_IDEMPOTENCE, and what a broker keeps of a producer (rule 25)."""
+
+_SEQUENCES: Final = 1 << 31  # after the last of them comes 0 (rule 26)
+_LAST_EPOCH: Final = 2**15 - 1
+_REMEMBERED_S: Final = 600.0
+"""Far less than a broker's producer.id.expiration.ms, a day by default."""
+
+
+class Stamp(NamedTuple):
+    """What makes a batch unique in its partition; `sequence` is of its first record."""
+
+    producer_id: int
+    epoch: int
+    sequence: int
+
+
+NO_STAMP: Final = Stamp(NO_PRODUCER_ID, -1, -1)
+
+
+class Stamped(Protocol):
+    """What there is to know of a batch here."""
+
+    count: int
+    stamp: Stamp
+
+    def stamp_with(self, stamp: Stamp) -> None: ...
+
+
+class Sequences:
+    """One partition of one producer. `now` is monotonic seconds.
+
+    `outstanding` has what is stamped and not settled, in order. `halted`: nothing leaves before `resume`, which is
+    called once nothing is in flight. `surprised`: the broker's memory is not what it should be; for whoever tells.
+    """
+
+    __slots__ = ("_acked_at", "_doubt", "_epoch", "_gap", "_next", "_producer_id", "halted", "outstanding", "surprised")
+
+    def __init__(self) -> None:
+        self.outstanding: list[Stamped] = []
+        self.halted = True
+        self.surprised = False
+        self._producer_id = NO_PRODUCER_ID
+        self._epoch = -1
+        self._next = 0
+        self._acked_at = float("-inf")
+        self._doubt = False  # a batch failed for good, and may be in the log
+        self._gap = False  # the log lacks what would come before those that are outstanding
+
+    # ---- out ---------------------------------------------------------------------------------------------------
+
+    def resume(self, producer_id: int) -> bool:
+        """Go on, nothing being in flight; False where another `producer_id` than the last known one is needed."""
+        if self._doubt and not self.outstanding:
+            self._gap = True
+        if self._gap and not self._begin_epoch(producer_id):
+            return False
+        if self._producer_id == NO_PRODUCER_ID and not self._begin(producer_id):
+            return False
+        self.halted = False
+        return True
+
+    def may_leave(self, batch: Stamped, in_flight: int, now: float) -> bool:
+        """Whether `batch`, the oldest that is not among the `in_flight` ones, may follow them."""
+        if self.halted or in_flight >= BATCHES_IN_FLIGHT:
+            return False
+        if in_flight and now - self._acked_at >= _REMEMBERED_S:
+            return False
+        return batch.stamp is not NO_STAMP or not self._doubt
+
+    def stamp(self, batch: Stamped) -> None:
+        """`batch` leaves, for the first time or again."""
+        if batch.stamp is NO_STAMP:
+            self._stamp_next(batch)
+            self.outstanding.append(batch)
+
+    def _stamp_next(self, batch: Stamped) -> None:
+        batch.stamp_with(Stamp(self._producer_id, self._epoch, self._next))
+        self._next = (self._next + batch.count) % _SEQUENCES
+
+    def _begin(self, producer_id: int) -> bool:
+        if producer_id in (NO_PRODUCER_ID, self._producer_id):
+            return False
+        self._producer_id, self._epoch, self._next = producer_id, 0, 0
+        return True
+
+    def _begin_epoch(self, producer_id: int) -> bool:
+        if self._epoch < _LAST_EPOCH:
+            self._epoch, self._next = self._epoch + 1, 0
+        elif not self._begin(producer_id):
+            return False
+        self._gap = self._doubt = False
+        self._acked_at = float("-inf")
+        for batch in self.outstanding:
+            self._stamp_next(batch)
+        return True
+
+    # ---- back --------------------------------------------------------------------------------------------------
+
+    def on_acknowledged(self, batch: Stamped, now: float) -> None:
+        """The batch is in the log."""
+        self.outstanding.remove(batch)
+        self._acked_at = now
+        if (batch.stamp.sequence + batch.count) % _SEQUENCES == self._next:
+            self._doubt = False  # it is the youngest of all
+        self.halted = self.halted or (self._doubt and not self.outstanding)
+
+    def on_failure(self) -> None:
+        """A batch came back and is to leave again."""
+        self.halted = True
+
+    def on_out_of_order(self, batch: Stamped) -> None:
+        """The broker refused it for its sequence, or does not know the producer."""
+        self.halted = True
+        if batch is self.outstanding[0] and not self._gap:
+            self._gap = True
+            self.surprised = not self._doubt
+
+    def on_given_up(self, batch: Stamped) -> None:
+        """The batch failed for good."""
+        self.outstanding.remove(batch)
+        self.halted = self._doubt = True
+
+    def on_fenced(self) -> None:
+        """The broker knows a higher epoch of this producer id: somebody else has it, so another one is needed."""
+        self.halted = self._gap = self.surprised = True
+        self._epoch = _LAST_EPOCH

@@ -1,0 +1,58 @@
+"""Who waits for the high watermark of one partition, and how many bytes its next step makes visible.
+
+acks=all waits here (Kafka's produce purgatory) until every member of the ISR has the batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections import deque
+from typing import Final
+
+from ottla_core.errors import OttlaError
+
+_MAX_STEPS: Final = 256
+"""Appends above the high watermark whose sizes are kept apart; what comes beyond is counted with the last of them."""
+
+
+class Commits:
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._turns = itertools.count()
+        self._sizes: deque[tuple[int, int]] = deque()
+
+    def on_appended(self, end_offset: int, size_bytes: int) -> None:
+        """So many bytes became part of the log, up to `end_offset`."""
+        if len(self._sizes) >= _MAX_STEPS:
+            size_bytes += self._sizes.pop()[1]
+        self._sizes.append((end_offset, size_bytes))
+
+    def on_high_watermark(self, high_watermark: int) -> int:
+        """Let go of who waited for it; the bytes that it has passed."""
+        size_bytes = 0
+        while self._sizes and self._sizes[0][0] <= high_watermark:
+            size_bytes += self._sizes.popleft()[1]
+        while self._waiting and self._waiting[0][0] <= high_watermark:
+            waiter = heapq.heappop(self._waiting)[2]
+            if not waiter.done():
+                waiter.set_result(None)
+        return size_bytes
+
+    def until(self, offset: int) -> asyncio.Future[None]:
+        """Done once the high watermark has reached `offset`; fails with whatever `fail` is told before."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._waiting, (offset, next(self._turns), waiter))
+        return waiter
+
+    def fail(self, error: OttlaError) -> None:
+        """Nobody here will ever know whether it was committed (rule 10)."""
+        waiting, self._waiting = self._waiting, []
+        self._sizes.clear()
+        for _, _, waiter in waiting:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    def __len__(self) -> int:
+        return len(self._waiting)

@@ -1,0 +1,41 @@
+"""The broker's way to the active controller, whoever that is at the moment."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+
+class ControllerPeer:
+    """A component: the connection is made at the first call, and anew when another controller is elected."""
+
+    def __init__(self, metadata: MetadataFollower) -> None:
+        self._metadata = metadata
+        self._peer: AioPeer | None = None
+
+    async def start(self) -> None:
+        """Nothing to do before the first call."""
+
+    async def stop(self) -> None:
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            await peer.close()
+
+    async def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """Raises NOT_CONTROLLER while none is elected, TransportError, or the OttlaError that the reply carries."""
+        controller = self._metadata.image.controller
+        if controller is None:
+            raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected at the moment", hint="try again")
+        if self._peer is None or self._peer.address != controller.address:
+            await self.stop()
+            self._peer = AioPeer(controller.address)
+        return await self._peer.call(method, request, timeout=timeout)

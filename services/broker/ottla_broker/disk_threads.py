@@ -1,0 +1,49 @@
+"""The threads that wait for the disk: reads, flushes and directory work each have their own, so that a slow fsync
+holds up no reader and a broker's start no flush.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_READERS: Final = 4
+_FLUSHERS: Final = 2
+_KEEPERS: Final = 4
+
+
+class DiskThreads:
+    """A component; threads are made as they are needed."""
+
+    def __init__(self) -> None:
+        self._readers = ThreadPoolExecutor(_READERS, "read")
+        self._flushers = ThreadPoolExecutor(_FLUSHERS, "flush")
+        self._keepers = ThreadPoolExecutor(_KEEPERS, "keep")
+
+    async def start(self) -> None:
+        """Nothing to do before the first call."""
+
+    async def stop(self) -> None:
+        for pool in (self._readers, self._flushers, self._keepers):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """For reads that the page cache can't answer."""
+        return _run(self._readers, call, *args, **kwargs)
+
+    def flush(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """For fsyncs of logs."""
+        return _run(self._flushers, call, *args, **kwargs)
+
+    def keep(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """For directories, epochs and checkpoints."""
+        return _run(self._keepers, call, *args, **kwargs)
+
+
+def _run(pool: ThreadPoolExecutor, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    return asyncio.get_running_loop().run_in_executor(pool, lambda: call(*args, **kwargs))

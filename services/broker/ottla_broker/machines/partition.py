@@ -1,0 +1,248 @@
+"""What a partition's leader knows of its followers: who is in sync, and up to where all of them have the log.
+
+Two numbers of a replica matter. Its *log end offset*, which its next fetch tells, moves the high watermark. When it was
+last *caught up*, that is had all that the leader had, decides whether it stays in the ISR: by time, never by a count of
+messages (rule 14).
+
+The ISR changes by compare and set at the controller, and comes back by watch. Between the proposal and the watch the
+leader counts the *maximal ISR*: the committed one and the pending additions; a pending removal changes nothing yet
+(rule 6). So whatever the controller made of the proposal, no record was called committed that a member lacks (KIP-497).
+
+Instants are seconds of a monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
+from ottla_core.cluster.image import Partition
+
+UNKNOWN: Final = -1
+
+
+class Proposal(NamedTuple):
+    """An ISR that the controller is asked for, valid at one leader epoch and partition epoch only.
+
+    `broker_epochs` are those of the lives that fetched, in the order of `isr` (KIP-903); UNKNOWN for the leader itself
+    and for a member that has not fetched in this leader epoch.
+    """
+
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+    broker_epochs: tuple[int, ...]
+    recovered: bool = False
+
+
+@dataclass(slots=True)
+class Follower:
+    """Another replica, as its fetches in this leader epoch show it."""
+
+    caught_up_at: float
+    log_end_offset: int = UNKNOWN
+    broker_epoch: int = UNKNOWN
+    fetched_at: float = 0.0
+    leader_end_at_fetch: int = UNKNOWN  # the leader's log end when it fetched last
+
+    def on_fetch(self, offset: int, broker_epoch: int, leader_end: int, now: float) -> None:
+        """It has everything before `offset`. Caught up means: all that the leader has, or had at its last fetch."""
+        if offset >= leader_end:
+            self.caught_up_at = max(self.caught_up_at, now)
+        elif self.leader_end_at_fetch != UNKNOWN and offset >= self.leader_end_at_fetch:
+            self.caught_up_at = max(self.caught_up_at, self.fetched_at)
+        self.log_end_offset, self.broker_epoch = offset, broker_epoch
+        self.fetched_at, self.leader_end_at_fetch = now, leader_end
+
+    def is_caught_up(self, leader_end: int, now: float, lag_max_s: float) -> bool:
+        return self.log_end_offset == leader_end or now - self.caught_up_at <= lag_max_s
+
+
+class Leader:
+    """One leader epoch of one partition on its leader. `live` brokers and limits are set from outside, at any time.
+
+    Every `on_` method says whether the high watermark moved. `proposal` is what is asked of the controller: one at a
+    time (rule 12); it goes when a newer partition epoch is seen, or when it was refused for good.
+    """
+
+    def __init__(
+        self,
+        broker_id: int,
+        partition: Partition,
+        *,
+        log_end_offset: int,
+        high_watermark: int,
+        now: float,
+        live: Mapping[int, int],
+        min_isr: int = 1,
+        lag_max_s: float = 30.0,
+    ) -> None:
+        self.epoch: Final = partition.leader_epoch
+        self.epoch_start_offset: Final = log_end_offset
+        self.isr = partition.isr
+        self.replicas = partition.replicas
+        self.partition_epoch = partition.partition_epoch
+        self.high_watermark = high_watermark
+        self.min_isr = min_isr
+        self.lag_max_s = lag_max_s
+        self.live = live
+        """Brokers that may be in an ISR, with the epoch of their present life (rules 11 and 22)."""
+        self.proposal: Proposal | None = None
+        self._recovering = partition.recovering
+        self._broker_id: Final = broker_id
+        self._log_end_offset = log_end_offset
+        self._followers: dict[int, Follower] = {}
+        self._add_followers(now)
+        self._advance(now)
+
+    # ---- events --------------------------------------------------------------------------------------------------
+
+    def on_appended(self, log_end_offset: int, now: float) -> bool:
+        self._log_end_offset = log_end_offset
+        return self._advance(now)
+
+    def on_fetch(self, follower_id: int, broker_epoch: int, offset: int, now: float) -> bool:
+        """A follower asks for what comes after `offset`, so it has everything before."""
+        follower = self._followers[follower_id]
+        follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
+        if follower_id not in self.isr and self.proposal is None and self._may_join(follower_id, follower):
+            self._propose((*self.isr, follower_id))
+        return self._advance(now)
+
+    def on_partition(self, partition: Partition, now: float) -> bool:
+        """What the controller has committed in this leader epoch. An older partition epoch is an old story (C10)."""
+        if partition.partition_epoch <= self.partition_epoch:
+            return False
+        self.isr, self.replicas = partition.isr, partition.replicas
+        self.partition_epoch = partition.partition_epoch
+        self._recovering = partition.recovering
+        self.proposal = None
+        self._add_followers(now)
+        return self._advance(now)
+
+    def on_refused(self, proposal: Proposal) -> None:
+        """Refused for good: nothing came of it, and the committed ISR is all there is (rule 13)."""
+        if proposal == self.proposal:
+            self.proposal = None
+
+    def on_tick(self, now: float) -> bool:
+        """Propose to leave out who has not been caught up for too long, and to end the recovery that is over.
+
+        Time alone may move the high watermark: it waits for a replica about to join only as long as that keeps up.
+        """
+        if self.proposal is None:
+            lagging = self.lagging(now)
+            if lagging:
+                self._propose(tuple(r for r in self.isr if r not in lagging))
+            elif self._recovering and self.high_watermark >= self.epoch_start_offset:
+                self._propose(self.isr)
+        return self._advance(now)
+
+    # ---- questions -----------------------------------------------------------------------------------------------
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log_end_offset
+
+    @property
+    def effective_min_isr(self) -> int:
+        """min.insync.replicas, which no partition of fewer replicas could ever reach."""
+        return min(self.min_isr, len(self.replicas))
+
+    @property
+    def has_min_isr(self) -> bool:
+        return len(self.isr) >= self.effective_min_isr
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the high watermark has come to this epoch: before, `latest` would go back (rule 15)."""
+        return self.high_watermark >= self.epoch_start_offset
+
+    def is_replica(self, broker_id: int) -> bool:
+        return broker_id in self._followers
+
+    def lagging(self, now: float) -> tuple[int, ...]:
+        """Members of the ISR that have not been caught up for replica.lag.time.max.ms."""
+        end = self._log_end_offset
+        return tuple(
+            r
+            for r in self.isr
+            if r != self._broker_id and not self._followers[r].is_caught_up(end, now, self.lag_max_s)
+        )
+
+    def end_offsets(self) -> dict[int, int]:
+        """The log end of every replica, -1 where it has not fetched in this epoch."""
+        return {
+            r: self._log_end_offset if r == self._broker_id else self._followers[r].log_end_offset
+            for r in self.replicas
+        }
+
+    # ---- the rules -----------------------------------------------------------------------------------------------
+
+    def _may_join(self, follower_id: int, follower: Follower) -> bool:
+        """Rule 11: at the high watermark, past the start of this epoch, and the life that the controller knows."""
+        reached = max(self.high_watermark, self.epoch_start_offset)
+        return follower.log_end_offset >= reached and self._is_eligible(follower_id, follower)
+
+    def _is_eligible(self, follower_id: int, follower: Follower) -> bool:
+        return self.live.get(follower_id) == follower.broker_epoch
+
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        ordered = tuple(r for r in self.replicas if r in isr)
+        recovered = self._recovering and self.is_settled
+        epochs = tuple(self._followers[r].broker_epoch if r in self._followers else UNKNOWN for r in ordered)
+        self.proposal = Proposal(self.epoch, self.partition_epoch, ordered, epochs, recovered)
+
+    def _advance(self, now: float) -> bool:
+        """The high watermark is the smallest log end of those who are in the ISR or about to be (rules 6, 7, 8)."""
+        if not self.has_min_isr:
+            return False
+        counted = self.isr if self.proposal is None else {*self.isr, *self.proposal.isr}
+        end = smallest = self._log_end_offset
+        for follower_id, follower in self._followers.items():
+            if follower.log_end_offset < smallest and (
+                follower_id in counted
+                or (self._is_eligible(follower_id, follower) and follower.is_caught_up(end, now, self.lag_max_s))
+            ):
+                smallest = follower.log_end_offset
+        if smallest <= self.high_watermark:
+            return False
+        self.high_watermark = smallest
+        return True
+
+    def _add_followers(self, now: float) -> None:
+        """Members of the ISR have until the lag time is over to fetch for the first time."""
+        for replica in self.replicas:
+            if replica != self._broker_id and replica not in self._followers:
+                self._followers[replica] = Follower(now if replica in self.isr else float("-inf"))
+        for gone in self._followers.keys() - set(self.replicas):
+            del self._followers[gone]
+
+
+def find_cut(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int, leader: EpochStart) -> int:
+    """The offset at which a follower cuts its log, where the leader says that `leader` is the end of an epoch there.
+
+    By epochs, never by the own high watermark, which may be behind what is committed (rule 2): that is the last resort
+    where the leader knows no epoch at all. After the cut the follower fetches with its new last epoch, and where the
+    logs still differ it is told again (rule 3). Source: KIP-101, KIP-279.
+    """
+    if leader.start_offset == NO_OFFSET:
+        return min(high_watermark, log_end_offset)
+    own = epochs.end_offset_for(leader.epoch, log_end_offset)
+    if leader.epoch == NO_EPOCH or own.start_offset == NO_OFFSET:
+        return min(leader.start_offset, log_end_offset)
+    if own.epoch != leader.epoch:  # an epoch that this log never had: up to the end of the one before, and ask again
+        return min(own.start_offset, log_end_offset)
+    return min(own.start_offset, leader.start_offset, log_end_offset)
+
+
+def find_divergence(epochs: LeaderEpochs, log_end_offset: int, last_epoch: int, fetch_offset: int) -> EpochStart | None:
+    """On the leader: where the log of a follower that has `last_epoch` just before `fetch_offset` leaves this one."""
+    if last_epoch == NO_EPOCH:
+        return None
+    end = epochs.end_offset_for(last_epoch, log_end_offset)
+    if end.epoch < last_epoch or end.start_offset < fetch_offset:
+        return end
+    return None

@@ -1,0 +1,33 @@
+"""What the cluster's configs mean to replication on one broker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.config_values import resolve_broker
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationSettings:
+    """Kafka's replica.* configs, with its defaults."""
+
+    lag_max_s: float = 30.0
+    fetch_max_bytes: int = 1 << 20
+    response_max_bytes: int = 10 << 20
+    fetch_min_bytes: int = 1
+    wait_max_ms: int = 500
+    backoff_s: float = 1.0
+
+
+def replication_settings(image: ClusterImage, broker_id: int) -> ReplicationSettings:
+    cluster, broker = image.configs.get(("broker", "")), image.configs.get(("broker", str(broker_id)))
+    values = resolve_broker(cluster.values if cluster else {}, broker.values if broker else {}, {})
+    return ReplicationSettings(
+        lag_max_s=values.integer("replica.lag.time.max.ms") / 1000,
+        fetch_max_bytes=values.integer("replica.fetch.max.bytes"),
+        response_max_bytes=values.integer("replica.fetch.response.max.bytes"),
+        fetch_min_bytes=values.integer("replica.fetch.min.bytes"),
+        wait_max_ms=values.integer("replica.fetch.wait.max.ms"),
+        backoff_s=values.integer("replica.fetch.backoff.ms") / 1000,
+    )

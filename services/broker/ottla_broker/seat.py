@@ -1,0 +1,35 @@
+"""Who this broker is to its controller and to other brokers: its id, and which of its lives this is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla_core.cluster.follower import MetadataFollower
+
+UNREGISTERED = -1
+
+
+class BrokerLife(NamedTuple):
+    """`epoch` is that of the registration (KIP-631), UNREGISTERED before the first."""
+
+    broker_id: int
+    epoch: int
+
+
+class Seat:
+    """The broker's registration, as the metadata shows it to the broker itself."""
+
+    def __init__(self, metadata: MetadataFollower, incarnation: str, node_id: Callable[[], int]) -> None:
+        self._metadata = metadata
+        self._incarnation = incarnation
+        self._node_id = node_id
+        self._epoch = UNREGISTERED
+
+    def life(self) -> BrokerLife:
+        """The last registration of this process: one that has lapsed stays its name until it has another."""
+        broker_id = self._node_id()
+        registered = self._metadata.image.brokers.get(broker_id)
+        if registered is not None and registered.incarnation == self._incarnation:
+            self._epoch = registered.epoch
+        return BrokerLife(broker_id, self._epoch)

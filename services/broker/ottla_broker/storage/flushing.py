@@ -1,0 +1,75 @@
+"""What of one log is on the platter, when the rest should follow, and how it gets there.
+
+`flush` runs in a thread beside appends; one at a time, and never beside a cut of the log: both take `lock`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.segment import Ranges, Segment
+
+WRITE_BEHIND_BYTES: Final = 64 << 20
+"""How much may wait for the disk where no flush policy asks for less. It costs no throughput; much more of it and the
+kernel makes writers wait, 20 ms at a time, and a restart after a crash has more to check."""
+
+
+class Flusher:
+    """`recovery_point`: all before it is on the platter."""
+
+    def __init__(self, directory: Path, disk: Disk, recovery_point: int) -> None:
+        self.lock: Final = Lock()
+        self.recovery_point = recovery_point
+        self._directory: Final = directory
+        self._disk: Final = disk
+        # Each is written by one thread only, the loop's and the flushing one's.
+        self._appended_bytes = 0
+        self._flushed_bytes = 0
+        self._flushed_at_ms = -1
+        self._durable_active: Segment | None = None
+
+    def on_append(self, size_bytes: int) -> None:
+        self._appended_bytes += size_bytes
+
+    def on_cut(self, recovery_point: int) -> None:
+        """With the lock held: the log ends elsewhere, and another segment is active."""
+        self.recovery_point = recovery_point
+        self._durable_active = None
+
+    def is_due(self, log_end_offset: int, config: LogConfig, now_ms: int) -> bool:
+        """Whether flush.messages, flush.ms or WRITE_BEHIND_BYTES ask for a `flush` now."""
+        waiting = log_end_offset - self.recovery_point
+        return waiting > 0 and (
+            waiting >= config.flush_messages
+            or self._appended_bytes - self._flushed_bytes >= WRITE_BEHIND_BYTES
+            or now_ms - self._flushed_at_ms >= config.flush_ms
+        )
+
+    def flush(self, ranges: Callable[[], Ranges], now_ms: int) -> int:
+        """fsync what was appended, then advance the recovery point, which is returned. With the lock held."""
+        appended_bytes, segments = self._appended_bytes, ranges()
+        active, end_offset = segments[-1]
+        if end_offset > self.recovery_point:
+            for segment, segment_end in segments:
+                if segment_end > self.recovery_point:
+                    self.flush_segment(segment, ranges, sealed=segment is not active)
+            if active is not self._durable_active:  # its name has to last as its bytes do
+                self._disk.sync_directory(self._directory)
+                self._durable_active = active
+            self.recovery_point = end_offset
+            self._flushed_bytes = appended_bytes
+        self._flushed_at_ms = now_ms
+        return end_offset
+
+    def flush_segment(self, segment: Segment, ranges: Callable[[], Ranges], *, sealed: bool) -> None:
+        try:
+            segment.sync(sealed=sealed)
+        except OSError as error:
+            if isinstance(error, FileNotFoundError) and all(segment is not kept for kept, _ in ranges()):
+                return  # retention took it since: nothing is left to keep
+            raise self._disk.error(f"flushing {segment.path.name}", error) from error

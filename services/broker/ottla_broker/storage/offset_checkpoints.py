@@ -1,0 +1,61 @@
+"""What a data directory has on disk of its logs' offsets: recovery points, log starts and high watermarks.
+
+They are written together every few seconds, and at once where a log has come to end before what they promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import Final
+
+from ottla_broker.storage import checkpoint
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.log import Log
+from ottla_core.model import PartitionId
+
+Offsets = dict[PartitionId, int]
+
+
+class OffsetCheckpoints:
+    """For any thread; one writes at a time."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk: Final = disk
+        self._lock: Final = Lock()
+        self.recovery_points = self._read(checkpoint.RECOVERY_POINTS)
+        self.log_starts = self._read(checkpoint.LOG_START_OFFSETS)
+        self.high_watermarks = self._read(checkpoint.HIGH_WATERMARKS)
+
+    def is_reached(self, partition: PartitionId, log: Log) -> bool:
+        """Whether the log has everything that was on the platter or committed when this was written."""
+        promised = max(self.recovery_points.get(partition, 0), self.high_watermarks.get(partition, 0))
+        return log.log_end_offset >= promised
+
+    def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:
+        """A few fsyncs. A partition that is missing in `high_watermarks` keeps the one from before."""
+        with self._lock:
+            known = {**self.high_watermarks, **high_watermarks}
+            self.high_watermarks = {
+                id_: min(known[id_], log.log_end_offset) for id_, log in logs.items() if id_ in known
+            }
+            self.recovery_points = {id_: log.recovery_point for id_, log in logs.items()}
+            self.log_starts = {id_: log.log_start_offset for id_, log in logs.items()}
+            for name, offsets in (
+                (checkpoint.RECOVERY_POINTS, self.recovery_points),
+                (checkpoint.LOG_START_OFFSETS, self.log_starts),
+                (checkpoint.HIGH_WATERMARKS, self.high_watermarks),
+            ):
+                checkpoint.write_offsets(self._disk, self._disk.path / name, offsets)
+
+    def is_ahead(self, partition: PartitionId, log: Log) -> bool:
+        """Whether what was written vouches for more than the log has: it was cut, or is new under an old name."""
+        with self._lock:
+            return (
+                self.recovery_points.get(partition, 0) > log.recovery_point
+                or self.log_starts.get(partition, 0) > log.log_start_offset
+                or self.high_watermarks.get(partition, 0) > log.log_end_offset
+            )
+
+    def _read(self, name: str) -> Offsets:
+        return checkpoint.read_offsets(self._disk.path / name)

@@ -1,0 +1,122 @@
+"""The producers of one log, kept through restarts and cuts: snapshots, and the batches after the newest one (rule 29).
+
+A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
+orderly start nothing is read but the newest one. One that is missing or torn costs time, never an answer: an older one
+and the headers of more batches tell the same. What a cut log told can't come back: its snapshots go with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ottla_broker.machines.producers import Producers
+from ottla_broker.storage import producer_snapshot
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.segment import Ranges
+from ottla_core.errors import OttlaError
+from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
+
+_logger = logging.getLogger(__name__)
+
+
+class ProducerHistory:
+    """`producers` are those at the log's end; the object is replaced by `restore` and by a cut."""
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self.producers = Producers()
+        self._directory: Final = directory
+        self._disk: Final = disk
+        self._pending: deque[tuple[int, dict[int, bytes]]] = deque(maxlen=1)
+
+    def restore(self, ranges: Ranges) -> None:
+        """The producers from the newest snapshot within the log and the batches after it."""
+        end_offset = ranges[-1][1]
+        offsets = producer_snapshot.offsets_in(self._directory)
+        if self._remove(offset for offset in offsets if offset > end_offset):
+            # They must not come back once other batches lie before their offsets.
+            self._disk.sync_directory(self._directory)
+        start, self.producers = self._newest(offset for offset in reversed(offsets) if offset <= end_offset)
+        bases = {segment.base_offset for segment, _ in ranges}
+        self._remove(offset for offset in offsets if offset < start and offset not in bases)
+        for segment, segment_end in ranges:
+            if segment_end <= start:
+                continue
+            # A producer of an older time is idle since the file was written last, at least.
+            seen_at_ms = segment.changed_at_ms()
+            position = 0 if start <= segment.base_offset else segment.position_of(start)
+            for _, header in segment.headers_from(segment.size_bytes if position is None else position):
+                if header.producer_id != NO_PRODUCER_ID:
+                    self.producers.on_stored(header, seen_at_ms)
+
+    def on_replicated(self, headers: Iterable[BatchHeader], now_ms: int) -> None:
+        """A leader's batches were written; it has checked them (rule 28)."""
+        for header in headers:
+            if header.producer_id != NO_PRODUCER_ID and not self.producers.on_stored(header, now_ms):
+                _logger.warning(
+                    "%s: the leader took a batch of producer %d whose epoch %d is over",
+                    self._directory.name,
+                    header.producer_id,
+                    header.producer_epoch,
+                )
+
+    def on_roll(self, offset: int) -> None:
+        """A segment begins at `offset`, where the log ends; `write_pending` writes what is known now."""
+        self._pending.append((offset, self.producers.entries()))
+
+    def on_cut(self, ranges: Ranges, log_start_offset: int) -> None:
+        """The log ends earlier, or begins anew. The caller syncs the directory."""
+        self._pending.clear()
+        end_offset = ranges[-1][1]
+        if end_offset == log_start_offset:
+            self._remove(producer_snapshot.offsets_in(self._directory))
+            self.producers = Producers()
+        else:
+            self._remove(offset for offset in producer_snapshot.offsets_in(self._directory) if offset > end_offset)
+            if self.producers.reaches(end_offset):
+                self.restore(ranges)
+
+    def on_dropped(self, first_offset: int) -> None:
+        """The segments before that offset are gone, and their snapshots with them, but for the newest of all."""
+        for offset in producer_snapshot.offsets_in(self._directory)[:-1]:
+            if offset < first_offset:
+                self._disk.discard(producer_snapshot.path_of(self._directory, offset))
+
+    def write_pending(self) -> None:
+        """For the flushing thread. A snapshot that can't be written is done without, but for a broken disk."""
+        while self._pending:
+            try:
+                self._write(*self._pending.popleft())
+            except OttlaError as error:
+                self._disk.check_online()
+                _logger.warning("%s", error)
+
+    def write(self, ranges: Ranges) -> None:
+        """The log is being closed; raises what `Disk.replace_file` raises."""
+        end_offset = ranges[-1][1]
+        if end_offset > ranges[0][0].base_offset and end_offset not in producer_snapshot.offsets_in(self._directory):
+            self._write(end_offset, self.producers.entries())
+
+    def _write(self, offset: int, entries: dict[int, bytes]) -> None:
+        self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(entries))
+
+    def _newest(self, offsets: Iterable[int]) -> tuple[int, Producers]:
+        """The first of these snapshots that can be read, and its offset."""
+        for offset in offsets:
+            path = producer_snapshot.path_of(self._directory, offset)
+            try:
+                return offset, Producers(producer_snapshot.decode(path.read_bytes()))
+            except ValueError as error:
+                _logger.warning("%s is of no use (%s): going on without it", path, error)
+                path.unlink()
+        return 0, Producers()
+
+    def _remove(self, offsets: Iterable[int]) -> bool:
+        """Whether there were any."""
+        paths = [producer_snapshot.path_of(self._directory, offset) for offset in offsets]
+        for path in paths:
+            path.unlink(missing_ok=True)
+        return bool(paths)

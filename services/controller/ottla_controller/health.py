@@ -1,0 +1,108 @@
+"""Whether another process is alive, seen from here (rule C7).
+
+A process that dies takes its connections along at once: the health stream that is held to it breaks, and its port
+refuses. That is proof. A stopped process or a cut cable shows nothing here, and its lease tells. gRPC's health service
+(grpc.health.v1) is the other side; grpc.aio has no types, and what is `Any` here stays here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health_pb2
+
+from ottla_core.rpc.status import CHANNEL_OPTIONS
+
+REFUSALS: Final = 2
+REFUSALS_APART_S: Final = 0.1  # two of them in well under 300 ms
+CONNECT_LIMIT_S: Final = 0.3
+RETRY_S: Final = 0.5
+
+_WATCH: Final = "/grpc.health.v1.Health/Watch"
+_CHECK: Final = "/grpc.health.v1.Health/Check"
+
+
+class HealthWatch:
+    """Watches the process at `address` (host:port); `held` says that a stream to it stands."""
+
+    def __init__(self, address: str) -> None:
+        self.held = False
+        self._address: Final = address
+
+    async def until_dead(self) -> None:
+        """Return once the process is proven dead, however long that takes.
+
+        Who was never reached is not proven dead: the address may be wrong, or known elsewhere only.
+        """
+        while True:
+            if await self._was_broken() and await _refuses(self._address):
+                return
+            await asyncio.sleep(RETRY_S)
+
+    async def _was_broken(self) -> bool:
+        """Hold a stream until it ends; whether it broke, rather than never began or was ended in order."""
+        async with _channel(self._address) as channel:
+            try:
+                async for reply in _health(channel.unary_stream, _WATCH)(health_pb2.HealthCheckRequest()):
+                    self.held = reply.status == health_pb2.HealthCheckResponse.SERVING
+                    if not self.held:
+                        return False  # it goes, and says so; to hold the stream would only keep it from going
+            except grpc.RpcError:
+                return self.held
+            finally:
+                self.held = False
+        return False
+
+
+async def answers(address: str, *, timeout: float) -> bool:
+    """Whether the process at `address` says within `timeout` seconds that it serves."""
+    async with _channel(address) as channel:
+        try:
+            reply = await _health(channel.unary_unary, _CHECK)(health_pb2.HealthCheckRequest(), timeout=timeout)
+        except grpc.RpcError:
+            return False
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+
+async def _refuses(address: str) -> bool:
+    """Whether nobody listens there, asked twice: a port that is about to be bound again answers the second time."""
+    for attempt in range(REFUSALS):
+        if attempt:
+            await asyncio.sleep(REFUSALS_APART_S)
+        if not await _refuses_once(address):
+            return False
+    return True
+
+
+async def _refuses_once(address: str) -> bool:
+    """Every address that the name stands for refuses. Silence is no refusal, and neither is an unknown name."""
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_LIMIT_S):
+            for family, kind, protocol, _, at in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+                with socket.socket(family, kind, protocol) as connection:
+                    connection.setblocking(False)
+                    with contextlib.suppress(ConnectionRefusedError):
+                        await loop.sock_connect(connection, at)
+                        return False
+    except OSError:  # TimeoutError among them
+        return False
+    return True
+
+
+def _channel(address: str) -> Any:
+    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+
+def _health(kind: Any, path: str) -> Any:
+    return kind(
+        path,
+        request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+        response_deserializer=health_pb2.HealthCheckResponse.FromString,
+    )

@@ -1,0 +1,86 @@
+"""The mass-expiry brake (rule C6): brokers that lost their sessions, but perhaps not their lives, are spared a while.
+
+etcd may end every lease at once when its disk or CPU stalls (etcd issue 15247). So a registration that goes without a
+reason that is known (a proven death, a controlled shutdown) is held for WINDOW_S. Were it few, they count as dead after
+it. Where more than a third of the brokers went within the window, each of them is asked: who answers is spared for a
+lease's time, in which it registers again, and who does not is dead. So one of three that falls silent is acted upon
+after a second, and the only one of a cluster, or one of two, as soon as it has not answered.
+
+Where as many are missing from the first image of a process they are spared likewise: the cluster is starting.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_core.cluster.image import Broker
+
+WINDOW_S: Final = 1.0
+
+Brokers = Mapping[int, Broker]
+
+
+@dataclass(slots=True)
+class _Away:
+    """A broker that is spared until `until`; `last` is its last registration, where there was one."""
+
+    last: Broker | None
+    since: float
+    until: float
+
+    def is_over(self, now: float, registered: Broker | None) -> bool:
+        """Whether it has come back, or something else has: another process, or one that may have lost records."""
+        if registered is None:
+            return now >= self.until
+        restarted = self.last is not None and registered.incarnation != self.last.incarnation
+        return now >= self.until or not registered.fenced or registered.unclean or restarted
+
+
+class Brake:
+    """`grace_s` is what a broker needs to register again: about a lease's time to live."""
+
+    def __init__(self, grace_s: float) -> None:
+        self._grace_s: Final = grace_s
+        self._away: dict[int, _Away] = {}
+        self._explained: set[tuple[int, int]] = set()
+
+    def on_start(self, now: float, needed: Set[int], registered: Set[int]) -> None:
+        """The first image: `needed` are in sync of some partition, registered or not."""
+        missing = needed - registered
+        if _are_many(missing, needed | registered):
+            self._away = {broker_id: _Away(None, now, now + self._grace_s) for broker_id in missing}
+
+    def on_proven_dead(self, broker: Broker) -> None:
+        """Its registration goes next, and that is explained."""
+        self._explained.add((broker.id, broker.epoch))
+
+    def on_brokers(self, now: float, before: Brokers, after: Brokers) -> None:
+        self._away = {n: away for n, away in self._away.items() if not away.is_over(now, after.get(n))}
+        for broker in before.values():
+            explained = broker.shutting_down or (broker.id, broker.epoch) in self._explained
+            if broker.id not in after and not explained:
+                self._away[broker.id] = _Away(broker, now, now + WINDOW_S)
+        self._explained = {(n, epoch) for n, epoch in self._explained if n in after and after[n].epoch == epoch}
+        recent = {n for n, away in self._away.items() if away.last is not None and now - away.since < WINDOW_S}
+        if _are_many(recent, after.keys() | recent):
+            for n in recent:
+                self._away[n].until = math.inf  # until it was asked
+
+    def to_ask(self) -> list[Broker]:
+        """The last registrations of those of whom it must be known whether they are alive."""
+        return [away.last for away in self._away.values() if away.last is not None and away.until == math.inf]
+
+    def on_asked(self, now: float, broker: Broker, *, answered: bool) -> None:
+        away = self._away.get(broker.id)
+        if away is not None and away.last is not None and away.last.epoch == broker.epoch:
+            away.until = now + self._grace_s if answered else now
+
+    def spared(self, now: float) -> frozenset[int]:
+        return frozenset(n for n, away in self._away.items() if now < away.until)
+
+
+def _are_many(gone: Set[int], all_of_them: Set[int]) -> bool:
+    return len(gone) * 3 > len(all_of_them)

@@ -1,0 +1,117 @@
+"""Elections that nobody's absence calls for: by command, and back to preferred leaders for the balance (KIP-460).
+
+The first replica of a partition is its preferred leader. Placement spreads those evenly, and failovers undo it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.election import Availability, Settled, available, settled
+from ottla_controller.machines.partition import with_leader, write_of
+from ottla_core.cluster.image import ClusterImage, Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import NO_LEADER, PartitionId
+
+
+class ElectionType(Enum):
+    PREFERRED = "preferred"
+    UNCLEAN = "unclean"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Of one partition: what its election changed, or why there was none."""
+
+    id: PartitionId
+    settled: Settled | None = None
+    error: OttlaError | None = None
+
+
+def decide_elect_leaders(
+    image: ClusterImage, kind: ElectionType, partitions: Sequence[PartitionId]
+) -> Decision[tuple[Outcome, ...]]:
+    """One transaction for all of `partitions`, each named once: the caller asks for at most MAX_WRITES."""
+    there = available(image)
+    outcomes = tuple(_outcome(image, there, kind, id_) for id_ in partitions)
+    done = [o.settled for o in outcomes if o.settled is not None]
+    return Decision(outcomes, tuple(write_of(image, s.id, s.after) for s in done))
+
+
+def unpreferred(image: ClusterImage) -> list[PartitionId]:
+    """Partitions that somebody else than their preferred leader leads, or nobody."""
+    return [id_ for id_, p in image.partitions.items() if p.leader != p.replicas[0]]
+
+
+def unbalanced(image: ClusterImage, percentage: int) -> list[PartitionId]:
+    """The partitions to move back: those of brokers that lead too few of the partitions they are preferred for.
+
+    `percentage` is leader.imbalance.per.broker.percentage. Only whose preferred leader may lead is in the list.
+    """
+    there = available(image)
+    preferred = Counter(p.replicas[0] for p in image.partitions.values())
+    astray = [(id_, image.partitions[id_]) for id_ in unpreferred(image)]
+    missed = Counter(p.replicas[0] for _, p in astray)
+    over = {b for b, count in missed.items() if count * 100 > percentage * preferred[b]}
+    return [id_ for id_, p in astray if p.replicas[0] in over and _may_lead(there, p)]
+
+
+def leaderless(image: ClusterImage) -> list[PartitionId]:
+    return [id_ for id_, p in image.partitions.items() if p.leader == NO_LEADER]
+
+
+def check_once(partitions: Iterable[tuple[str, int]]) -> None:
+    """Raise INVALID_REQUEST where an election is asked for twice."""
+    twice = [p for p, count in Counter(partitions).items() if count > 1]
+    if twice:
+        topic, partition = twice[0]
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, f"the request names {topic[:60]}-{partition} twice", hint="name each once"
+        )
+
+
+def _outcome(image: ClusterImage, there: Availability, kind: ElectionType, id_: PartitionId) -> Outcome:
+    partition = image.partitions.get(id_)
+    if partition is None:
+        error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition", hint="list the topics")
+        return Outcome(id_, error=error)
+    try:
+        elect = _preferred if kind is ElectionType.PREFERRED else _unclean
+        return Outcome(id_, Settled(id_, partition, elect(partition, there)))
+    except OttlaError as error:
+        return Outcome(id_, error=error)
+
+
+def _preferred(partition: Partition, there: Availability) -> Partition:
+    preferred = partition.replicas[0]
+    if partition.leader == preferred:
+        raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader {preferred} leads already")
+    if not _may_lead(there, partition):
+        raise OttlaError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"the preferred leader {preferred} is not live or not in the ISR {list(partition.isr)}",
+            hint="try again when it has caught up",
+        )
+    return with_leader(partition, preferred, partition.isr)
+
+
+def _unclean(partition: Partition, there: Availability) -> Partition:
+    if partition.leader != NO_LEADER:
+        raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the partition has a leader, {partition.leader}")
+    after = settled(partition, there, unclean=True)
+    if after.leader == NO_LEADER:
+        raise OttlaError(
+            ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+            f"none of the replicas {list(partition.replicas)} is live",
+            hint="start one of them",
+        )
+    return after
+
+
+def _may_lead(there: Availability, partition: Partition) -> bool:
+    preferred = partition.replicas[0]
+    return preferred in there.willing and preferred in partition.isr

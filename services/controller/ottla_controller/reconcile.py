@@ -1,0 +1,148 @@
+"""What the active controller does by itself: leaders for partitions whose brokers are gone, and back again.
+
+A look at every image that changed what elections depend on, and nothing at all on an idle cluster. Each decision is one
+transaction of at most a hundred partitions, so that the requests of clients come between, and the next look finds what
+is left: leaders first, then the ISRs. Whatever fails is tried again, for the level is still there (rule C3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from ottla_controller.journal import Journal
+from ottla_controller.machines.configs import cluster_values
+from ottla_controller.machines.decision import Decision, chunks
+from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
+from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
+from ottla_core.clock import Clock
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.rpc.retry import Backoff
+from ottla_core.telemetry import Metrics
+
+_log = logging.getLogger(__name__)
+
+LOOK_S: Final = 1.0
+SPARED_LOOK_S: Final = 0.1
+"""How often it is looked whether time alone has changed something."""
+
+
+class Reconciler:
+    """A duty of the active controller. `spared` gives the brokers that count as there for the moment (rule C6)."""
+
+    def __init__(
+        self, follower: MetadataFollower, spared: Callable[[], frozenset[int]], clock: Clock, metrics: Metrics
+    ) -> None:
+        self._follower = follower
+        self._spared = spared
+        self._clock = clock
+        self._changed = asyncio.Event()
+        self._seen: tuple[ClusterImage, frozenset[int]] | None = None  # what was settled at the last look
+        self._balanced_at = 0.0
+        self._elections = metrics.counter("ottla_controller_leader_elections_total", "Leaders elected by this process.")
+        self._unclean = metrics.counter(
+            "ottla_controller_unclean_elections_total", "Leaders elected outside the ISR: records may be lost."
+        )
+        follower.on_change(self._on_image)
+
+    async def run(self, journal: Journal) -> None:
+        """Until it is cancelled, at the end of the term."""
+        self._seen = None
+        self._balanced_at = self._clock.monotonic()
+        backoff = Backoff(first_s=0.1)
+        while True:
+            self._changed.clear()
+            try:
+                await self._settle(journal)
+                await self._balance(journal)
+                backoff.reset()
+            except OttlaError as error:
+                if not backoff.attempts:
+                    _log.warning("can't reconcile, trying on: %s", error)
+                await asyncio.sleep(backoff.next())
+            except Exception:
+                _log.exception("reconciling failed, trying on")
+                await asyncio.sleep(backoff.next())
+            else:
+                await self._rest()
+
+    def report(self, moved: Sequence[Settled]) -> None:
+        """Count and log what elections have changed."""
+        unclean = [s for s in moved if s.unclean]
+        elected = sum(s.elected for s in moved)
+        self._elections.value += elected
+        self._unclean.value += len(unclean)
+        for s in unclean:
+            _log.warning(
+                "unclean election of broker %d for partition %s: it was not in the ISR %s, and acknowledged records "
+                "may be lost",
+                s.after.leader,
+                s.id,
+                list(s.before.isr),
+            )
+        if moved:
+            offline = sum(s.offline for s in moved)
+            _log.info("of %d partitions %d have a new leader, %d have none", len(moved), elected, offline)
+
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if not _is_same(old, new):
+            self._changed.set()
+
+    async def _settle(self, journal: Journal) -> None:
+        """One transaction after another until nothing is left to do."""
+        while left := self._unsettled():
+            brokers = self._follower.image.brokers
+            for batch in chunks(left):
+                moved = await journal.commit(partial(self._decide, batch), urgent=True)
+                self.report(moved)
+                if self._follower.image.brokers is not brokers:
+                    break  # somebody came or went: leaders first again
+
+    def _unsettled(self) -> list[PartitionId]:
+        """An image is looked at once: what is settled stays so until something changes (0.1 µs a partition)."""
+        image, spared = self._follower.image, self._spared()
+        if self._seen is not None and self._seen[1] == spared and _is_same(self._seen[0], image):
+            return []
+        left = unsettled(image, spared)
+        if not left:
+            self._seen = image, spared
+        return left
+
+    def _decide(self, partitions: Sequence[PartitionId], image: ClusterImage) -> Decision[tuple[Settled, ...]]:
+        return decide_reconcile(image, partitions, self._spared())
+
+    async def _balance(self, journal: Journal) -> None:
+        """Leadership back to the preferred leaders, every so often (leader.imbalance.check.interval.seconds)."""
+        now = self._clock.monotonic()
+        configs = cluster_values(self._follower.image)
+        if now - self._balanced_at < configs.integer("leader.imbalance.check.interval.seconds"):
+            return
+        if configs.boolean("auto.leader.rebalance.enable"):
+            astray = unbalanced(self._follower.image, configs.integer("leader.imbalance.per.broker.percentage"))
+            for batch in chunks(astray):
+                decide = partial(decide_elect_leaders, kind=ElectionType.PREFERRED, partitions=batch)
+                outcomes = await journal.commit(decide, urgent=True)
+                self.report([o.settled for o in outcomes if o.settled is not None])
+        self._balanced_at = now
+
+    async def _rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SPARED_LOOK_S if self._spared() else LOOK_S):
+                await self._changed.wait()
+
+
+def _is_same(one: ClusterImage, other: ClusterImage) -> bool:
+    """Whether all that elections depend on is the same: an image replaces what changed, and only that."""
+    return (
+        one.brokers is other.brokers
+        and one.partitions is other.partitions
+        and one.topics is other.topics
+        and one.configs is other.configs
+    )

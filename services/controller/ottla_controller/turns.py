@@ -1,0 +1,53 @@
+"""Whose turn it is to decide: one at a time, urgent ones first, and only so many may wait.
+
+Elections must not queue behind a storm of requests, and a storm must not fill the memory (I13). Who is cancelled while
+it waits has taken nothing and leaves nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+class Turns:
+    """`take()` returns when it is the caller's turn, which lasts until `give_back()`."""
+
+    def __init__(self, most_waiting: int) -> None:
+        self._most: Final = most_waiting
+        self._taken = False
+        self._urgent: deque[asyncio.Future[None]] = deque()
+        self._ordinary: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, *, urgent: bool = False) -> None:
+        """Raises REQUEST_TIMED_OUT where too many wait already; never for urgent ones, which are few."""
+        if not self._taken:
+            self._taken = True
+            return
+        queue = self._urgent if urgent else self._ordinary
+        if not urgent and len(queue) >= self._most:
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{self._most:,} requests wait for the controller already; nothing was changed",
+                hint="try again later",
+            )
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()  # it had just become ours
+            else:
+                queue.remove(turn)
+            raise
+
+    def give_back(self) -> None:
+        for queue in (self._urgent, self._ordinary):
+            if queue:
+                queue.popleft().set_result(None)
+                return
+        self._taken = False

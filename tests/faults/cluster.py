@@ -1,0 +1,175 @@
+"""The cluster under test: etcd, controllers and brokers as processes of their own, each in its own network namespace.
+
+It restarts nothing by itself: the nemesis does. What is asked of the cluster is asked over the SDK, of brokers that
+nothing was done to.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from tests.faults.network import Network
+from tests.faults.node import Node
+
+import ottla
+from ottla_stack.embedded_etcd import find_etcd
+
+ETCD: Final = "etcd"
+BROKERS: Final = 3
+CONTROLLERS: Final = 2
+START_LIMIT_S: Final = 40.0
+HEAL_LIMIT_S: Final = 40.0
+_ASK_S: Final = 2.0
+_PORTS: Final = {"broker": (9650, 9750), "controller": (9640, 9740)}
+_ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
+_T = TypeVar("_T")
+
+
+class FaultCluster:
+    """`mutant` names one of tests.faults.mutants, which brokers and controllers then run with."""
+
+    def __init__(self, directory: Path, network: Network, *, mutant: str = "") -> None:
+        self.directory: Final = directory
+        self.network: Final = network
+        self.brokers: Final = tuple(f"broker-{n}" for n in range(BROKERS))
+        self.controllers: Final = tuple(f"controller-{n}" for n in range(CONTROLLERS))
+        self._mutant = mutant
+        self.nodes: Final = {name: self._node(name) for name in (ETCD, *self.controllers, *self.brokers)}
+        self._admins: dict[str, ottla.Admin] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(self._address(name) for name in self.brokers)
+
+    @property
+    def data_dirs(self) -> list[Path]:
+        return [self.directory / name for name in self.brokers]
+
+    def start(self) -> None:
+        """Start all; returns once every service is ready."""
+        for node in self.nodes.values():
+            node.start()
+        for name in (*self.controllers, *self.brokers):
+            self.until_ready(name, START_LIMIT_S)
+
+    def stop(self) -> None:
+        """Stop in order, brokers one after the other."""
+        for name in (*self.brokers, *self.controllers, ETCD):
+            self.nodes[name].terminate()
+            self.nodes[name].wait()
+
+    def kill(self) -> None:
+        """Let no process be left, whatever happened."""
+        for admin in self._admins.values():
+            admin.close()
+        for node in self.nodes.values():
+            node.kill()
+
+    def recover(self) -> None:
+        """Undo whatever was done: heal the network, let everything run."""
+        self.network.heal()
+        for node in self.nodes.values():
+            node.resume()
+            if node.pid is None:
+                node.start()
+
+    def until_ready(self, name: str, limit_s: float = HEAL_LIMIT_S) -> None:
+        until(lambda: self.is_ready(name), f"{name} to be ready", limit_s)
+
+    def is_ready(self, name: str) -> bool:
+        host, _, port = self._address(name).partition(":")
+        kind = name.partition("-")[0]
+        admin_port = int(port) - _PORTS[kind][0] + _PORTS[kind][1]
+        try:
+            with urllib.request.urlopen(f"http://{host}:{admin_port}/readyz", timeout=_ASK_S) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+    # ---- what the cluster says of itself ---------------------------------------------------------------------------
+
+    def admin(self, besides: Collection[str] = ()) -> ottla.Admin:
+        """Of the first broker that runs and is none of `besides`."""
+        name = next(n for n in self.brokers if n not in besides and self.nodes[n].pid is not None)
+        if name not in self._admins:
+            self._admins[name] = ottla.Admin(self._address(name), request_timeout=_ASK_S)
+        return self._admins[name]
+
+    def describe(self, topic: str, besides: Collection[str] = ()) -> Sequence[ottla.PartitionInfo]:
+        """The topic's partitions, as a broker that is none of `besides` sees them. Raises OttlaError."""
+        return self.admin(besides).topics.describe(topic)[0].partitions
+
+    def leader(self, topic: str, partition: int, besides: Collection[str] = ()) -> str:
+        """The node that leads a partition, "" while there is none."""
+        leader = self.describe(topic, besides)[partition].leader
+        return f"broker-{leader}" if leader >= 0 else ""
+
+    def active_controller(self) -> str:
+        """The controller that is elected, "" while none is."""
+        number = self.admin().cluster.describe().controller_id
+        return f"controller-{number}" if number >= 0 else ""
+
+    def is_whole(self, topic: str) -> bool:
+        """Whether every node serves, and every broker says the same: all partitions are led, all replicas in sync."""
+        if not all(self.is_ready(name) for name in (*self.controllers, *self.brokers)):
+            return False
+        try:
+            views = [self.describe(topic, besides=[n for n in self.brokers if n != name]) for name in self.brokers]
+        except ottla.OttlaError:
+            return False
+        return all(view == views[0] for view in views) and all(
+            p.leader >= 0 and len(p.isr) == len(p.replicas) for p in views[0]
+        )
+
+    def until_whole(self, topic: str, limit_s: float = HEAL_LIMIT_S) -> None:
+        until(lambda: self.is_whole(topic), "the cluster to be whole again", limit_s)
+
+    # ---- how nodes are started -------------------------------------------------------------------------------------
+
+    def _address(self, name: str) -> str:
+        kind, _, number = name.partition("-")
+        return f"{self.network.address(name)}:{_PORTS[kind][0] + int(number)}"
+
+    def _node(self, name: str) -> Node:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        command = self._etcd_command() if name == ETCD else self._service_command(name)
+        return Node(name, self.network.command(name, command), self.directory / f"{name}.log")
+
+    def _etcd_command(self) -> list[str]:
+        host = self.network.address(ETCD)
+        client, peer = f"http://{host}:{_ETCD_PORT}", f"http://{host}:{_ETCD_PEER_PORT}"
+        command = [str(find_etcd()), "--name", "default", "--data-dir", str(self.directory / ETCD)]
+        command += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        return [*command, "--initial-cluster", f"default={peer}", "--log-level", "warn"]
+
+    def _service_command(self, name: str) -> list[str]:
+        kind, _, number = name.partition("-")
+        host = self.network.address(name)
+        module = ["tests.faults.mutants", self._mutant, kind] if self._mutant else [f"ottla_{kind}"]
+        settings: dict[str, object] = {
+            "node-id": number,
+            "host": host,
+            "port": _PORTS[kind][0] + int(number),
+            "admin-port": _PORTS[kind][1] + int(number),
+            "etcd": f"{self.network.address(ETCD)}:{_ETCD_PORT}",
+        }
+        if kind == "broker":
+            settings |= {"data-dir": self.directory / name, "rack": f"rack-{number}"}
+        return [sys.executable, "-m", *module, *(f"--{key}={value}" for key, value in settings.items())]
+
+
+def until(ask: Callable[[], _T], what: str, limit_s: float) -> _T:
+    """The first answer that is true. Raises TimeoutError, naming `what` was waited for."""
+    give_up_at = time.monotonic() + limit_s
+    while not (answer := ask()):
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"waited {limit_s:g} s in vain for {what}")
+        time.sleep(0.05)
+    return answer

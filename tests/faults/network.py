@@ -1,0 +1,116 @@
+"""A network of our own to cut: every node in a network namespace, all on one bridge.
+
+The whole fault run lives in namespaces of its own (`enter`), so that nothing of it outlives it: no process, no
+interface. It needs no root where the kernel lets users make namespaces.
+
+A cut is silent, as a cable's is: packets to a neighbour go to a hardware address that nobody has. That works in one
+direction too. Reconnecting forgets the false address; connections that waited go on by their own retransmissions.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+_NOBODY: Final = "02:00:00:00:00:99"
+_INSIDE: Final = "OTTLA_FAULTS_INSIDE"
+_PREFIX: Final = "10.77.0."
+_BRIDGE: Final = "faults"
+_TOOLS: Final = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
+
+
+def enter(arguments: Sequence[str]) -> None:
+    """Run `python -m tests.faults` again with these arguments, in namespaces of its own; returns only once inside.
+
+    Raises RuntimeError naming what is missing.
+    """
+    if os.environ.get(_INSIDE):
+        return
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            raise RuntimeError(f"cutting the network needs `{tool}`: apt-get install {package}")
+    unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    if os.geteuid() != 0:
+        unshare += ["--user", "--map-root-user"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
+        raise RuntimeError("this kernel lets this user make no network namespaces: run it as root")
+    os.environ[_INSIDE] = "1"
+    os.execvp("unshare", [*unshare, sys.executable, "-m", "tests.faults", *arguments])
+
+
+class Network:
+    """Nodes by name. Every cut stays until `heal`."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._addresses: Final = {name: f"{_PREFIX}{n}" for n, name in enumerate(names, start=2)}
+        self._cuts: set[tuple[str, str]] = set()
+        self._unplugged: set[str] = set()
+
+    def start(self) -> None:
+        """Bridge, namespaces and addresses. Call inside (`enter`) only."""
+        _run("mount", "-t", "tmpfs", "tmpfs", "/run")
+        _batch("link set lo up", f"link add {_BRIDGE} type bridge", f"link set {_BRIDGE} up")
+        _batch(f"addr add {_PREFIX}1/24 dev {_BRIDGE}")
+        for name, address in self._addresses.items():
+            _batch(f"netns add {name}", f"link add {_port(address)} type veth peer name eth0 netns {name}")
+            _batch(f"link set {_port(address)} master {_BRIDGE} up")
+            _batch(f"addr add {address}/24 dev eth0", "link set eth0 up", "link set lo up", inside=name)
+
+    def stop(self) -> None:
+        """Take it all down again, so that another one can start."""
+        for name, address in self._addresses.items():
+            _batch(f"link del {_port(address)}", f"netns del {name}")
+        _batch(f"link del {_BRIDGE}")
+        _run("umount", "--recursive", "/run")
+
+    def address(self, name: str) -> str:
+        return self._addresses[name]
+
+    def command(self, name: str, command: Sequence[str]) -> list[str]:
+        """`command` as a process of that node; its pid is the command's own."""
+        return ["nsenter", f"--net=/run/netns/{name}", "--", *command]
+
+    def cut(self, *, from_: str, to: str) -> None:
+        """Let nothing that `from_` sends arrive at `to`; what `to` sends arrives."""
+        address = self._addresses[to]
+        _batch(f"neigh replace {address} lladdr {_NOBODY} dev eth0 nud permanent", inside=from_)
+        self._cuts.add((from_, to))
+
+    def cut_both(self, one: str, others: Iterable[str]) -> None:
+        """Nothing passes between `one` and any of the others."""
+        for other in others:
+            self.cut(from_=one, to=other)
+            self.cut(from_=other, to=one)
+
+    def unplug(self, name: str) -> None:
+        """Cut a node from everything."""
+        _batch(f"link set {_port(self._addresses[name])} down")
+        self._unplugged.add(name)
+
+    def heal(self) -> None:
+        """Undo every cut."""
+        for from_, to in self._cuts:
+            _batch(f"neigh del {self._addresses[to]} dev eth0", inside=from_)
+        for name in self._unplugged:
+            _batch(f"link set {_port(self._addresses[name])} up")
+        self._cuts.clear()
+        self._unplugged.clear()
+
+
+def _port(address: str) -> str:
+    return f"port{address.rpartition('.')[2]}"
+
+
+def _batch(*lines: str, inside: str = "") -> None:
+    prefix = ["nsenter", f"--net=/run/netns/{inside}", "--"] if inside else []
+    _run(*prefix, "ip", "-batch", "-", text="\n".join(lines) + "\n")
+
+
+def _run(*command: str, text: str = "") -> None:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)} {text!r} failed: {done.stderr.strip()}")

@@ -1,0 +1,115 @@
+"""Replicas of one partition without a network: several brokers' logs, one clock, fetches by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from logs import SMALL, open_log
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.fetching import Fetched, FetchWant, Following, fetch
+from ottla_broker.replica import LeaderAnswer, Replica, Surroundings
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.waiters import Waiters
+from ottla_core.clock import Clock, ManualClock
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+PARTITION = PartitionId(TopicId(b"t" * 16), 0)
+
+
+def surroundings(
+    broker_id: int,
+    clock: Clock,
+    threads: DiskThreads,
+    on_disk_failure: Callable[[OttlaError], None] = lambda error: None,
+    on_proposal: Callable[[Replica], None] = lambda replica: None,
+    live: Mapping[int, int] = {},
+) -> Surroundings:
+    return Surroundings(broker_id, clock, threads, on_disk_failure, on_proposal, live, Waiters(), Waiters())
+
+
+@dataclass
+class Brokers:
+    """One replica of the partition on each broker; all of them are live, with the epoch 10 + id."""
+
+    directory: Path
+    ids: tuple[int, ...] = (1, 2, 3)
+    config: LogConfig = SMALL
+    clock: ManualClock = field(default_factory=ManualClock)
+    live: dict[int, int] = field(default_factory=dict)
+    failures: list[OttlaError] = field(default_factory=list)
+    proposals: list[Replica] = field(default_factory=list)
+    replicas: dict[int, Replica] = field(default_factory=dict)
+    around: dict[int, Surroundings] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.live |= {n: 10 + n for n in self.ids}
+        for broker_id in self.ids:
+            self.open(broker_id)
+
+    def open(self, broker_id: int, *, high_watermark: int = 0) -> Replica:
+        """The broker's replica as it is found on its disk."""
+        around = surroundings(
+            broker_id, self.clock, DiskThreads(), self.failures.append, self.proposals.append, self.live
+        )
+        log = open_log(self.directory / str(broker_id), self.config)
+        replica = Replica(PARTITION, "t", log, around, high_watermark=high_watermark)
+        replica.configure(self.config, 30.0)
+        self.around[broker_id], self.replicas[broker_id] = around, replica
+        return replica
+
+    def apply(self, partition: Partition, *to: int) -> None:
+        """The controller's decision reaches these brokers; all, where none is named."""
+        for broker_id in to or self.ids:
+            replica = self.replicas[broker_id]
+            if replica.must_become_leader(partition):
+                replica.step_back()
+                replica.log.assign_epoch(partition.leader_epoch)
+                replica.become_leader(partition)
+            else:
+                replica.on_partition(partition)
+
+    async def fetch(self, follower_id: int, leader_id: int, *, max_wait_s: float = 0) -> Fetched:
+        """One fetch of a follower from a leader, and what follows from the answer."""
+        follower = self.replicas[follower_id]
+        epoch, offset = follower.leader_epoch, follower.log.log_end_offset
+        want = FetchWant(
+            PARTITION,
+            epoch,
+            offset,
+            1 << 20,
+            follower.log.epochs.latest,
+            follower.high_watermark,
+            follower.log.log_start_offset,
+        )
+        audience = Following(self.found_on(leader_id), follower_id, self.live[follower_id])
+        [answer] = await fetch([want], audience, max_wait_s=max_wait_s, min_bytes=1, max_bytes=1 << 20)
+        if answer.error is not None:
+            raise answer.error
+        if answer.diverging is not None:
+            follower.on_diverging(epoch, answer.diverging)
+        else:
+            told = LeaderAnswer(answer.records, answer.high_watermark, answer.log_start_offset)
+            follower.on_fetched(offset, epoch, told)
+        return answer
+
+    def found_on(self, leader_id: int) -> OneReplica:
+        around = self.around[leader_id]
+        return OneReplica(self.replicas[leader_id], around.consumers, around.followers)
+
+
+@dataclass(frozen=True)
+class OneReplica:
+    """Where a fetch finds its replica, on a broker that has no other."""
+
+    replica: Replica
+    consumers: Waiters
+    followers: Waiters
+
+    def find(self, partition_id: PartitionId) -> Replica:
+        assert partition_id == self.replica.id
+        return self.replica

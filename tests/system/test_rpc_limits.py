@@ -1,0 +1,197 @@
+"""What a server lets its clients have: bytes in flight, open streams, time to take an answer, silence, a drain."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc
+import grpc.aio
+import pytest
+from rpc_stack import Client, Stack
+from waiting import until
+
+from ottla_core.errors import ErrorCode
+from ottla_core.rpc import budget, streams
+from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.cutting import cut_connection
+from ottla_core.rpc.status import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES, TransportError
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker, Operation
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[Stack]:
+    stack = Stack()
+    await stack.server.start()
+    yield stack
+    await stack.server.stop(grace_s=0)
+
+
+@pytest.fixture
+def client(stack: Stack) -> Client:
+    return Client(stack)
+
+
+async def round_trip(stack: Stack) -> None:
+    """What the server was to read before is read now."""
+    peer = AioPeer(stack.address)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)
+    await peer.close()
+
+
+# ---- bytes and streams ---------------------------------------------------------------------------------------------
+
+
+async def test_all_streams_of_a_method_share_a_budget(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", 4 * MIB)
+    large = bytes(2 * MIB)
+    first, second, third = Client(stack), Client(stack), Client(stack)
+    third.send(3)
+    await until(lambda: stack.service.seen == [3])
+    first.send(1, records=large)
+    second.send(2, records=large)
+    await until(lambda: sorted(stack.service.seen) == [1, 2, 3])
+    for number in (5, 6, 7):
+        third.send(number)  # the first of them was being read when the budget was used up
+    await until(lambda: 5 in stack.service.seen)
+    await round_trip(stack)
+    assert stack.service.seen[3:] == [5]
+    assert stack.gauge("ottla_rpc_in_flight_bytes", "Produce") > 4 * MIB
+
+    stack.service.open_gate(3)
+    assert (await third.reply())[1].partitions[0].base_offset == 3, "what is open is answered all the while"
+    stack.service.open_gate(1)
+    await until(lambda: stack.service.seen[3:] == [5, 6, 7])
+
+
+async def test_one_method_s_budget_is_not_the_other_s(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A produce with acks=all waits for fetches: they are read though all of produce's budget is used up."""
+    monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", MIB)
+    producer = Client(stack)
+    producer.send(1, records=bytes(2 * MIB))
+    await until(lambda: stack.service.seen == [1])
+    async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
+        call = channel.stream_stream(Broker.FETCH.path)()
+        for number in range(1, 4):
+            frame = pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=10))
+            await call.write(frame.SerializeToString())
+            reply = pb.FetchReplyFrame.FromString(await asyncio.wait_for(call.read(), 10))
+            assert reply.correlation_id == number
+    assert producer.replies.empty()
+
+
+async def test_one_stream_too_many_is_refused_and_may_come_again(
+    stack: Stack, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "MAX_OPEN_STREAMS", 1)
+    client.send(1)
+    await until(lambda: stack.service.seen == [1])
+    refused = Client(stack)
+    refused.send(2)
+    error, _ = await refused.until_broken()
+    assert "1 streams are open for Produce, and this server takes no more" in error.message
+    assert error.code == ErrorCode.NETWORK_EXCEPTION
+    assert error.retriable
+    assert stack.service.seen == [1]
+
+    await asyncio.to_thread(client.stream.close)
+    await until(lambda: stack.gauge("ottla_rpc_streams", "Produce") == 0)
+    again = Client(stack)
+    again.send(3)
+    await until(lambda: stack.service.seen == [1, 3])
+
+
+async def test_a_message_that_is_too_large_is_not_worth_a_second_try(stack: Stack, client: Client) -> None:
+    client.send(1, records=bytes(MAX_MESSAGE_BYTES))
+    error, _ = await client.until_broken()
+    assert (error.code, error.retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
+    peer = AioPeer(stack.address)
+    with pytest.raises(TransportError) as raised:
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["t" * MAX_MESSAGE_BYTES]), timeout=20)
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    await peer.close()
+
+
+# ---- clients that do not read --------------------------------------------------------------------------------------
+
+
+async def test_who_does_not_take_its_answers_is_cut_off_and_nobody_else(
+    stack: Stack, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """1. It asks for 8 answers of 4 MiB. 2. It reads none. 3. Its connection is cut, and all that it held is free."""
+    monkeypatch.setattr(streams, "WRITE_LIMIT_S", 1.0)
+    client.send(1)
+    await until(lambda: stack.service.seen == [1])
+    async with grpc.aio.insecure_channel(stack.address, options=CHANNEL_OPTIONS) as channel:
+        stalled = channel.stream_stream(Broker.FETCH.path)()
+        for number in range(8):
+            frame = pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=4 * MIB))
+            await stalled.write(frame.SerializeToString())
+        await until(lambda: stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") > 16 * MIB)
+        await until(lambda: stack.gauge("ottla_rpc_streams", "Fetch") == 0)
+        assert stack.gauge("ottla_rpc_in_flight_bytes", "Fetch") == 0
+        assert "has not taken an answer within 1 s; cutting its connection" in caplog.text
+        assert await asyncio.wait_for(stalled.code(), 10) == grpc.StatusCode.UNAVAILABLE
+    stack.service.open_gate(1)
+    await client.reply()
+
+
+async def test_a_connection_is_cut_by_the_name_that_grpc_has_for_its_peer() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        ends.append(await reader.read())
+        writer.close()
+
+    ends: list[bytes] = []
+    for host, peer in (("127.0.0.1", "ipv4:127.0.0.1:{}"), ("::1", "ipv6:%5B::1%5D:{}")):
+        async with await asyncio.start_server(serve, host, 0) as server:
+            reader, writer = await asyncio.open_connection(host, server.sockets[0].getsockname()[1])
+            own_port = writer.get_extra_info("sockname")[1]
+            assert not await asyncio.to_thread(cut_connection, peer.format(1))
+            assert await asyncio.to_thread(cut_connection, peer.format(own_port))
+            assert await asyncio.wait_for(reader.read(), 10) == b"", "the other end sees it closed"
+            writer.close()
+    await until(lambda: ends == [b"", b""])
+
+
+# ---- frames that nobody answers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(66)
+@pytest.mark.parametrize(
+    ("fate", "why"),
+    [
+        (b"refused", "the disk is offline"),
+        (b"buggy", "internal error, in the log as request"),
+        (b"late", "was not done within 0.05 s"),
+        (b"denied", "may not WRITE"),
+        (b"answered", "nobody answers"),
+    ],
+)
+async def test_acks_0_is_silence_or_the_end_of_the_stream(stack: Stack, client: Client, fate: bytes, why: str) -> None:
+    client.send(0, records=b"good")
+    await until(lambda: stack.service.seen == [0])
+    if fate == b"denied":
+        stack.denied = {Operation.WRITE}
+    client.send(0, records=fate, timeout_ms=50)
+    error, left = await client.until_broken()
+    assert why in error.message
+    assert "secret" not in error.message
+    assert error.code == ErrorCode.NETWORK_EXCEPTION
+    assert left == []
+    assert client.replies.empty()
+
+
+# ---- the drain -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_drain_lets_the_owner_wake_what_is_parked(stack: Stack, client: Client) -> None:
+    """The grace and the frame's own time are longer than the test may take: only the hook can end it."""
+    open_id = client.send(1, timeout_ms=100_000)
+    await until(lambda: stack.service.seen == [1])
+    stack.on_drain = lambda: stack.service.open_gate(1)
+    await asyncio.wait_for(stack.server.stop(grace_s=100), 20)
+    assert (await client.reply())[0] == open_id
+    assert "going down" in (await client.until_broken())[0].message

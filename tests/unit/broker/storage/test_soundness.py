@@ -1,0 +1,188 @@
+"""Whether a start finds everything that this broker had acknowledged (rule C15, KIP-966)."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+from batches import NOON
+from logs import SMALL, fill
+
+from ottla_broker.storage import checkpoint, soundness
+from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+ME = Identity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
+ONE = PartitionId(TopicId(bytes(range(16))), 0)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+
+
+def opened(path: Path) -> LogDir:
+    return LogDir.open(path, ME, SMALL, now_ms=NOON)
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> LogDir:
+    """A directory that the cluster trusts, with a log of 30 records of which 20 are known to be committed."""
+    log_dir = opened(tmp_path)
+    log_dir.vouch()
+    fill(log_dir.create(ONE, "flights", SMALL, now_ms=NOON), 10)
+    log_dir.checkpoint({ONE: 20})
+    return log_dir
+
+
+def lose(log_dir: LogDir, size_bytes: int) -> None:
+    """The end of the log is gone."""
+    path = log_dir.logs[ONE].segments[-1].path
+    path.write_bytes(path.read_bytes()[:-size_bytes])
+
+
+def reboot(monkeypatch: pytest.MonkeyPatch, boot: str = "another boot") -> None:
+    monkeypatch.setattr(soundness, "boot_id", lambda: boot)
+
+
+def test_the_kernel_names_its_boot() -> None:
+    assert soundness.boot_id() == Path("/proc/sys/kernel/random/boot_id").read_text().strip() != ""
+
+
+@pytest.mark.rule(21)
+def test_a_killed_process_loses_nothing(running: LogDir, tmp_path: Path) -> None:
+    assert not running.may_have_lost_tail
+    running.abandon()
+    again = opened(tmp_path)
+    assert not again.may_have_lost_tail
+    again.abandon()
+    assert not opened(tmp_path).may_have_lost_tail, "nor does it the second time"
+
+
+@pytest.mark.rule(21)
+def test_an_append_that_the_kill_cut_short_was_acknowledged_to_nobody(running: LogDir, tmp_path: Path) -> None:
+    lose(running, 1)
+    running.abandon()
+    again = opened(tmp_path)
+    assert again.logs[ONE].log_end_offset == 27
+    assert not again.may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+def test_a_machine_that_went_down_may_have_taken_a_tail_along(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.abandon()
+    reboot(monkeypatch)
+    assert opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+def test_an_orderly_stop_outlives_the_machine(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.close({ONE: 30}, now_ms=NOON)
+    reboot(monkeypatch)
+    again = opened(tmp_path)
+    assert not again.may_have_lost_tail
+    assert (tmp_path / "boot-id").read_text() == "another boot\n"
+    again.abandon()
+    reboot(monkeypatch, "a third")
+    assert opened(tmp_path).may_have_lost_tail, "it was vouched for under the second boot"
+
+
+@pytest.mark.rule(16, 21)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_that_ends_before_its_high_watermark_has_lost_something(
+    running: LogDir, tmp_path: Path, clean: bool
+) -> None:
+    if clean:
+        running.close({}, now_ms=NOON)
+    else:
+        running.abandon()
+    path = running.logs[ONE].segments[-1].path
+    path.write_bytes(path.read_bytes()[: len(path.read_bytes()) // 2])
+    again = opened(tmp_path)
+    assert again.logs[ONE].log_end_offset < 20
+    assert again.may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_loss_stays_known_until_the_cluster_is_told(running: LogDir, tmp_path: Path, clean: bool) -> None:
+    """A start that ends before it has registered must not hide what it found."""
+    running.abandon()
+    (tmp_path / "boot-id").write_text("another boot\n")
+    for _ in range(2):
+        again = opened(tmp_path)
+        assert again.may_have_lost_tail
+        if clean:
+            again.close({}, now_ms=NOON)
+        else:
+            again.abandon()
+    last = opened(tmp_path)
+    last.vouch()
+    assert not last.may_have_lost_tail
+    last.abandon()
+    assert not opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+def test_a_new_directory_has_nothing_that_another_disk_may_have_had(tmp_path: Path) -> None:
+    log_dir = opened(tmp_path)
+    assert log_dir.may_have_lost_tail
+    log_dir.close({}, now_ms=NOON)
+    assert opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(20, 21)
+def test_after_a_failed_fsync_nobody_vouches(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel may have dropped the pages: the next process of the same boot finds less than was acknowledged."""
+
+    def fails(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", fails)
+        with pytest.raises(OttlaError, match="goes offline"):
+            running.logs[ONE].flush(NOON)
+    running.abandon()
+    assert opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("kernel", ["", "same"])
+def test_without_a_boot_id_only_an_orderly_stop_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    reboot(monkeypatch, kernel)
+    log_dir = opened(tmp_path)
+    log_dir.vouch()
+    log_dir.abandon()
+    killed = opened(tmp_path)
+    assert killed.may_have_lost_tail == (not kernel)
+    killed.vouch()
+    killed.close({}, now_ms=NOON)
+    assert not opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(60)
+def test_a_replica_that_comes_back_is_not_taken_for_its_former_self(running: LogDir, tmp_path: Path) -> None:
+    running.logs[ONE].flush(NOON)
+    running.checkpoint({})
+    running.delete(ONE)
+    log = running.create(ONE, "flights", SMALL, now_ms=NOON)
+    assert running.high_watermark(ONE) == 0
+    for name in (checkpoint.RECOVERY_POINTS, checkpoint.HIGH_WATERMARKS):
+        assert checkpoint.read_offsets(tmp_path / name).get(ONE, 0) == 0
+    fill(log, 15)
+    running.abandon()
+    again = opened(tmp_path)
+    assert (again.high_watermark(ONE), again.logs[ONE].recovery_point) == (0, 0)
+    assert not again.may_have_lost_tail

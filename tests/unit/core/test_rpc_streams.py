@@ -1,0 +1,164 @@
+"""How a served stream ends: without a frame that begins too late, and never in the middle of an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.message import Message
+from waiting import until
+
+from ottla_core.errors import OttlaError
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.status import error_message
+from ottla_core.rpc.streams import EndStreamError, Streams
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+
+class AbortedError(Exception):
+    """What gRPC raises through whoever aborts."""
+
+
+class Call:
+    """gRPC's side of one stream: what it reads, and whether a write gets through."""
+
+    def __init__(self) -> None:
+        self.inbox: asyncio.Queue[Any] = asyncio.Queue()
+        self.taking = asyncio.Event()
+        self.taking.set()
+        self.written: list[int] = []
+        self.status: tuple[grpc.StatusCode, str] | None = None
+
+    async def read(self) -> Any:
+        return await self.inbox.get()
+
+    async def write(self, reply: bytes) -> None:
+        await self.taking.wait()
+        self.written.append(pb.ProduceReplyFrame.FromString(reply).correlation_id)
+
+    async def abort(self, code: grpc.StatusCode, words: str) -> None:
+        self.status = (code, words)
+        raise AbortedError
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+
+class Stream:
+    """A produce stream whose method is `answer`, by correlation id."""
+
+    method = Broker.PRODUCE
+
+    def __init__(self, answer: Callable[[int], Awaitable[Any]]) -> None:
+        self.call_of_grpc = Call()
+        self.begun: list[int] = []
+        self.draining = asyncio.Event()
+        self._answer = answer
+        self.streams = Streams(self, self.draining)
+        self.serving = asyncio.create_task(self.streams.serve(self.call_of_grpc, RequestContext(request_id="r-1")))
+
+    async def call(self, request: Message, context: RequestContext) -> Message | None:
+        number: int = request.acks  # type: ignore[attr-defined]
+        self.begun.append(number)
+        answer: Message | None = await self._answer(number)
+        return answer
+
+    def failed(self, error: OttlaError) -> Message:
+        return pb.ProduceReply(error=error_message(error))
+
+    def send(self, number: int) -> None:
+        frame = pb.ProduceFrame(correlation_id=number, body=pb.ProduceRequest(acks=number))
+        self.call_of_grpc.inbox.put_nowait(frame.SerializeToString())
+
+    async def until_ended(self) -> tuple[grpc.StatusCode, str] | None:
+        await asyncio.wait({self.serving}, timeout=10)
+        assert self.serving.done()
+        assert isinstance(self.serving.exception(), AbortedError | None)
+        assert (self.streams.open, self.streams.budget.bytes) == (0, 0)
+        return self.call_of_grpc.status
+
+
+async def at_once(number: int) -> pb.ProduceReply:
+    return pb.ProduceReply()
+
+
+async def test_who_ends_its_stream_is_answered_first() -> None:
+    stream = Stream(at_once)
+    stream.send(1)
+    stream.send(2)
+    stream.call_of_grpc.inbox.put_nowait(grpc.aio.EOF)
+    assert await stream.until_ended() is None
+    assert stream.call_of_grpc.written == [1, 2]
+
+
+async def test_no_frame_begins_once_the_drain_has() -> None:
+    """It would be parked after the owner has woken what was parked, and hold up the drain."""
+    stream = Stream(at_once)
+    stream.send(1)
+    await until(lambda: stream.call_of_grpc.written == [1])
+    stream.draining.set()
+    stream.send(2)
+    assert await stream.until_ended() == (
+        grpc.StatusCode.UNAVAILABLE,
+        "the server is going down; ask again elsewhere",
+    )
+    assert stream.begun == [1]
+
+
+async def test_a_stream_does_not_end_in_the_middle_of_an_answer() -> None:
+    """gRPC takes one write at a time; a status beside it would fail, and the stream would stay open for ever."""
+
+    async def answer(number: int) -> pb.ProduceReply:
+        if number == 2:
+            raise EndStreamError("it has no other answer")
+        return pb.ProduceReply()
+
+    stream = Stream(answer)
+    stream.call_of_grpc.taking.clear()
+    stream.send(1)
+    await until(lambda: stream.begun == [1])
+    stream.send(2)
+    await until(lambda: stream.begun == [1, 2])
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert stream.call_of_grpc.status is None
+    stream.call_of_grpc.taking.set()
+    assert await stream.until_ended() == (grpc.StatusCode.ABORTED, "it has no other answer")
+    assert stream.call_of_grpc.written == [1]
+
+
+async def test_the_frames_that_are_open_end_with_their_stream() -> None:
+    cancelled: list[int] = []
+
+    async def answer(number: int) -> pb.ProduceReply:
+        if number == 2:
+            raise EndStreamError("it has no other answer")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(number)
+        return pb.ProduceReply()
+
+    stream = Stream(answer)
+    stream.send(1)
+    stream.send(2)
+    await stream.until_ended()
+    await until(lambda: cancelled == [1])
+
+
+async def test_a_frame_whose_answer_can_t_be_sent_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:
+    """Its client would wait for ever."""
+
+    async def answer(number: int) -> Any:
+        return pb.FetchReply()
+
+    stream = Stream(answer)
+    stream.send(1)
+    status = await stream.until_ended()
+    assert status == (grpc.StatusCode.ABORTED, "internal error, in the log as request r-1")
+    assert "Produce failed, request r-1" in caplog.text

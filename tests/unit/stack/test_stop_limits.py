@@ -1,0 +1,17 @@
+"""Whoever stops something gives it the time that it takes by its own limit: a service, its supervisor, a stack."""
+
+from __future__ import annotations
+
+from ottla_core import lifecycle
+from ottla_stack import child, commands, running, supervisor
+
+
+def test_a_service_ends_before_its_supervisor_kills_it() -> None:
+    assert lifecycle.STOP_LIMIT_S < supervisor._SERVICE_STOP_LIMIT_S
+
+
+def test_brokers_controllers_and_etcd_end_one_after_the_other_before_the_supervisor_is_given_up() -> None:
+    longest_s = 3 * (supervisor._SERVICE_STOP_LIMIT_S + child.KILL_LIMIT_S)
+    assert longest_s <= supervisor.STACK_STOP_LIMIT_S
+    assert supervisor.STACK_STOP_LIMIT_S < commands._DOWN_LIMIT_S
+    assert supervisor.STACK_STOP_LIMIT_S < running.STOP_LIMIT_S
