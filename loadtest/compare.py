@@ -103,6 +103,36 @@ def produce_and_consume(figures: Figures, stack: RunningStack, pairs: int, recor
     figures.add("… by batches()", batches, "records/s", "≥ 2 M", least=2_000_000)
 
 
+IDEMPOTENCE_PAIRS = 7
+
+
+def replication(figures: Figures, stack: RunningStack, pairs: int, records: int) -> None:
+    real, count = stack.bootstrap, ("--records", str(records // 2))
+    admin = ottla.Admin(real)
+    admin.topics.create("alone", partitions=6, replicas=1)
+    admin.topics.create("thrice", partitions=6, replicas=3, config={"min.insync.replicas": 2})
+    alone, thrice = ("--topic", "alone", *count), ("--topic", "thrice", *count, "--acks", "all", "--idempotent")
+    runs = [(run("produce", real, *thrice), run("produce", real, *alone)) for _ in range(pairs)]
+    figures.add("produce, 3 replicas, acks=all", [float(a["records_s"]) for a, _ in runs], "records/s", "")
+    ratios = [a["records_s"] / b["records_s"] for a, b in runs]
+    figures.add("… against 1 replica, acks=1", ratios, "×", "≥ 1/3", least=1 / 3)
+    plain = ("--topic", "alone", *count, "--acks", "all")
+    runs = [
+        (run("produce", real, *plain, "--idempotent"), run("produce", real, *plain)) for _ in range(IDEMPOTENCE_PAIRS)
+    ]
+    ratios = [a["records_s"] / b["records_s"] for a, b in runs]
+    figures.add("idempotence against none, 1 replica, acks=all", ratios, "×", "≥ 0.9", least=0.9)
+
+
+def failover(figures: Figures) -> None:
+    found = run("failover")
+    name = "1,000 partitions led again after a death"
+    figures.add(name, found["led_again_s"], "s", "≤ 10", most=10)
+    figures.raw[name]["in_sync_again_s"] = found["in_sync_again_s"]
+    brokers = [percent for name, percent in found["idle_cpu_percent"].items() if name.startswith("broker")]
+    figures.add("… idle, CPU of a broker", [max(brokers)], "% of a core", "≤ 10", most=10)
+
+
 def repeat(times: int, module: str, *arguments: str) -> list[float]:
     return [float(run(module, *arguments)["records_s"]) for _ in range(times)]
 
@@ -139,7 +169,7 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--gigabytes", type=float, default=10, help="of the memory run")
-    parser.add_argument("--only", choices=["traffic", "broker", "footprint", "memory"])
+    parser.add_argument("--only", choices=["traffic", "replication", "broker", "footprint", "memory"])
     given = parser.parse_args()
     figures, began = Figures(), time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
@@ -148,6 +178,10 @@ def main() -> int:
             with RunningStack(directory / "stack", brokers=1) as stack:
                 ottla.Admin(stack.bootstrap).topics.create("bench", partitions=6)
                 produce_and_consume(figures, stack, given.pairs, given.records)
+        if given.only in (None, "replication"):
+            with RunningStack(directory / "three") as stack:
+                replication(figures, stack, given.pairs, given.records)
+            failover(figures)
         if given.only in (None, "broker"):
             broker_alone(figures)
         if given.only in (None, "footprint"):

@@ -22,10 +22,20 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--keys", type=int, default=0, help="that many distinct keys; 0: none")
     parser.add_argument("--acks", choices=_ACKS, default="1")
+    parser.add_argument(
+        "--idempotent", action="store_true", help="with acks=all only; without it, each batch may repeat"
+    )
     given = parser.parse_args()
     value = random.Random(7).randbytes(given.size)
     keys = [b"key-%08d" % n for n in range(given.keys)]
-    with Producer(given.bootstrap, topic=given.topic, acks=_ACKS[given.acks], key="bytes", value="bytes") as producer:
+    with Producer(
+        given.bootstrap,
+        topic=given.topic,
+        acks=_ACKS[given.acks],
+        enable_idempotence=given.idempotent,
+        key="bytes",
+        value="bytes",
+    ) as producer:
         producer.send(value).result(timeout=30)
         began, cpu = time.monotonic(), time.process_time()
         send = producer.send

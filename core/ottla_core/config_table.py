@@ -34,6 +34,7 @@ _STAMPS: Final = ("CreateTime", "LogAppendTime")
 ENFORCED: Final = frozenset(
     {
         "advertised.listeners",
+        "auto.leader.rebalance.enable",
         "broker.id",
         "broker.rack",
         "default.replication.factor",
@@ -41,17 +42,28 @@ ENFORCED: Final = frozenset(
         "flush.messages",
         "flush.ms",
         "index.interval.bytes",
+        "leader.imbalance.check.interval.seconds",
+        "leader.imbalance.per.broker.percentage",
         "max.message.bytes",
         "message.timestamp.after.max.ms",
         "message.timestamp.before.max.ms",
         "message.timestamp.type",
+        "min.insync.replicas",
         "num.partitions",
+        "producer.id.expiration.ms",
         "remote.storage.enable",
+        "replica.fetch.backoff.ms",
+        "replica.fetch.max.bytes",
+        "replica.fetch.min.bytes",
+        "replica.fetch.response.max.bytes",
+        "replica.fetch.wait.max.ms",
+        "replica.lag.time.max.ms",
         "retention.bytes",
         "retention.ms",
         "segment.bytes",
         "segment.index.bytes",
         "segment.ms",
+        "unclean.leader.election.enable",
     }
 )
 """What some service acts on already (a topic config includes its synonyms); the others are stored and described."""

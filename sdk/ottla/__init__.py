@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, BrokerInfo, ClusterInfo
+    from ottla.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
     from ottla.configs import ConfigEntry
     from ottla.consumer import Consumer
     from ottla.delivery import Delivery, RecordMetadata
@@ -41,20 +41,23 @@ if TYPE_CHECKING:
         SerializationError,
         TimeoutError,  # noqa: A004 - users write `ottla.TimeoutError`
         TopicExistsError,
+        TruncationError,
         UnknownTopicError,
         WakeupError,
     )
     from ottla.interceptors import ProducerInterceptor
     from ottla.many import BatchResult, FailedRow
     from ottla.outgoing import ProducerRecord
+    from ottla.partitions import Election
     from ottla.producer import Producer
     from ottla.record import Batch, Record
     from ottla.rows import Rows, read
     from ottla.topics import PartitionInfo, TopicInfo
+    from ottla.verification import ReplicaCheck
     from ottla_core.model import TopicPartition
 
 _HOMES = {
-    "ottla.admin": ("Admin", "BrokerInfo", "ClusterInfo"),
+    "ottla.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
     "ottla.configs": ("ConfigEntry",),
     "ottla.consumer": ("Consumer",),
     "ottla.delivery": ("Delivery", "RecordMetadata"),
@@ -75,16 +78,19 @@ _HOMES = {
         "SerializationError",
         "TimeoutError",
         "TopicExistsError",
+        "TruncationError",
         "UnknownTopicError",
         "WakeupError",
     ),
     "ottla.interceptors": ("ProducerInterceptor",),
     "ottla.many": ("BatchResult", "FailedRow"),
     "ottla.outgoing": ("ProducerRecord",),
+    "ottla.partitions": ("Election",),
     "ottla.producer": ("Producer",),
     "ottla.record": ("Batch", "Record"),
     "ottla.rows": ("Rows", "read"),
     "ottla.topics": ("PartitionInfo", "TopicInfo"),
+    "ottla.verification": ("ReplicaCheck",),
     "ottla_core.model": ("TopicPartition",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -105,9 +111,11 @@ __all__ = [
     "Consumer",
     "Delivery",
     "DeliveryError",
+    "Election",
     "ErrorCode",
     "FailedRow",
     "FatalError",
+    "LogDirInfo",
     "NotABrokerError",
     "OffsetOutOfRangeError",
     "OttlaError",
@@ -118,6 +126,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "RecordTooLargeError",
+    "ReplicaCheck",
     "RetriableError",
     "Rows",
     "SerializationError",
@@ -125,6 +134,7 @@ __all__ = [
     "TopicExistsError",
     "TopicInfo",
     "TopicPartition",
+    "TruncationError",
     "UnknownTopicError",
     "WakeupError",
     "read",

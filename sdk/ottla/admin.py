@@ -1,4 +1,4 @@
-"""Admin: topics, configs and the cluster. Every method is one or two calls and returns when its effect can be seen.
+"""Admin: topics, partitions, configs and the cluster. Methods return when their effect can be seen.
 
     admin = ottla.Admin()
     admin.topics.create("orders", partitions=12, config={"retention.ms": "7d"}, if_exists="ok")
@@ -17,16 +17,21 @@ from typing import Any, Final
 from ottla.access import Access
 from ottla.cluster import Cluster
 from ottla.configs import Configs
+from ottla.errors import ErrorCode, error_from_code
+from ottla.partitions import Partitions
 from ottla.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
-from ottla.topics import Topics
+from ottla.topics import Topics, raise_in_band
 from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, seconds
+from ottla_core.model import TopicPartition
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
 
 _client_numbers = itertools.count(1)
 
 
 class Admin:
-    """`topics`, `configs` and `cluster` of one cluster. Thread-safe.
+    """`topics`, `partitions`, `configs` and `cluster` of one cluster. Thread-safe.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -55,6 +60,7 @@ class Admin:
         access = Access(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
         self.topics: Final = Topics(access)
+        self.partitions: Final = Partitions(access)
         self.configs: Final = Configs(access)
         self.cluster: Final = ClusterOverview(access)
 
@@ -73,23 +79,38 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """One registered broker; `kafka_address` is "" while it serves no Kafka listener."""
+    """One registered broker; `kafka_address` is "" while it serves no Kafka listener.
+
+    `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped.
+    """
 
     id: int
     address: str
     kafka_address: str
     rack: str
     fenced: bool
+    epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterInfo:
-    """The cluster: `controller_id` is -1 and `controller_address` "" while none is elected."""
+    """The cluster: `controller_id` and `controller_epoch` are -1, `controller_address` "" while none is elected."""
 
     cluster_id: str
     controller_id: int
     controller_address: str
     brokers: tuple[BrokerInfo, ...]
+    controller_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirInfo:
+    """One data directory of a broker: its file system's bytes, and those of each replica in it."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replica_bytes: Mapping[TopicPartition, int]
 
 
 class ClusterOverview:
@@ -101,8 +122,33 @@ class ClusterOverview:
     def describe(self, *, timeout: Duration | None = None) -> ClusterInfo:
         """Its id, its controller and its brokers by id."""
         deadline = self._access.deadline(timeout)
-        view = self._access.cluster.fetch_metadata(timeout=deadline.left())
+        told = self._access.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
         brokers = (
-            BrokerInfo(b.id, b.address, b.kafka_address, b.rack, b.fenced) for _, b in sorted(view.brokers.items())
+            BrokerInfo(b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch)
+            for b in sorted(told.brokers, key=lambda b: b.id)
         )
-        return ClusterInfo(view.cluster_id, view.controller_id, view.controller, tuple(brokers))
+        if not told.HasField("controller"):
+            return ClusterInfo(told.cluster_id, -1, "", tuple(brokers))
+        controller = told.controller
+        return ClusterInfo(told.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
+
+    def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
+        """A broker's data directories, as it describes them itself. Raises FatalError where it is not registered."""
+        deadline = self._access.deadline(timeout)
+        known = self._access.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
+        if known is None:
+            raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}")
+        told = self._access.cluster.call(
+            known.address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
+        )
+        for directory in told.log_dirs:
+            raise_in_band(directory.error)
+        return tuple(
+            LogDirInfo(
+                directory.path,
+                directory.total_bytes,
+                directory.usable_bytes,
+                {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
+            )
+            for directory in told.log_dirs
+        )

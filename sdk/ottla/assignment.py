@@ -12,7 +12,8 @@ from ottla.errors import config_error
 from ottla.fetcher import Fetcher, closed_error
 from ottla.keeper import MetadataKeeper
 from ottla.machines.metadata import ClusterView
-from ottla.machines.subscription import Position, Subscription
+from ottla.machines.position import Position
+from ottla.machines.subscription import Subscription
 from ottla.offsets import list_offsets_or_end
 from ottla.plan import ReadingPlan
 from ottla_core.model import EARLIEST_TIMESTAMP, TopicPartition

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.access import Access
-from ottla.errors import config_error
+from ottla.errors import ErrorCode, config_error
 from ottla.topics import raise_in_band
 from ottla.units import Duration, config_text
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
+
+_TOPICS_A_CALL: Final = 50
+"""Each has dozens of configs, and all come with their documentation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,21 @@ class Configs:
         request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
         described = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).reply.resources[0]
         raise_in_band(described.error)
-        entries = (
-            ConfigEntry(e.name, e.value, e.source, e.type, e.read_only, e.enforced, e.documentation)
-            for e in described.entries
-        )
-        return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+        return _entries(described)
+
+    def of_topics(self, *names: str, timeout: Duration | None = None) -> dict[str, dict[str, ConfigEntry]]:
+        """Every config of many topics, by topic and name. One that does not exist is not among them."""
+        deadline = self._access.deadline(timeout)
+        found = {}
+        for first in range(0, len(names), _TOPICS_A_CALL):
+            some = names[first : first + _TOPICS_A_CALL]
+            request = pb.DescribeConfigsRequest(resources=[_resource(name, None) for name in some])
+            reply = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).reply
+            for described in reply.resources:
+                if described.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise_in_band(described.error)
+                    found[described.resource.name] = _entries(described)
+        return found
 
     def set(
         self,
@@ -89,6 +103,14 @@ class Configs:
         raise_in_band(
             self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).reply.resources[0].error
         )
+
+
+def _entries(described: pb.ConfigsDescribed) -> dict[str, ConfigEntry]:
+    entries = (
+        ConfigEntry(e.name, e.value, e.source, e.type, e.read_only, e.enforced, e.documentation)
+        for e in described.entries
+    )
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
 
 
 def _resource(topic: str | None, broker: int | None) -> pb.ConfigResource:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
-from ottla.machines.subscription import Position
+from ottla.machines.subscription import Subscription
 
 METRICS: Final = {
     "records-consumed-total": "records handed out",
@@ -15,6 +14,8 @@ METRICS: Final = {
     "fetch-latency-max": "the longest of them, in ms",
     "records-lag-max": "how far the partition furthest behind is behind, as of its last fetch; -1 before the first",
     "assigned-partitions": "partitions that are read",
+    "position-reset-total": "positions that were not in the log and went to auto_offset_reset (not Kafka's)",
+    "truncation-total": "new leaders that lacked what had been read (not Kafka's)",
 }
 """Names and meanings; since the consumer was made, where they count something."""
 
@@ -37,9 +38,9 @@ class Consumed:
         self.latency_sum_s += latency_s
         self.latency_max_s = max(self.latency_max_s, latency_s)
 
-    def metrics(self, positions: Iterable[Position]) -> dict[str, float]:
+    def metrics(self, subscription: Subscription) -> dict[str, float]:
         """All of METRICS as of now."""
-        positions = list(positions)
+        positions = subscription.positions.values()
         return {
             "records-consumed-total": float(self.records),
             "bytes-consumed-total": float(self.bytes),
@@ -48,4 +49,6 @@ class Consumed:
             "fetch-latency-max": 1000 * self.latency_max_s,
             "records-lag-max": float(max((position.lag for position in positions), default=-1)),
             "assigned-partitions": float(len(positions)),
+            "position-reset-total": float(subscription.resets),
+            "truncation-total": float(subscription.truncations),
         }

@@ -68,15 +68,19 @@ class Consumer(Generic[K, V]):
             somebody seeks past it) or "skip" it with a line in the log. A damaged batch always raises.
         auto_offset_reset: where to go when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
             "earliest", "latest" or "none" (raise OffsetOutOfRangeError). By default "earliest" where `start` is
-            earliest or a time, else "latest".
+            earliest or a time, else "latest". Where a new leader lacks what was read, which can only be after an
+            unclean election, reading goes on where the logs part; with "none" TruncationError is raised. Either way
+            the log gets a warning and `metrics` counts it.
         fetch_min_bytes, fetch_max_wait: a broker answers once it has so many bytes, or after so many seconds.
         fetch_max_bytes, max_partition_fetch_bytes: bytes of one answer, and of one partition in it. A first batch comes
             whole in any case. Several answers are under way at a time, so larger ones are slower, not faster: broker
             and client would work in turn (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
         prefetch: bytes that may be fetched and not read yet.
         max_poll_records: records of one `poll`.
+        client_rack: where this client is, in the words of the brokers' own `rack`. Leaders then name an in-sync replica
+            in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
         request_timeout: seconds for a broker to answer a request.
-        metadata_max_age: seconds after which new partitions are looked for.
+        metadata_max_age: seconds after which new partitions are looked for, and leaders asked again for a replica.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
 
@@ -102,6 +106,7 @@ class Consumer(Generic[K, V]):
         max_partition_fetch_bytes: Size = "1MiB",
         prefetch: Size = "16MiB",
         max_poll_records: int = 500,
+        client_rack: str = "",
         request_timeout: Duration = 30.0,
         metadata_max_age: Duration = 300.0,
         client_id: str | None = None,
@@ -131,6 +136,7 @@ class Consumer(Generic[K, V]):
             max_bytes=size_bytes(settings["fetch_max_bytes"], "fetch_max_bytes"),
             max_wait=seconds(settings["fetch_max_wait"], "fetch_max_wait"),
             request_timeout=self._timeout,
+            rack=settings["client_rack"],
         )
         self._lock = self._fetcher.lock
         self.one_thread: Final = OneThread()
@@ -162,8 +168,8 @@ class Consumer(Generic[K, V]):
         """Record by record until the stop, or until `close`.
 
         Raises SerializationError for a record that can't be read (unless they are skipped), OffsetOutOfRangeError where
-        there is no reset, UnknownTopicError, ConnectError and ottla.TimeoutError where no broker answers at the start.
-        Brokers that go away later are waited for.
+        there is no reset (TruncationError where what was read is gone), UnknownTopicError, ConnectError and
+        ottla.TimeoutError where no broker answers at the start. Brokers that go away later are waited for.
         """
         return self.reader.records(self, self.one_thread)
 
@@ -205,7 +211,7 @@ class Consumer(Generic[K, V]):
     def metrics(self) -> dict[str, float]:
         """What was read so far, under Kafka's names: docs/sdk.md lists them. From any thread; costs no call."""
         with self._lock:
-            return self._fetcher.consumed.metrics(self._subscription.positions.values())
+            return self._fetcher.consumed.metrics(self._subscription)
 
     @for_one_thread
     def _gather(self, limit: int, wait: float) -> Batch[K, V]:

@@ -29,6 +29,7 @@ __all__ = [
     "SerializationError",
     "TimeoutError",
     "TopicExistsError",
+    "TruncationError",
     "UnknownTopicError",
     "WakeupError",
     "error_from_code",
@@ -109,6 +110,18 @@ class OffsetOutOfRangeError(FatalError):
     """The offset is not, or no longer, in the log, and `auto_offset_reset` says not to go elsewhere."""
 
 
+class TruncationError(OffsetOutOfRangeError):
+    """Records that a consumer has read are gone: the partition's new leader never had them (KIP-320).
+
+    `offset` is where the consumer is, `divergent_offset` where the new log left what was read, None where nobody knows.
+    """
+
+    def __init__(self, message: str, *, offset: int, divergent_offset: int | None, hint: str = "") -> None:
+        super().__init__(ErrorCode.OFFSET_OUT_OF_RANGE, message, hint=hint)
+        self.offset: Final = offset
+        self.divergent_offset: Final = divergent_offset
+
+
 class DeliveryError(RetriableError):
     """Records were not delivered and nobody had asked for their result; `failed` says how many.
 
@@ -148,6 +161,7 @@ _HINTS: Final[dict[int, str]] = {
     ErrorCode.LEADER_NOT_AVAILABLE: "the partition has no leader; see which brokers are down",
     ErrorCode.NOT_ENOUGH_REPLICAS: "too few in-sync replicas for acks=all; see which brokers are down",
     ErrorCode.NOT_CONTROLLER: "no controller answered in time; see whether one is running",
+    ErrorCode.INVALID_PRODUCER_EPOCH: "somebody else has used its producer id; the next records get another one",
     ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that is there, or set auto_offset_reset",
 }
 

@@ -16,7 +16,9 @@ from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.keeper import MetadataKeeper
 from ottla.links import Links
 from ottla.machines.metadata import ClusterView
-from ottla.machines.subscription import Chunk, Fetch, Fetched, News, Subscription
+from ottla.machines.position import Chunk, Fetch, Fetched, News
+from ottla.machines.subscription import Subscription
+from ottla.validation import Validator
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -40,6 +42,7 @@ class Fetcher:
         max_bytes: int,
         max_wait: float,
         request_timeout: float,
+        rack: str = "",
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False
@@ -49,10 +52,12 @@ class Fetcher:
         self.clock: Final = cluster.clock
         self._min_bytes: Final = min_bytes
         self._max_bytes: Final = max_bytes
+        self._rack: Final = rack
         self._max_wait_ms: Final = round(max_wait * 1000)
         self._timeout: Final = max(request_timeout, max_wait + _ANSWER_S)
         self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
         self._keeper: MetadataKeeper | None = None
+        self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
 
     def start(self, keeper: MetadataKeeper) -> None:
         """Fetch from now on, from the leaders that `keeper` knows."""
@@ -72,8 +77,10 @@ class Fetcher:
         with self.lock:
             if self.closed:
                 return
-            fetches, unroutable = self._subscription.plan(self.clock.monotonic(), keeper.view.routes)
-        if unroutable:
+            now, view = self.clock.monotonic(), keeper.view
+            fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
+            self._validator.ask(self._subscription.checks(now, view.routes))
+        if refresh:
             keeper.refresh()
         for fetch in fetches:
             self._links.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
@@ -98,7 +105,7 @@ class Fetcher:
                     return chunk
                 if self._subscription.unresolved():
                     return None
-                wake_at = min(deadline_at, overdue_at, self._subscription.retry_at(now), now + _LONGEST_WAIT_S)
+                wake_at = min(deadline_at, overdue_at, self._subscription.wake_at(now), now + _LONGEST_WAIT_S)
                 self.lock.wait(max(0.0, wake_at - now))
 
     def interrupt(self, error: OttlaError) -> None:
@@ -131,6 +138,8 @@ class Fetcher:
             max_wait_ms=self._max_wait_ms,
             min_bytes=self._min_bytes,
             max_bytes=self._max_bytes,
+            rack=self._rack if fetch.from_follower or fetch.may_name else "",
+            from_follower=fetch.from_follower,
             partitions=[
                 pb.FetchPartition(
                     topic_id=part.route.partition_id.topic_id,
@@ -149,7 +158,12 @@ class Fetcher:
             return
         answers = {
             PartitionId(TopicId(p.topic_id), p.partition): Fetched(
-                p.records, p.high_watermark, p.log_start_offset, p.error.code, p.error.message
+                p.records,
+                p.high_watermark,
+                p.log_start_offset,
+                p.error.code,
+                p.error.message,
+                p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
             )
             for p in reply.partitions
         }
@@ -174,11 +188,7 @@ class Fetcher:
             leader = answer.current_leader
             if answer.error.code and leader.address:
                 partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
-                if self._keeper.learn(partition_id, leader.address, leader.leader_epoch):
-                    name = self._keeper.view.name_of(partition_id)
-                    if name is not None:
-                        with self.lock:
-                            self._subscription.on_new_leader(name)
+                self._keeper.learn(partition_id, leader.address, leader.leader_epoch)
 
     def _after(self, news: News) -> None:
         assert self._keeper is not None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ottla.errors import ConfigError, ErrorCode, config_error
 from ottla.machines.batches import Limits
-from ottla.machines.sequences import BATCHES_IN_FLIGHT
+from ottla.machines.sequences import BATCHES_KEPT
 from ottla.machines.subscription import FetchLimits
 from ottla.settings import one_of, positive
 from ottla.units import seconds, size_bytes
@@ -73,8 +73,8 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     if excluding and not asked:
         logger.info("idempotence is off: it needs %s", " and ".join(needed for _, needed in excluding))
         return False
-    if in_flight > BATCHES_IN_FLIGHT:
-        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_IN_FLIGHT} at most"))
+    if in_flight > BATCHES_KEPT:
+        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_KEPT} at most"))
     if excluding:
         given, needed = excluding[0]
         raise config_error(
@@ -113,4 +113,6 @@ def fetch_limits(settings: Mapping[str, Any]) -> FetchLimits:
     return FetchLimits(
         prefetch_bytes=size_bytes(settings["prefetch"], "prefetch"),
         partition_bytes=size_bytes(settings["max_partition_fetch_bytes"], "max_partition_fetch_bytes"),
+        max_wait_s=seconds(settings["fetch_max_wait"], "fetch_max_wait"),
+        replica_s=seconds(settings["metadata_max_age"], "metadata_max_age"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
 from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, error_from_code
@@ -12,6 +12,9 @@ from ottla_core.model import LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartit
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
+
+TRY_S: Final = 3.0
+"""How long a leader is given before the metadata is asked who leads now."""
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -87,7 +90,7 @@ def _ask_leaders(
             ]
         )
         try:
-            reply = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=timeout)
+            reply = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=min(timeout, TRY_S))
         except OttlaError as error:
             last = error
             continue

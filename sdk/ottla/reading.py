@@ -13,7 +13,8 @@ from ottla.assignment import Assignment
 from ottla.errors import OttlaError, SerializationError, WakeupError
 from ottla.fetcher import Fetcher
 from ottla.generics import K, V
-from ottla.machines.subscription import Position, Subscription
+from ottla.machines.position import Position
+from ottla.machines.subscription import Subscription
 from ottla.one_thread import OneThread
 from ottla.record import Batch, Record, Segment, Serdes
 from ottla.runs import Part, Run, next_offset

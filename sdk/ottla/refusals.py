@@ -1,4 +1,4 @@
-"""What a producer says when it can't do what it is asked: which record, why, and what to do."""
+"""What the clients say when something is not as it should be: which record or partition, why, and what to do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from ottla.errors import (
     ErrorCode,
     OttlaError,
     SerializationError,
+    TruncationError,
     error_from_code,
 )
 from ottla.machines.batches import Answer, Batch
@@ -88,3 +89,25 @@ def forgotten(partition: TopicPartition, answer: Answer) -> str:
         f"{partition}: the broker's memory of this producer is not what it acknowledged ({answer.message}); going on "
         "in a new epoch: records that were on their way may be written twice or out of order"
     )
+
+
+def position_reset(partition: TopicPartition, offset: int, message: str, reset: str) -> str:
+    """A position is not in the log (any more)."""
+    return (
+        f"{partition}: offset {offset} is not in the log ({message}); going on at the {reset} one, as "
+        "auto_offset_reset says"
+    )
+
+
+def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int | None) -> TruncationError:
+    """Records that were read are not in the new leader's log, from `end` on; None: it does not know."""
+    where = (
+        "the new leader's log does not know that epoch"
+        if end is None
+        else f"the new leader's log lacks it from {end} on"
+    )
+    hint = "seek to an offset that is there" if end is None else f"seek to {end} to go on with what is there"
+    words = (
+        f"{partition}: the log was truncated: it was read up to offset {offset} in leader epoch {epoch}, and {where}"
+    )
+    return TruncationError(words, hint=hint, offset=offset, divergent_offset=end)

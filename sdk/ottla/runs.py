@@ -12,7 +12,7 @@ from itertools import islice
 
 from ottla.consumed import Consumed
 from ottla.errors import OttlaError, error_from_code
-from ottla.machines.subscription import Chunk, Position
+from ottla.machines.position import Chunk, Position
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import BatchHeader, iter_headers
 from ottla_core.records.reader import read_records

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, check_batch, iter_headers, placed_prefix
+from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, check_batch, iter_headers, placed_prefix, read_header
 
 _KEPT = 5
 _SEQUENCES = 1 << 31
@@ -125,5 +125,8 @@ class ScriptedLog:
         self.start = self.batches[0].first if self.batches else offset
 
     def drop_after(self, offset: int) -> None:
-        """Drop the batches that begin at or after an offset, as a leader does that lacks them."""
+        """Drop the batches that begin at or after an offset, and what is known of them, as a leader that lacks them."""
         self.batches = [batch for batch in self.batches if batch.first < offset]
+        self.producers = {}
+        for batch in self.batches:
+            self._remember(read_header(batch.records), batch.first)

@@ -36,7 +36,7 @@ _UNANSWERED_S: Final = 5.0
 
 
 class Sender:
-    """`close` ends it. `room` is signalled when batches are settled; `wake` says that there may be something to send."""
+    """`room` is signalled when batches are settled; `wake` says that there may be something to send."""
 
     def __init__(
         self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, *, acks: int, request_timeout: float
@@ -208,6 +208,7 @@ class Sender:
             now = self._clock.monotonic()
             self.produced.on_answered(now - request.sent_at)
             reported = self._accumulator.on_reply(request, answers, now)
+            self.wake()
         self._learn(reply)
         self._after(reported)
         self._pump()
@@ -218,6 +219,7 @@ class Sender:
         for request in requests:
             with self.lock:
                 reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
+                self.wake()
             self._after(reported)
 
     def _learn(self, reply: pb.ProduceReply) -> None:
@@ -249,7 +251,8 @@ class Sender:
             logger.warning("%s", words)
         if reported.refresh:
             self._keeper.refresh()
-        self._tell(reported.settled)
+        if reported.settled:
+            self._tell(reported.settled)
 
     def _tell(self, settled: list[Batch]) -> None:
         self._announcer.announce(settled)

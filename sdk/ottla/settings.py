@@ -172,6 +172,7 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "fetch.max.bytes": ("fetch_max_bytes", _int),
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _int),
     "max.poll.records": ("max_poll_records", _int),
+    "client.rack": ("client_rack", _text),
 }
 ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 

@@ -11,16 +11,18 @@ from ottla.access import Access, Deadline
 from ottla.agreement import until_all
 from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView
-from ottla.offsets import list_offsets
+from ottla.offsets import TRY_S, list_offsets
 from ottla.settings import check_topic, one_of
 from ottla.units import Duration, config_text, timestamp_ms
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2, controller_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Controller
 
 _DEFAULT: Final = -1
 _HIGH_WATERMARK: Final = -1
+
 Names = list[str]
 
 Moment = Literal["earliest", "latest"] | datetime | timedelta
@@ -137,7 +139,7 @@ class Topics:
         if not names:
             topics = [view.topics[name] for name in sorted(view.topics)]
             return [_info(topic) for topic in topics if not topic.error and (internal or not topic.is_internal)]
-        return [_info(self._there(view, name)) for name in names]
+        return [_info(topic_in(self._access, view, name)) for name in names]
 
     def exists(self, name: str, *, timeout: Duration | None = None) -> bool:
         """Whether there is a topic of that name."""
@@ -186,22 +188,35 @@ class Topics:
         deadline = self._access.deadline(timeout)
         (topic,) = self.describe(name, timeout=deadline.left())
         cuts = dict.fromkeys(range(len(topic.partitions)), _HIGH_WATERMARK) if before is None else dict(before)
-        view = self._access.cluster.fetch_metadata([name], timeout=deadline.left())
         first: dict[int, int] = {}
+        backoff = Backoff()
+        while left := {number: cut for number, cut in cuts.items() if number not in first}:
+            try:
+                self._delete_records(name, bytes.fromhex(topic.id), left, first, deadline)
+            except OttlaError as error:  # a leader may have moved: the next try asks the one that leads then
+                pause = backoff.next()
+                if not error.retriable or deadline.is_over(pause):
+                    raise
+                self._access.cluster.wait(pause)
+        return dict(sorted(first.items()))
+
+    def _delete_records(
+        self, name: str, topic_id: bytes, cuts: Mapping[int, int], first: dict[int, int], deadline: Deadline
+    ) -> None:
+        """Ask each leader once, and enter what it answers into `first`. Raises the first error."""
+        view = self._access.cluster.fetch_metadata([name], timeout=deadline.left())
         for address, numbers in self._by_leader(view, name, cuts).items():
             request = broker_pb2.DeleteRecordsRequest(
                 partitions=[
-                    broker_pb2.DeleteRecordsPartition(
-                        topic_id=bytes.fromhex(topic.id), partition=number, before_offset=cuts[number]
-                    )
+                    broker_pb2.DeleteRecordsPartition(topic_id=topic_id, partition=number, before_offset=cuts[number])
                     for number in numbers
                 ]
             )
-            reply = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=deadline.left())
+            timeout = min(deadline.left(), TRY_S)
+            reply = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
+            first |= {a.partition: a.low_watermark for a in reply.partitions if not a.error.code}
             for answer in reply.partitions:
                 raise_in_band(answer.error)
-                first[answer.partition] = answer.low_watermark
-        return dict(sorted(first.items()))
 
     # ---- waiting for the brokers -----------------------------------------------------------------------------------
 
@@ -225,16 +240,8 @@ class Topics:
 
         until_all(self._access, [name], gone, deadline, f"{name} is deleted")
 
-    def _there(self, view: ClusterView, name: str) -> TopicView:
-        topic = view.topics.get(name)
-        if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise self._access.cluster.unknown_topic(name)
-        if topic.error:
-            raise error_from_code(topic.error, topic.error_message)
-        return topic
-
     def _by_leader(self, view: ClusterView, name: str, numbers: Iterable[int]) -> dict[str, set[int]]:
-        count = len(self._there(view, name).partitions)
+        count = len(topic_in(self._access, view, name).partitions)
         by_leader: dict[str, set[int]] = {}
         for number in numbers:
             route = view.routes.get(TopicPartition(name, number))
@@ -248,6 +255,16 @@ class Topics:
                 raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{number} has no leader")
             by_leader.setdefault(route.address, set()).add(number)
         return by_leader
+
+
+def topic_in(access: Access, view: ClusterView, name: str) -> TopicView:
+    """The topic as the view has it. Raises UnknownTopicError, with the nearest names, or what the view says of it."""
+    topic = view.topics.get(name)
+    if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise access.cluster.unknown_topic(name)
+    if topic.error:
+        raise error_from_code(topic.error, topic.error_message)
+    return topic
 
 
 def moment_ms(moment: Moment, *, now_ms: int) -> int:

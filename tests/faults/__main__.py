@@ -19,22 +19,24 @@ from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import RowResult, run_row
 from tests.faults.rows import ROWS, Row
 
-MUTANTS: Final = "MUTANTS"
+MUTANTS: Final = "mutants"
 LEAST_KILLS: Final = 30
 LEAST_ACKNOWLEDGED: Final = 1_000_000
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--rows", default="", help="such as F1,F5,MUTANTS; all by default")
+    parser.add_argument("--rows", default="", help="such as F1,F5,mutants, or a mutant's name; all by default")
     parser.add_argument("--minutes", type=float, default=0.0, help="of faults, over all the rows; their own by default")
     parser.add_argument("--seed", type=int, default=0, help="which faults come when; by chance by default")
     parser.add_argument("--directory", type=Path, default=Path("build/faults"), help="for histories and logs")
+    parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
-    chosen = [name for name in given.rows.upper().split(",") if name] or [*known, MUTANTS]
-    if unknown := [name for name in chosen if name not in (*known, MUTANTS)]:
-        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(known)} and {MUTANTS}")
+    known_mutants = [MUTANTS, *(row.name for row in MUTANT_ROWS)]
+    chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
+    if unknown := [name for name in chosen if name not in (*known, *known_mutants)]:
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join((*known, *known_mutants))}")
     try:
         network.enter(arguments)
     except RuntimeError as error:
@@ -44,9 +46,12 @@ def main(arguments: list[str]) -> int:
     seed = given.seed or random.randrange(1, 1 << 31)
     directory = given.directory.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
     rows = [known[name] for name in chosen if name in known]
+    mutant_rows = [row for row in MUTANT_ROWS if {MUTANTS, row.name}.intersection(chosen)]
+    if given.unbroken:
+        rows, mutant_rows = [*rows, *mutant_rows], []
     scale = given.minutes / sum(row.minutes for row in rows) if given.minutes and rows else 1.0
     results = [_run(row, directory, scale, seed) for row in rows]
-    mutants = [_run_mutant(row, directory, seed) for row in MUTANT_ROWS] if MUTANTS in chosen else []
+    mutants = [_run_mutant(row, directory, seed) for row in mutant_rows]
     print()
     print_table(results)
     missed = _missed_totals(results) if len(rows) == len(ROWS) and scale >= 1.0 else []

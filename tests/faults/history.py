@@ -76,12 +76,16 @@ class HistoryWriter:
 
 
 def read_history(directory: Path) -> Iterator[Operation]:
-    """Every operation of every process; those of one process in their order. A last line that was cut is left out."""
+    """Every operation of every process; those of one process in their order."""
     for path in sorted(directory.glob(f"*{SUFFIX}")):
-        yield from read_lines(path)
+        yield from read_lines(directory, path.stem)
 
 
-def read_lines(path: Path) -> Iterator[Operation]:
+def read_lines(directory: Path, process: str) -> Iterator[Operation]:
+    """The operations of one process so far; a last line that is not whole is left out."""
+    path = directory / f"{process}{SUFFIX}"
+    if not path.exists():
+        return
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if line.endswith("\n"):

@@ -1,4 +1,4 @@
-"""For each mutant the fault that its broken rule is there for: short, directed, and again until it is caught or over."""
+"""For each mutant the fault that its broken rule is there for: short, directed, and repeated until time is over."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Final
 
 from tests.faults.cluster import ETCD
 from tests.faults.nemesis import Nemesis
-from tests.faults.rows import Row
+from tests.faults.rows import Load, Row
 
-_SECONDS: Final = 15.0
+_SECONDS: Final = 12.0
+_SINGLE_RECORDS: Final = Load(rate=600.0, tick_s=0.01, batch_bytes=1)
+"""Logs that have parted can go on at the same offsets, and something is always on its way."""
 
 
 def _kill_an_only_holder(nemesis: Nemesis, until_at: float) -> None:
@@ -92,7 +94,7 @@ def _lose_answers_of_all(nemesis: Nemesis, until_at: float) -> None:
 
 
 MUTANT_ROWS: Final = tuple(
-    Row(name, "a rule broken on purpose", run, _SECONDS / 60, 0, 0)
+    Row(name, "a rule broken on purpose", run, _SECONDS / 60, 0, 0, load=_SINGLE_RECORDS)
     for name, run in (
         ("acks-before-the-high-watermark", _kill_an_only_holder),
         ("truncation-by-high-watermark", _elect_one_behind_in_high_watermark),

@@ -23,6 +23,16 @@ _BRIDGE: Final = "faults"
 _TOOLS: Final = {"ip": "iproute2", "unshare": "util-linux", "nsenter": "util-linux", "mount": "mount"}
 
 
+def why_not() -> str | None:
+    """What keeps this machine from having such a network, in words; None where nothing does."""
+    for tool, package in _TOOLS.items():
+        if shutil.which(tool) is None:
+            return f"cutting the network needs `{tool}`: apt-get install {package}"
+    if subprocess.run([*_unshare(), "true"], capture_output=True, check=False).returncode != 0:
+        return "this kernel lets this user make no network namespaces: run it as root"
+    return None
+
+
 def enter(arguments: Sequence[str]) -> None:
     """Run `python -m tests.faults` again with these arguments, in namespaces of its own; returns only once inside.
 
@@ -30,16 +40,15 @@ def enter(arguments: Sequence[str]) -> None:
     """
     if os.environ.get(_INSIDE):
         return
-    for tool, package in _TOOLS.items():
-        if shutil.which(tool) is None:
-            raise RuntimeError(f"cutting the network needs `{tool}`: apt-get install {package}")
-    unshare = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if os.geteuid() != 0:
-        unshare += ["--user", "--map-root-user"]
-    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode != 0:
-        raise RuntimeError("this kernel lets this user make no network namespaces: run it as root")
+    if (why := why_not()) is not None:
+        raise RuntimeError(why)
     os.environ[_INSIDE] = "1"
-    os.execvp("unshare", [*unshare, sys.executable, "-m", "tests.faults", *arguments])
+    os.execvp("unshare", [*_unshare(), sys.executable, "-m", "tests.faults", *arguments])
+
+
+def _unshare() -> list[str]:
+    command = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    return command if os.geteuid() == 0 else [*command, "--user", "--map-root-user"]
 
 
 class Network:

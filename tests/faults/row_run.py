@@ -12,9 +12,9 @@ from typing import Final
 
 from tests.faults.audit import AuditResult, compare_replicas
 from tests.faults.checker import Checker, Findings
-from tests.faults.cluster import BROKERS, CONTROLLERS, ETCD, FaultCluster
+from tests.faults.cluster import BROKERS, CONTROLLERS, ETCD, FaultCluster, until
 from tests.faults.gaps import Acknowledgements, gaps_by_kind, percentile
-from tests.faults.history import FINAL, read_history
+from tests.faults.history import FINAL, read_history, read_lines
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network
 from tests.faults.node import Node
@@ -26,12 +26,10 @@ TOPIC: Final = "faults"
 PARTITIONS: Final = 6
 FACTOR: Final = 3
 CLIENTS: Final = ("client-0", "client-1")
-RATE: Final = 1200.0
-"""Values a second of each writer. It leaves the machine idle enough for timeouts to test the protocol."""
-
 LAG_MAX_MS: Final = 3000
 _IMPATIENT_S: Final = 4.0
 _QUIET_LIMIT_S: Final = 150.0
+_FLOW_LIMIT_S: Final = 30.0
 _FINAL_LIMIT_S: Final = 120.0
 
 
@@ -49,7 +47,7 @@ class RowResult:
 
     @property
     def caught(self) -> bool:
-        """Whether clients' histories or the replicas' logs are wrong; being slow or stuck is not what mutants are for."""
+        """Whether clients' histories or the replicas' logs are wrong; to be slow or stuck is not enough."""
         return not self.findings.clean or bool(self.audit.differences)
 
 
@@ -92,10 +90,9 @@ class _RowRun:
             self.cluster, TOPIC, PARTITIONS, CLIENTS, f"{seed}-{row.name}", directory / "nemesis.log"
         )
         impatient = ["--delivery-timeout", str(_IMPATIENT_S)] if row.impatient else []
-        self._writers = [
-            self._client("writer", "w0", "--partitions", str(PARTITIONS), "--rate", str(RATE)),
-            self._client("writer", "w1", "--partitions", str(PARTITIONS), "--rate", str(RATE), *impatient),
-        ]
+        load = ["--partitions", str(PARTITIONS), "--rate", str(row.load.rate)]
+        load += ["--tick", str(row.load.tick_s), "--batch-bytes", str(row.load.batch_bytes)]
+        self._writers = [self._client("writer", "w0", *load), self._client("writer", "w1", *load, *impatient)]
         self._readers = [self._client("reader", "r0"), self._client("reader", "r1")]
         self._final = self._client("reader", f"{FINAL}0", "--to-end")
 
@@ -114,6 +111,7 @@ class _RowRun:
         self.cluster.until_whole(TOPIC)
         for client in (*self._writers, *self._readers):
             client.start()
+        until(self._all_flows, "every writer to be acknowledged in every partition", _FLOW_LIMIT_S)
         try:
             self._row.run(self.nemesis, time.monotonic() + seconds)
         except (TimeoutError, ottla.OttlaError) as error:
@@ -123,6 +121,12 @@ class _RowRun:
             writer.terminate()
         for client in self._writers:
             self._end_well(client, _QUIET_LIMIT_S)
+
+    def _all_flows(self) -> bool:
+        return all(
+            len({op["partition"] for op in read_lines(self.history, writer.name) if op["type"] == "ok"}) == PARTITIONS
+            for writer in self._writers
+        )
 
     def read_all(self) -> None:
         """Final reads, from the first offset to the end, once the cluster is whole."""
@@ -174,10 +178,11 @@ def _judge(result: RowResult, run: _RowRun, *, share: float) -> None:
         for (process, words), count in result.findings.client_errors.items()
         if not (row.impatient and process == "w1")
     ]
-    result.failures += _missed_goals(result.gaps) + _missed_floors(result, share)
+    result.failures += missed_goals(result.gaps) + missed_floors(result, share)
 
 
-def _missed_goals(gaps: Mapping[str, list[float]]) -> list[str]:
+def missed_goals(gaps: Mapping[str, list[float]]) -> list[str]:
+    """In words, the percentiles that are above their goal; `gaps` are seconds by kind."""
     missed = []
     for kind, goal in GOALS.items():
         for share, limit_s in ((0.5, goal.p50_s), (0.99, goal.p99_s)):
@@ -186,8 +191,8 @@ def _missed_goals(gaps: Mapping[str, list[float]]) -> list[str]:
     return missed
 
 
-def _missed_floors(result: RowResult, share: float) -> list[str]:
-    """`share` of the row's time is how much of its floors can be asked for."""
+def missed_floors(result: RowResult, share: float) -> list[str]:
+    """In words, what was done too little of to mean anything; `share` of the row's time is what can be asked for."""
     row, share = result.row, min(1.0, share)
     did = (
         ("acknowledged", result.findings.acknowledged, row.least_acknowledged),

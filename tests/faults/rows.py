@@ -44,6 +44,18 @@ GOALS: Final[Mapping[str, Goal]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """What each writer sends: so many values a second, in a burst to each partition every `tick_s`.
+
+    The default leaves this machine idle enough for timeouts to test the protocol, and has several batches in flight.
+    """
+
+    rate: float = 1400.0
+    tick_s: float = 0.05
+    batch_bytes: int = 1024
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """`minutes` is how long it takes; the floors are for that time, and less of them is asked of a shorter run."""
 
@@ -56,6 +68,7 @@ class Row:
     least_leader_kills: int = 0
     impatient: bool = False
     """Whether one writer gives up early, so that some outcomes stay unknown."""
+    load: Load = Load()
 
 
 def _kill_leaders(nemesis: Nemesis, until_at: float) -> None:
@@ -175,12 +188,12 @@ def _restart_in_turn(nemesis: Nemesis, until_at: float) -> None:
 
 
 ROWS: Final = (
-    Row("F1", "kill -9 of leaders", _kill_leaders, 3.2, 250_000, 28, least_leader_kills=28, impatient=True),
-    Row("F2", "kill -9 of all brokers at once", _kill_all, 0.9, 50_000, 3, least_leader_kills=9),
-    Row("F5", "SIGSTOP of leaders for 1 to 30 s", _stop_leaders, 1.6, 120_000, 5, impatient=True),
+    Row("F1", "kill -9 of leaders", _kill_leaders, 2.4, 200_000, 28, least_leader_kills=28, impatient=True),
+    Row("F2", "kill -9 of all brokers at once", _kill_all, 0.7, 40_000, 5, least_leader_kills=10),
+    Row("F5", "SIGSTOP of leaders for 1 to 30 s", _stop_leaders, 1.4, 120_000, 5, impatient=True),
     Row("F6", "leaders cut off, in part and one way", _cut_leaders, 1.7, 120_000, 5, impatient=True),
-    Row("F7", "clients cut off", _cut_clients, 0.6, 50_000, 4, impatient=True),
-    Row("F8", "kill -9 and SIGSTOP of the active controller", _harm_controllers, 0.7, 100_000, 4),
-    Row("F9", "etcd away", _take_etcd_away, 1.6, 250_000, 2),
-    Row("F17", "rolling restart of all services", _restart_in_turn, 0.7, 50_000, 5),
+    Row("F7", "clients cut off", _cut_clients, 0.6, 30_000, 4, impatient=True),
+    Row("F8", "kill -9 and SIGSTOP of the active controller", _harm_controllers, 0.6, 60_000, 4),
+    Row("F9", "etcd away", _take_etcd_away, 1.6, 150_000, 2),
+    Row("F17", "rolling restart of all services", _restart_in_turn, 0.6, 60_000, 10),
 )

@@ -21,7 +21,6 @@ from tests.faults.history import HistoryWriter, Name, key_of, value_of
 
 import ottla
 
-TICK_S: Final = 0.05
 OUTSTANDING: Final = 400
 """Values of one partition without an outcome: what a stall leaves to be sent in a burst."""
 
@@ -53,10 +52,11 @@ class Lane:
 
 
 class Writer:
-    def __init__(self, producer: Any, partitions: int, rate: float, history: HistoryWriter) -> None:
+    def __init__(self, producer: Any, partitions: int, rate: float, tick_s: float, history: HistoryWriter) -> None:
         self._producer = producer
         self._lanes = [Lane(partition) for partition in range(partitions)]
-        self._per_tick = rate * TICK_S / partitions
+        self._tick_s = tick_s
+        self._per_tick = rate * tick_s / partitions
         self._history = history
         self._outcomes: SimpleQueue[Outcome] = SimpleQueue()
         self.stopping = False
@@ -67,13 +67,13 @@ class Writer:
         while not self.stopping:
             for lane in self._lanes:
                 self._send(lane)
-            tick_at = max(tick_at + TICK_S, time.monotonic())
+            tick_at = max(tick_at + self._tick_s, time.monotonic())
             time.sleep(max(0.0, tick_at - time.monotonic()))
             self._note_outcomes()
         with contextlib.suppress(ottla.OttlaError):
             self._producer.flush()
         while any(lane.outstanding for lane in self._lanes):  # callbacks run a little later
-            time.sleep(TICK_S)
+            time.sleep(self._tick_s)
             self._note_outcomes()
 
     def _send(self, lane: Lane) -> None:
@@ -147,6 +147,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
     parser.add_argument("--rate", type=float, required=True, help="values a second over all partitions")
+    parser.add_argument("--tick", type=float, default=0.05, help="seconds between two sends to a partition")
+    parser.add_argument("--batch-bytes", type=int, default=1024, help="of a batch; 1: every record has its own")
     parser.add_argument("--delivery-timeout", type=float, default=120.0, help="seconds from a send to its outcome")
     parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
     given = parser.parse_args(arguments)
@@ -157,12 +159,12 @@ def main(arguments: list[str]) -> int:
         key="bytes",
         value="bytes",
         acks="all",
-        batch_size="1KiB",  # several batches a tick, so that several are in flight
+        batch_size=given.batch_bytes,
         delivery_timeout=given.delivery_timeout,
         request_timeout=min(30.0, given.delivery_timeout / 2),
         client_id=given.process,
     ) as producer:
-        writer = Writer(producer, given.partitions, given.rate, history)
+        writer = Writer(producer, given.partitions, given.rate, given.tick, history)
         signal.signal(signal.SIGTERM, lambda *_: setattr(writer, "stopping", True))
         writer.run()
     history.close()

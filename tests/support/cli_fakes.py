@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
-from ottla.admin import BrokerInfo, ClusterInfo
+import pytest
+import typer
+
+from ottla.admin import BrokerInfo, ClusterInfo, LogDirInfo
 from ottla.cli.main import run
 from ottla.configs import ConfigEntry
-from ottla.errors import ErrorCode, TopicExistsError, UnknownTopicError, error_from_code
+from ottla.errors import ErrorCode, OttlaError, TopicExistsError, UnknownTopicError, error_from_code
+from ottla.partitions import Election
 from ottla.record import Record
 from ottla.topics import PartitionInfo, TopicInfo
+from ottla.verification import Progress, ReplicaCheck
+from ottla_core.model import TopicPartition
 
 TOPIC, DEFAULT = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"
 WARNING = "records with a key may now go to another partition than before"
@@ -22,6 +30,20 @@ WARNING = "records with a key may now go to another partition than before"
 def ottla(line: str) -> int:
     """Run the command line `ottla <line>` in this process; its exit code."""
     return run(shlex.split(line))
+
+
+def sit(monkeypatch: pytest.MonkeyPatch, yes: bool) -> list[str]:
+    """Somebody sits at the terminal and answers so; gives the questions that were asked."""
+    asked: list[str] = []
+
+    def confirm(question: str, err: bool) -> bool:
+        assert err, "a question is no data"
+        asked.append(question)
+        return yes
+
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr(typer, "confirm", confirm)
+    return asked
 
 
 @dataclass
@@ -39,10 +61,14 @@ class FakeAdmin:
         self.logs = topics
         self.calls: list[tuple[Any, ...]] = []
         self.broken: set[str] = set()
-        self.leaderless: set[tuple[str, int]] = set()
+        self.infos: dict[tuple[str, int], PartitionInfo] = {}
+        """Partitions that are otherwise than led by broker 0 and held by nobody else."""
         self.values = {"retention.ms": ("604800000", DEFAULT), "segment.ms": ("3600000", TOPIC)}
         self.topics = FakeTopics(self)
         self.configs = FakeConfigs(self)
+        self.partitions = FakePartitions(self)
+        self.brokers = {0: BrokerInfo(0, "localhost:9650", "", "", False, 7)}
+        self.controller = (0, "localhost:9640", 3)
         self.cluster = self
 
     def __enter__(self) -> FakeAdmin:
@@ -51,7 +77,18 @@ class FakeAdmin:
     def __exit__(self, *error: object) -> None: ...
 
     def describe(self) -> ClusterInfo:
-        return ClusterInfo("c1", 0, "localhost:9640", (BrokerInfo(0, "localhost:9650", "", "", False),))
+        id_, address, epoch = self.controller
+        return ClusterInfo("c1", id_, address, tuple(self.brokers.values()), epoch)
+
+    def log_dirs(self, broker: int, timeout: float) -> tuple[LogDirInfo, ...]:
+        self.check(f"broker {broker}")
+        sizes = {TopicPartition(name, n): 100 for name, logs in self.logs.items() for n in range(len(logs))}
+        return (LogDirInfo("/data", 1 << 30, 1 << 29, sizes),)
+
+    def stand(self, name: str, partition: int, **fields: Any) -> None:
+        """Let a partition be as `fields` say: leader, replicas, isr, offline."""
+        usual = PartitionInfo(partition, 0, 4, (0,), (0,))
+        self.infos[name, partition] = replace(self.infos.get((name, partition), usual), **fields)
 
     def check(self, what: str) -> None:
         if what in self.broken:
@@ -117,10 +154,30 @@ class FakeTopics:
 
     def _info(self, name: str) -> TopicInfo:
         partitions = (
-            PartitionInfo(number, -1 if (name, number) in self.admin.leaderless else 0, 4, (0,), (0,))
+            self.admin.infos.get((name, number), PartitionInfo(number, 0, 4, (0,), (0,)))
             for number in range(len(self.admin.logs[name]))
         )
         return TopicInfo(name, "ab" * 16, tuple(partitions))
+
+
+class FakePartitions:
+    """`elections` and `checks` are the answers; an election that is not among them comes out well."""
+
+    def __init__(self, admin: FakeAdmin) -> None:
+        self.admin = admin
+        self.elections: dict[tuple[str, int], OttlaError] = {}
+        self.checks: dict[tuple[str, int], ReplicaCheck] = {}
+
+    def elect_leaders(self, partitions: list[tuple[str, int]] | None, *, unclean: bool = False) -> tuple[Election, ...]:
+        self.admin.calls.append(("elect", partitions, unclean))
+        asked = self.elections if partitions is None else partitions
+        return tuple(Election(t, n, 1, self.elections.get((t, n))) for t, n in asked)
+
+    def verify_replicas(self, topic: str, partition: int, *, on_progress: Progress) -> ReplicaCheck:
+        self.admin.check(f"verify {topic}-{partition}")
+        on_progress(1, 2)
+        good = ReplicaCheck(topic, partition, 0, 5, 100, (0, 1), {}, {}, {0: 5, 1: 5})
+        return self.checks.get((topic, partition), good)
 
 
 class FakeConfigs:
@@ -133,6 +190,9 @@ class FakeConfigs:
             name: ConfigEntry(name, value, source, "long", False, name != "segment.ms", "What it is for.")
             for name, (value, source) in self.admin.values.items()
         }
+
+    def of_topics(self, *names: str, timeout: float) -> dict[str, dict[str, ConfigEntry]]:
+        return {name: self.get(topic=name, timeout=timeout) for name in names}
 
     def set(
         self, config: Mapping[str, str], *, topic: str | None, broker: int | None = None, dry_run: bool = False

@@ -91,7 +91,7 @@ class Brokers:
         if answer.error is not None:
             raise answer.error
         if answer.diverging is not None:
-            follower.on_diverging(epoch, answer.diverging)
+            await follower.on_diverging(epoch, answer.diverging)
         else:
             told = LeaderAnswer(answer.records, answer.high_watermark, answer.log_start_offset)
             follower.on_fetched(offset, epoch, told)

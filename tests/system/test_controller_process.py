@@ -110,6 +110,15 @@ def start(node_id: int, base: int, cluster_id: str, etcd: str, logs: Path) -> su
         return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 
+def metrics(admin_port: int) -> str:
+    connection = HTTPConnection("127.0.0.1", admin_port, timeout=2)
+    try:
+        connection.request("GET", "/metrics")
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
 def ready(admin_port: int) -> bool:
     connection = HTTPConnection("127.0.0.1", admin_port, timeout=2)
     try:
@@ -134,6 +143,19 @@ async def test_the_active_one_is_killed_and_a_topic_is_created_within_five_secon
     print(f"a topic {time.monotonic() - began_at:.2f} s after the kill")
     await until(lambda: "after" in pair.follower.image.topics)
     assert pair.active == heir
+
+
+@pytest.mark.feature(116)
+async def test_a_killed_controller_is_replaced_before_its_lease_is_over(pair: Pair) -> None:
+    dead, heir = pair.active, 1 - pair.active
+    watching = "ottla_controller_health_streams 1.0"
+    await asyncio.to_thread(wait_until, lambda: watching in metrics(pair.admin_ports[heir]))
+    pair.processes[dead].kill()
+    began_at = time.monotonic()
+    await until(lambda: pair.follower.image.controller is not None and pair.active == heir)
+    seconds = time.monotonic() - began_at
+    print(f"another controller {seconds:.2f} s after the kill")
+    assert seconds < 2.0  # of the lease of 3 s at least so much was left
 
 
 @pytest.mark.feature(121)
@@ -162,16 +184,16 @@ async def test_sigterm_hands_over_at_once_and_ends_the_process(pair: Pair) -> No
 async def test_a_controller_in_front_of_no_etcd_says_so_and_waits(tmp_path: Path) -> None:
     base = free_port_base()
     process = start(0, base, "test", f"127.0.0.1:{base + 199}", tmp_path)
+    log = tmp_path / "controller-0.log"
     try:
         await asyncio.to_thread(wait_until, answers(base + 100))
+        await asyncio.to_thread(wait_until, lambda: "the metadata store is away" in log.read_text())
         assert not ready(base + 100)
         assert process.poll() is None
     finally:
         process.terminate()
         assert process.wait(10) == 0
-    log = (tmp_path / "controller-0.log").read_text()
-    assert "the metadata store is away" in log
-    assert "Traceback" not in log
+    assert "Traceback" not in log.read_text()
 
 
 def answers(admin_port: int) -> Callable[[], bool]:

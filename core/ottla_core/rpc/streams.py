@@ -159,7 +159,8 @@ class _ServedStream:
         body = await self._called(frame)
         if body is not None and method.silent(frame.body):
             why = body.error.message  # type: ignore[attr-defined]  # every reply has one: tests/architecture
-            raise EndStreamError(f"a {method.name} that nobody answers failed: {why}")
+            words = f"a {method.name} that nobody answers was not done"
+            raise EndStreamError(f"{words}: {why}" if why else words)
         return body
 
     async def _called(self, frame: Any) -> Message | None:

@@ -12,6 +12,7 @@ from ottla.admin import Admin as SyncAdmin
 from ottla.admin import ClusterOverview as SyncClusterOverview
 from ottla.aio.arguments import same_arguments
 from ottla.configs import Configs as SyncConfigs
+from ottla.partitions import Partitions as SyncPartitions
 from ottla.topics import Topics as SyncTopics
 
 P = ParamSpec("P")
@@ -49,10 +50,18 @@ class Topics(Facade[SyncTopics]):
     delete_records = threaded(SyncTopics.delete_records)
 
 
+class Partitions(Facade[SyncPartitions]):
+    """The partitions of a cluster and their replicas."""
+
+    elect_leaders = threaded(SyncPartitions.elect_leaders)
+    verify_replicas = threaded(SyncPartitions.verify_replicas)
+
+
 class Configs(Facade[SyncConfigs]):
     """Configs of a topic, of one broker, or of all brokers."""
 
     get = threaded(SyncConfigs.get)
+    of_topics = threaded(SyncConfigs.of_topics)
     set = threaded(SyncConfigs.set)
     unset = threaded(SyncConfigs.unset)
 
@@ -61,15 +70,17 @@ class ClusterOverview(Facade[SyncClusterOverview]):
     """The cluster as a whole."""
 
     describe = threaded(SyncClusterOverview.describe)
+    log_dirs = threaded(SyncClusterOverview.log_dirs)
 
 
 class Admin:
-    """`topics`, `configs` and `cluster` of one cluster; the arguments are those of ottla.Admin."""
+    """`topics`, `partitions`, `configs` and `cluster` of one cluster; the arguments are those of ottla.Admin."""
 
     @same_arguments(SyncAdmin)
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self._sync = SyncAdmin(*args, **arguments)
         self.topics: Final = Topics(self._sync.topics)
+        self.partitions: Final = Partitions(self._sync.partitions)
         self.configs: Final = Configs(self._sync.configs)
         self.cluster: Final = ClusterOverview(self._sync.cluster)
 

@@ -1,23 +1,29 @@
-"""`ottla cluster`: the cluster and its brokers."""
+"""`ottla cluster`: the cluster, how it is, its brokers and controllers."""
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ottla.cli.connection import open_admin
+from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
+from ottla.cli.failures import ExitCode, say
+from ottla.cli.health import Health
 from ottla.cli.lazy import Command
 from ottla.cli.options import Settings
 from ottla.cli.output import Listing, form_for, write, write_table
+from ottla.cli.standing import Standing, standings
+from ottla.errors import ErrorCode, error_from_code
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Show the cluster and its brokers.")
+if TYPE_CHECKING:
+    from ottla.admin import Admin
 
-
-@app.callback()
-def cluster() -> None:
-    """Show the cluster and its brokers."""
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="Show the cluster, how it is, its brokers and controllers."
+)
 
 
 @app.command("info", cls=Command)
@@ -39,3 +45,69 @@ def info(ctx: typer.Context) -> None:
         "brokers": brokers,
     }
     write(Listing("cluster/v1", [item], name="cluster_id"), settings.output)
+
+
+@app.command("health", cls=Command)
+def health(ctx: typer.Context) -> None:
+    """Show whether all is well, and what to do where it is not. Exit code 0 where it is, else 1."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        found = Health(admin.cluster.describe(), standings(admin, admin.topics.describe(internal=True)))
+    if form_for(settings.output, sys.stdout) == "table":
+        print(found.in_words())
+    else:
+        write(Listing("health/v1", [found.item()], name="cluster_id"), settings.output)
+    if found.problems:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+@app.command("brokers", cls=Command)
+def brokers(ctx: typer.Context) -> None:
+    """List the brokers: where they are, what they lead and hold. One that is away shows by the replicas it holds."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        partitions = [Standing(t.name, p) for t in admin.topics.describe(internal=True) for p in t.partitions]
+        leaders = Counter(standing.info.leader for standing in partitions)
+        replicas = Counter(broker for standing in partitions for broker in standing.info.replicas)
+        found = Health(admin.cluster.describe(), partitions)
+        items = [
+            {**item, "leaders": leaders[item["id"]], "replicas": replicas[item["id"]], "size_bytes": size_bytes}
+            for item, size_bytes in _brokers(admin, found)
+        ]
+    told = [name for name in ("kafka_address", "rack") if any(item[name] for item in items)]
+    columns = ("id", "address", *told, "epoch", "state", "leaders", "replicas", "size_bytes")
+    write(Listing("brokers/v1", items, columns, name="id"), settings.output)
+
+
+def _brokers(admin: Admin, found: Health) -> list[tuple[dict[str, Any], int | None]]:
+    """Each broker with the bytes of its replicas, None where it can't be asked."""
+    there = [
+        ({**asdict(broker), "state": "fenced" if broker.fenced else "live"}, _size_bytes(admin, broker.id))
+        for broker in found.info.brokers
+    ]
+    unknown = {"address": None, "kafka_address": None, "rack": None, "fenced": None, "epoch": None, "state": "away"}
+    return there + [({"id": broker_id, **unknown}, None) for broker_id in found.away]
+
+
+def _size_bytes(admin: Admin, broker_id: int) -> int | None:
+    directories = or_nothing(lambda: admin.cluster.log_dirs(broker_id, timeout=ASIDE_S))
+    return None if directories is None else sum(sum(d.replica_bytes.values()) for d in directories)
+
+
+@app.command("controllers", cls=Command)
+def controllers(ctx: typer.Context) -> None:
+    """Show the active controller. Others stand by without being registered: brokers know only who is elected."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        described = admin.cluster.describe()
+    if not described.controller_address:
+        hint = "start one, or see in its log whether it reaches etcd"
+        raise error_from_code(ErrorCode.NOT_CONTROLLER, "no controller is elected", hint=hint)
+    item = {
+        "id": described.controller_id,
+        "address": described.controller_address,
+        "epoch": described.controller_epoch,
+        "state": "active",
+    }
+    write(Listing("controllers/v1", [item], ("id", "address", "epoch", "state"), name="id"), settings.output)
+    say("controllers that stand by are not registered, so none is shown")

@@ -6,15 +6,21 @@ A command fails at once where no broker listens; the SDK alone would go on tryin
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from ottla.cli.failures import say, sentence
 from ottla.cli.options import Settings
-from ottla.errors import ConnectError, ErrorCode
+from ottla.errors import ConnectError, ErrorCode, OttlaError
 from ottla.settings import ADMIN_NAMES, bootstrap_addresses
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
+
+Answer = TypeVar("Answer")
+
+ASIDE_S: Final = 2.0
+"""How long is waited for what is only told besides."""
 
 _CONNECT_LIMIT_S: Final = 1.0
 
@@ -31,6 +37,15 @@ def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
 def with_timeout(config: Mapping[str, Any], timeout: float, *names: str) -> dict[str, Any]:
     """`config` with --timeout for each of `names` that -X does not say."""
     return {**{name: round(timeout * 1000) for name in names}, **config}
+
+
+def or_nothing(ask: Callable[[], Answer]) -> Answer | None:
+    """The answer, or None with a word about why: what else is known shall be seen all the same."""
+    try:
+        return ask()
+    except OttlaError as error:
+        say(f"ottla: {sentence(error)}")
+        return None
 
 
 def check_listening(settings: Settings) -> None:

@@ -29,7 +29,9 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "produce": ("ottla.cli.produce", "Write the lines of a file, or of standard input, to a topic."),
     "consume": ("ottla.cli.consume", "Read the records of a topic."),
     "config": ("ottla.cli.config", "Get, set and explain the configs of topics, brokers and the cluster."),
-    "cluster": ("ottla.cli.cluster", "Show the cluster and its brokers."),
+    "partition": ("ottla.cli.partition", "List partitions with their replicas, elect their leaders."),
+    "cluster": ("ottla.cli.cluster", "Show the cluster, how it is, its brokers and controllers."),
+    "doctor": ("ottla.cli.doctor", "Look for damage: compare the replicas of partitions."),
     "bench": ("ottla.cli.bench", "Measure what the cluster and this client reach."),
 }
 """Commands of the SDK: the module whose `app` it is, and a line for the list of commands."""

@@ -33,6 +33,15 @@ Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.",
 Topics = Annotated[
     list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.", autocompletion=complete_topic)
 ]
+AnyTopics = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[TOPIC]...", help="Names of topics; all of them without.", autocompletion=complete_topic),
+]
+Internal = Annotated[bool, typer.Option("--internal", help="Also those that ottla keeps for itself.")]
+Numbers = Annotated[
+    list[int] | None,
+    typer.Option("--partition", "-p", metavar="N", help="Only this one of the topic; may be said again."),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and check it; change nothing.")]
 
 

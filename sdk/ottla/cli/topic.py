@@ -8,19 +8,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ottla.cli.asking import confirm, each, report
-from ottla.cli.connection import open_admin
-from ottla.cli.failures import count, say, sentence
+from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
+from ottla.cli.failures import count, say
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
-from ottla.cli.options import DryRun, Settings, Topic, Topics, pairs
+from ottla.cli.options import DryRun, Internal, Numbers, Settings, Topic, Topics, pairs
 from ottla.cli.output import Item, Listing, form_for, write, write_table
 from ottla.cli.places import Extent, look_up
-from ottla.errors import OttlaError, TopicExistsError, config_error
+from ottla.cli.standing import MIN_ISR, Standing
+from ottla.errors import TopicExistsError, config_error
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show, create, remove and alter topics.")
 
-Answer = TypeVar("Answer")
-
 OF_TOPIC: Final = "DYNAMIC_TOPIC_CONFIG"
-_ASIDE_S: Final = 2.0
-"""How long is waited for what is only told besides."""
 
 Partitions = Annotated[
     int | None, typer.Option("--partitions", "-p", min=1, metavar="N", help="How many; else num.partitions.")
@@ -50,13 +47,19 @@ Configs = Annotated[
 def list_topics(
     ctx: typer.Context,
     pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'order*'.")] = "*",
-    internal: Annotated[bool, typer.Option("--internal", help="Also those that ottla keeps for itself.")] = False,
+    internal: Internal = False,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only those with a replica that is not in sync.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only those with a partition that nobody leads.")] = False,
 ) -> None:
-    """List the topics."""
+    """List the topics. With both filters, those that either lets through."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         topics = admin.topics.describe(internal=internal)
+    wanted = [word for word, on in (("under_replicated", under_replicated), ("without_leader", offline)) if on]
     items = [_summary(topic) for topic in topics if fnmatchcase(topic.name, pattern)]
+    items = [item for item in items if not wanted or any(item[word] for word in wanted)]
     if not items:
         say("there is no such topic" if topics else "there are no topics yet; make one with `ottla topic create`")
     troubles = [name for name in ("without_leader", "under_replicated") if any(item[name] for item in items)]
@@ -65,15 +68,16 @@ def list_topics(
 
 @app.command("show", cls=Command)
 def show(ctx: typer.Context, names: Topics) -> None:
-    """Show partitions, offsets and configs of topics."""
+    """Show partitions with their leaders and replicas, offsets and configs of topics."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         items = [_details(admin, topic) for topic in admin.topics.describe(*names)]
     if form_for(settings.output, sys.stdout) != "table":
         write(Listing("topic-details/v1", items), settings.output)
         return
-    columns = ("partition", "leader", "replicas", "isr", "start", "end")
     for item in items:
+        told = [name for name in ("offline", "state") if any(partition[name] for partition in item["partitions"])]
+        columns = ("partition", "leader", "replicas", "isr", "start", "end", *told)
         print(f"{item['name']}  id {item['id']}")
         for name, value in (item["configs"] or {}).items():
             print(f"  {name}={value}")
@@ -213,9 +217,7 @@ class Alteration:
 def offsets(
     ctx: typer.Context,
     name: Topic,
-    partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
-    ] = None,
+    partition: Numbers = None,
     at: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Also this place, as in `ottla consume --from`: @-1h, -100.")
     ] = None,
@@ -240,25 +242,18 @@ def _summary(topic: TopicInfo) -> dict[str, Any]:
         "partitions": len(topic.partitions),
         "replicas": topic.replicas,
         "internal": topic.is_internal,
-        "without_leader": sum(p.leader < 0 for p in topic.partitions),
-        "under_replicated": sum(len(p.isr) < len(p.replicas) for p in topic.partitions),
+        "without_leader": sum(p.is_leaderless for p in topic.partitions),
+        "under_replicated": sum(p.is_under_replicated for p in topic.partitions),
     }
 
 
 def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
     """What can be said of a topic; offsets and configs are None while those who know them can't be asked."""
-    extents = _or_nothing(lambda: look_up(admin, topic.name, timeout=_ASIDE_S)) or {}
-    configs = _or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=_ASIDE_S))
+    extents = or_nothing(lambda: look_up(admin, topic.name, timeout=ASIDE_S)) or {}
+    configs = or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=ASIDE_S))
+    min_isr = int(configs[MIN_ISR].value) if configs and MIN_ISR in configs else None
     partitions = [
-        {
-            "partition": p.partition,
-            "leader": p.leader,
-            "leader_epoch": p.leader_epoch,
-            "replicas": p.replicas,
-            "isr": p.isr,
-            **_extent(extents.get(p.partition)),
-        }
-        for p in topic.partitions
+        {**Standing(topic.name, p, min_isr).item(), **_extent(extents.get(p.partition))} for p in topic.partitions
     ]
     own = {name: entry.value for name, entry in (configs or {}).items() if entry.source == OF_TOPIC}
     return {**_summary(topic), "partitions": partitions, "configs": None if configs is None else own}
@@ -271,16 +266,7 @@ def _extent(extent: Extent | None) -> dict[str, int | None]:
 
 
 def _records(admin: Admin, topic: TopicInfo) -> str:
-    extents = _or_nothing(lambda: look_up(admin, topic.name, timeout=_ASIDE_S))
+    extents = or_nothing(lambda: look_up(admin, topic.name, timeout=ASIDE_S))
     if extents is None:
         return "nobody knows how many records"
     return count(sum(extent.records for extent in extents.values()), "record")
-
-
-def _or_nothing(ask: Callable[[], Answer]) -> Answer | None:
-    """The answer, or None with a word about why: what else is known shall be seen all the same."""
-    try:
-        return ask()
-    except OttlaError as error:
-        say(f"ottla: {sentence(error)}")
-        return None

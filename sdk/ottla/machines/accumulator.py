@@ -27,7 +27,7 @@ from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import Answer, Batch, Limits
-from ottla.machines.metadata import REFRESHING, Route
+from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, Pace, Route
 from ottla.machines.queues import Part, PartitionQueue
 from ottla.machines.requests import Drained, Reported, Request
 from ottla.machines.sequences import Sequences
@@ -37,11 +37,6 @@ from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID
 from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.record import Header
-
-_OVERDUE_S: Final = 1.0
-"""A request that takes longer may be with a broker that hangs: others are asked whether they know another leader."""
-_OVERDUE_PACE_S: Final = 0.5
-_FAILING_PACE_S: Final = 0.1
 
 _UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
 
@@ -68,7 +63,7 @@ class Accumulator:
         self._waiting: dict[PartitionQueue, None] = {}  # queues with a batch that is not in flight, in turn
         self._requests: dict[str, int] = {}
         self._open: dict[Request, None] = {}
-        self._asked_at = float("-inf")
+        self._pace = Pace()
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """The queue of a partition, made at the first call."""
@@ -150,12 +145,12 @@ class Accumulator:
                 continue
             route = routes.get(queue.partition)
             if route is None:
-                self._ask(now, _FAILING_PACE_S, drained)
+                self._ask(now, FAILING_PACE_S, drained)
                 continue
             ready_at = self._ready_at(queue, head)
             if queue.retry_at > now and route == queue.route:
                 ready_at = max(ready_at, queue.retry_at)
-                self._ask(now, _FAILING_PACE_S, drained)
+                self._ask(now, FAILING_PACE_S, drained)
             if ready_at > now:
                 drained.wake_at = min(drained.wake_at, ready_at)
                 continue
@@ -164,33 +159,32 @@ class Accumulator:
             self._open[request] = None
             self._requests[request.address] = self._requests.get(request.address, 0) + 1
             self.used_bytes += request.size_bytes  # on its way it lies in memory once more
-            drained.wake_at = min(drained.wake_at, now + _OVERDUE_S)
+            drained.wake_at = min(drained.wake_at, now + OVERDUE_S)
         drained.requests = list(requests.values())
         return drained
 
     def _look_after(self, now: float, routes: Mapping[TopicPartition, Route], drained: Drained) -> None:
         """Requests without an answer: those that are overdue fail where another leader is known."""
         for request in list(self._open):
-            overdue_at = request.sent_at + _OVERDUE_S
+            overdue_at = request.sent_at + OVERDUE_S
             if overdue_at > now:
                 drained.wake_at = min(drained.wake_at, overdue_at)
                 continue
             for part in request.parts:
                 route = routes.get(part.queue.partition, part.route)
                 if route.leader_epoch > part.route.leader_epoch or route.partition_id != part.route.partition_id:
-                    answer = Answer(code=ErrorCode.NETWORK_EXCEPTION, message=left_behind(request.address, _OVERDUE_S))
+                    answer = Answer(code=ErrorCode.NETWORK_EXCEPTION, message=left_behind(request.address, OVERDUE_S))
                     self._report(part, answer, now, drained.reported)
             if any(part in part.queue.in_flight for part in request.parts):
-                self._ask(now, _OVERDUE_PACE_S, drained)
+                self._ask(now, OVERDUE_PACE_S, drained)
             else:
                 self._on_request_done(request)
 
     def _ask(self, now: float, pace_s: float, drained: Drained) -> None:
         """The metadata may be wrong."""
-        if self._asked_at + pace_s <= now:
-            self._asked_at = now
-            drained.reported.refresh = True
-        drained.wake_at = min(drained.wake_at, self._asked_at + pace_s)
+        asked, again_at = self._pace.ask(now, pace_s)
+        drained.reported.refresh = asked or drained.reported.refresh
+        drained.wake_at = min(drained.wake_at, again_at)
 
     def _is_held(self, queue: PartitionQueue, head: Batch, now: float, drained: Drained) -> bool:
         """Whether what is in flight, or has failed, keeps the head from leaving."""
@@ -219,6 +213,7 @@ class Accumulator:
                 break
             if taken and not queue.may_follow(batch, len(taken), now):
                 break
+            queue.take(batch)
             taken.append(batch)
             size_bytes += batch.charged_bytes
         if not taken:

@@ -29,6 +29,28 @@ REFRESHING: Final = frozenset(
 )
 """Errors after which the view may be wrong: ask again before the next try."""
 
+OVERDUE_S: Final = 1.0
+"""A request that takes longer may be with a broker that hangs: others are asked whether they know another leader."""
+OVERDUE_PACE_S: Final = 0.5
+FAILING_PACE_S: Final = 0.1
+"""How often they are asked: while a request is overdue, and while one waits to be sent again."""
+
+
+class Pace:
+    """How often the metadata is asked for while something is wrong. `now` is monotonic seconds."""
+
+    __slots__ = ("_asked_at",)
+
+    def __init__(self) -> None:
+        self._asked_at = float("-inf")
+
+    def ask(self, now: float, pace_s: float) -> tuple[bool, float]:
+        """Whether to ask now, and when to look again."""
+        due = self._asked_at + pace_s <= now
+        if due:
+            self._asked_at = now
+        return due, self._asked_at + pace_s
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerView:

@@ -43,12 +43,14 @@ class PartitionQueue:
             return not self.in_flight and not (taken and self.one_by_one)
         return self.sequences.may_leave(batch, len(self.in_flight) + taken, now)
 
+    def take(self, batch: Batch) -> None:
+        """`batch` is to leave with the next `send`."""
+        batch.attempts += 1
+        if self.sequences is not None:
+            self.sequences.stamp(batch)
+
     def send(self, batches: list[Batch], route: Route) -> list[Part]:
-        """These batches, which follow those in flight, leave."""
-        for batch in batches:
-            batch.attempts += 1
-            if self.sequences is not None:
-                self.sequences.stamp(batch)
+        """These batches, which were taken and follow those in flight, leave."""
         parts = [Part(self, route, batches)]
         if self.sequences is not None:
             parts = [Part(self, route, [batch]) for batch in batches]

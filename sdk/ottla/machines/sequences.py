@@ -4,7 +4,8 @@ The broker takes a batch of a producer only where its first sequence follows the
 epoch, or is 0 in a higher epoch. From that follow the rules which this file owns:
 
 * A batch is stamped when it leaves for the first time and keeps its stamp: sent again, it is told from a new one.
-* At most BATCHES_IN_FLIGHT batches are outstanding (stamped, their fate not known): so many the broker can tell apart.
+* Of the last BATCHES_KEPT batches a broker knows where they lie. So that it can tell for each that is outstanding
+  (stamped, and its fate not known), no more are stamped from the oldest of those on, settled ones among them included.
 * After a failure nothing more leaves until everything in flight has come back; then all of it leaves again, in order.
   So OUT_OF_ORDER_SEQUENCE_NUMBER is explained as long as an older batch is outstanding.
 * A batch that fails for good may lie in the log or not, and nothing new is stamped until that shows. The youngest batch
@@ -21,8 +22,8 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla_core.records.batch import NO_PRODUCER_ID
 
-BATCHES_IN_FLIGHT: Final = 5
-"""Kafka's MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION_FOR_IDEMPOTENCE, and what a broker keeps of a producer (rule 25)."""
+BATCHES_KEPT: Final = 5
+"""Rule 25; in Kafka's producer MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION_FOR_IDEMPOTENCE."""
 
 _SEQUENCES: Final = 1 << 31  # after the last of them comes 0 (rule 26)
 _LAST_EPOCH: Final = 2**15 - 1
@@ -57,7 +58,18 @@ class Sequences:
     called once nothing is in flight. `surprised`: the broker's memory is not what it should be; for whoever tells.
     """
 
-    __slots__ = ("_acked_at", "_doubt", "_epoch", "_gap", "_next", "_producer_id", "halted", "outstanding", "surprised")
+    __slots__ = (
+        "_acked_at",
+        "_doubt",
+        "_epoch",
+        "_gap",
+        "_next",
+        "_producer_id",
+        "_recent",
+        "halted",
+        "outstanding",
+        "surprised",
+    )
 
     def __init__(self) -> None:
         self.outstanding: list[Stamped] = []
@@ -66,6 +78,7 @@ class Sequences:
         self._producer_id = NO_PRODUCER_ID
         self._epoch = -1
         self._next = 0
+        self._recent: list[Stamped] = []  # what was stamped from the oldest outstanding batch on
         self._acked_at = float("-inf")
         self._doubt = False  # a batch failed for good, and may be in the log
         self._gap = False  # the log lacks what would come before those that are outstanding
@@ -85,17 +98,16 @@ class Sequences:
 
     def may_leave(self, batch: Stamped, in_flight: int, now: float) -> bool:
         """Whether `batch`, the oldest that is not among the `in_flight` ones, may follow them."""
-        if self.halted or in_flight >= BATCHES_IN_FLIGHT:
+        if self.halted or (in_flight and now - self._acked_at >= _REMEMBERED_S):
             return False
-        if in_flight and now - self._acked_at >= _REMEMBERED_S:
-            return False
-        return batch.stamp is not NO_STAMP or not self._doubt
+        return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_KEPT and not self._doubt)
 
     def stamp(self, batch: Stamped) -> None:
         """`batch` leaves, for the first time or again."""
         if batch.stamp is NO_STAMP:
             self._stamp_next(batch)
             self.outstanding.append(batch)
+            self._recent.append(batch)
 
     def _stamp_next(self, batch: Stamped) -> None:
         batch.stamp_with(Stamp(self._producer_id, self._epoch, self._next))
@@ -116,13 +128,14 @@ class Sequences:
         self._acked_at = float("-inf")
         for batch in self.outstanding:
             self._stamp_next(batch)
+        self._recent = list(self.outstanding)
         return True
 
     # ---- back --------------------------------------------------------------------------------------------------
 
     def on_acknowledged(self, batch: Stamped, now: float) -> None:
         """The batch is in the log."""
-        self.outstanding.remove(batch)
+        self._settle(batch)
         self._acked_at = now
         if (batch.stamp.sequence + batch.count) % _SEQUENCES == self._next:
             self._doubt = False  # it is the youngest of all
@@ -141,10 +154,16 @@ class Sequences:
 
     def on_given_up(self, batch: Stamped) -> None:
         """The batch failed for good."""
-        self.outstanding.remove(batch)
+        self._settle(batch)
         self.halted = self._doubt = True
 
     def on_fenced(self) -> None:
         """The broker knows a higher epoch of this producer id: somebody else has it, so another one is needed."""
         self.halted = self._gap = self.surprised = True
         self._epoch = _LAST_EPOCH
+
+    def _settle(self, batch: Stamped) -> None:
+        self.outstanding.remove(batch)
+        oldest = self.outstanding[0] if self.outstanding else None
+        while self._recent and self._recent[0] is not oldest:
+            del self._recent[0]

@@ -8,7 +8,13 @@ The rules this file owns:
   be read and one in what is under way. Only a first batch, which always comes whole, may exceed that (rule 57).
 * Partitions take turns: one that was asked for goes to the end, and what came is read in the order in which it came.
 * A seek makes everything that is under way or waiting for its partition stale (`version`).
-* Only OFFSET_OUT_OF_RANGE resets a position (rule 67); every other error leaves it and asks again, or is raised.
+* Only OFFSET_OUT_OF_RANGE of a leader resets a position (rule 67); every other error leaves it and asks again, or is
+  raised.
+* With a new leader a position is checked before it fetches on: where did the epoch of what was fetched last end in that
+  leader's log? If that is before the position, the log was truncated: go back to there and say so, or raise (KIP-320).
+* A leader may name a replica that is closer. It is asked until it fails, the leader changes, or its time is over; what
+  it does not have, its leader may have (KIP-392).
+* A fetch that is overdue at a broker which has been replaced is not waited for.
 
 Not thread-safe: the consumer holds one lock over it.
 """
@@ -17,11 +23,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.machines.metadata import REFRESHING, Route
+from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, Pace, Route
+from ottla.machines.position import NO_EPOCH, Chunk, EpochCheck, Fetch, Fetched, FetchPart, News, Position
+from ottla.refusals import log_truncated, position_reset
 from ottla_core.errors import is_retriable
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicPartition
 from ottla_core.records.batch import iter_headers
@@ -40,115 +48,13 @@ class FetchLimits:
     requests_per_broker: int = 16
     backoff_s: float = 0.1
     backoff_most_s: float = 1.0
+    max_wait_s: float = 0.5
+    replica_s: float = 300.0  # how long a replica is read from that the leader has named
+    shun_s: float = 5.0  # how long none is read from after one was of no use
 
     def share_bytes(self, partitions: int) -> int:
         """What one of so many partitions may have waiting, and again in a fetch that is under way."""
         return min(self.partition_bytes, max(_LEAST_SHARE_BYTES, self.prefetch_bytes // (2 * max(1, partitions))))
-
-
-class Position:
-    """One assigned partition.
-
-    `offset` is the next record to hand out, None until `start` (a timestamp as in ListOffsets: -2 earliest, -1 latest,
-    else milliseconds) has been looked up. `stop` is the first offset that is not wanted.
-    """
-
-    __slots__ = (
-        "failures",
-        "fetch_offset",
-        "high_watermark",
-        "in_flight",
-        "offset",
-        "partition",
-        "paused",
-        "retry_at",
-        "start",
-        "stop",
-        "version",
-        "waiting_bytes",
-    )
-
-    def __init__(self, partition: TopicPartition) -> None:
-        self.partition = partition
-        self.offset: int | None = None
-        self.start = LATEST_TIMESTAMP
-        self.stop: int | None = None
-        self.fetch_offset = 0
-        self.version = 0
-        self.in_flight = False
-        self.waiting_bytes = 0
-        self.paused = False
-        self.retry_at = 0.0
-        self.failures = 0
-        self.high_watermark = -1
-
-    @property
-    def lag(self) -> int:
-        """Records between the position and the end of the log as of the last fetch; -1 before the first."""
-        return -1 if self.high_watermark < 0 or self.offset is None else max(0, self.high_watermark - self.offset)
-
-    @property
-    def done(self) -> bool:
-        """Whether everything up to `stop` was handed out."""
-        return self.stop is not None and self.offset is not None and self.offset >= self.stop
-
-    def wants_more(self, share_bytes: int) -> bool:
-        """Whether there is a reason to fetch: resolved, not under way, not too much waiting, not at its end."""
-        return (
-            self.offset is not None
-            and not self.in_flight
-            and not self.paused
-            and self.waiting_bytes < share_bytes
-            and (self.stop is None or self.fetch_offset < self.stop)
-        )
-
-
-@dataclass(slots=True)
-class FetchPart:
-    """What one fetch asks of one partition. `version` tells a late answer from a wanted one."""
-
-    position: Position
-    route: Route
-    offset: int
-    version: int
-
-
-@dataclass(slots=True)
-class Fetch:
-    """One fetch to one broker, of up to `partition_bytes` a partition; sent at `sent_at`, in monotonic seconds."""
-
-    address: str
-    partition_bytes: int
-    sent_at: float = 0.0
-    parts: list[FetchPart] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A broker's answer for one partition: whole batches, or Kafka's code and words."""
-
-    records: bytes = b""
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    code: int = 0
-    message: str = ""
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Whole batches of one partition that came in one answer."""
-
-    position: Position
-    version: int
-    records: bytes
-
-
-@dataclass(slots=True)
-class News:
-    """What an answer came to: `refresh` the metadata, warn about positions that were `reset`, raise `errors`."""
-
-    refresh: bool = False
-    reset: list[str] = field(default_factory=list)
 
 
 class Subscription:
@@ -163,6 +69,11 @@ class Subscription:
         self._chunks: deque[Chunk] = deque()
         self._turns: dict[Position, None] = {}
         self._fetches: dict[str, int] = {}
+        self._open: dict[Fetch, None] = {}
+        self._pace = Pace()
+        self._look_again_at = float("inf")
+        self.resets = 0
+        self.truncations = 0
 
     # ---- what the user says --------------------------------------------------------------------------------------
 
@@ -174,15 +85,15 @@ class Subscription:
             self._turns[position] = None
         return position
 
-    def seek(self, position: Position, offset: int) -> None:
-        """Go on at `offset`, whatever was fetched so far."""
+    def seek(self, position: Position, offset: int, epoch: int = NO_EPOCH) -> None:
+        """Go on at `offset`, whatever was fetched so far; `epoch` of what lies before it, where that is known."""
         self._drop(position)
-        position.offset = position.fetch_offset = offset
+        position.go_to(offset, epoch)
 
     def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
         """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
         self._drop(position)
-        position.offset = None
+        position.go_to(None)
         position.start = timestamp_ms
 
     def pause(self, position: Position) -> None:
@@ -204,36 +115,83 @@ class Subscription:
 
     # ---- fetching ------------------------------------------------------------------------------------------------
 
-    def plan(self, now: float, routes: Mapping[TopicPartition, Route]) -> tuple[list[Fetch], bool]:
-        """Fetches to send now, and whether some partition has no known leader."""
-        fetches: dict[str, Fetch] = {}
-        unroutable = False
+    def plan(
+        self, now: float, routes: Mapping[TopicPartition, Route], brokers: Mapping[int, BrokerView] | None = None
+    ) -> tuple[list[Fetch], bool]:
+        """Fetches to send now, and whether to ask for metadata."""
+        fetches: dict[tuple[str, bool, bool], Fetch] = {}
         share_bytes = self.limits.share_bytes(len(self.positions))
+        self._look_again_at = float("inf")
+        refresh = self._look_after(now, routes)
         for position in list(self._turns):
-            if not position.wants_more(share_bytes) or position.retry_at > now:
+            if not position.wants_more(share_bytes):
                 continue
             route = routes.get(position.partition)
-            if route is None:
-                unroutable = True
-            elif self._fetches.get(route.address, 0) < self.limits.requests_per_broker:
-                fetch = fetches.setdefault(route.address, Fetch(route.address, share_bytes, now))
-                fetch.parts.append(FetchPart(position, route, position.fetch_offset, position.version))
-                position.in_flight = True
+            if route is None or (position.retry_at > now and route == position.route):
+                refresh = self._ask(now, FAILING_PACE_S) or refresh
+                continue
+            if not position.is_checked(route):
+                continue  # `checks` has it
+            whom = self._nearest(position, route, brokers or {}, now)
+            if self._fetches.get(whom[0], 0) < self.limits.requests_per_broker:
+                address, from_follower, may_name = whom
+                fetch = fetches.setdefault(whom, Fetch(address, share_bytes, now, from_follower, may_name))
+                part = FetchPart(position, route, position.fetch_offset, position.version)
+                fetch.parts.append(part)
+                position.in_flight, position.route = part, route
                 del self._turns[position]
                 self._turns[position] = None
-        for address in fetches:
-            self._fetches[address] = self._fetches.get(address, 0) + 1
-        return list(fetches.values()), unroutable
+        for fetch in fetches.values():
+            self._open[fetch] = None
+            self._fetches[fetch.address] = self._fetches.get(fetch.address, 0) + 1
+        return list(fetches.values()), refresh
 
-    def retry_at(self, now: float) -> float:
-        """When a partition that failed may be asked for again."""
-        return min((p.retry_at for p in self.positions.values() if p.retry_at > now), default=float("inf"))
+    def _nearest(
+        self, position: Position, route: Route, brokers: Mapping[int, BrokerView], now: float
+    ) -> tuple[str, bool, bool]:
+        """Whom to ask, whether that is a replica which the leader has named, and whether it may name one."""
+        if position.route is not None and position.route.leader_epoch != route.leader_epoch:
+            position.leave_replica(now)
+        if position.replica is not None:
+            broker = brokers.get(position.replica)
+            if broker is not None and not broker.fenced and now < position.replica_until:
+                return broker.address, True, False
+            position.leave_replica(now if broker is not None else now + self.limits.shun_s)
+        return route.address, False, now >= position.replica_until
+
+    def _look_after(self, now: float, routes: Mapping[TopicPartition, Route]) -> bool:
+        """Give up fetches that are overdue where another leader is known; whether to ask for metadata."""
+        refresh = False
+        for fetch in self._open:
+            overdue_at = fetch.sent_at + self.limits.max_wait_s + OVERDUE_S
+            waiting = [part for part in fetch.parts if part.position.in_flight is part]
+            if overdue_at > now and waiting:
+                self._look_again_at = min(self._look_again_at, overdue_at)
+                continue
+            for part in waiting:
+                route = routes.get(part.position.partition, part.route)
+                if fetch.from_follower or route.leader_epoch > part.route.leader_epoch:
+                    part.position.in_flight = None
+                    part.position.leave_replica(now + self.limits.shun_s)
+                else:
+                    refresh = self._ask(now, OVERDUE_PACE_S) or refresh
+        return refresh
+
+    def _ask(self, now: float, pace_s: float) -> bool:
+        asked, again_at = self._pace.ask(now, pace_s)
+        self._look_again_at = min(self._look_again_at, again_at)
+        return asked
+
+    def wake_at(self, now: float) -> float:
+        """When `plan` is worth another try without news."""
+        retries = (p.retry_at for p in self.positions.values() if p.retry_at > now)
+        return min(self._look_again_at, min(retries, default=float("inf")))
 
     def on_reply(self, fetch: Fetch, answers: Mapping[PartitionId, Fetched], now: float) -> News:
         """The broker answered; a partition that the answer leaves out had no room in it."""
         news = News()
         for part in fetch.parts:
-            self._on_fetched(part, answers.get(part.route.partition_id, Fetched()), now, news)
+            self._on_fetched(fetch, part, answers.get(part.route.partition_id, Fetched()), now, news)
         self._on_done(fetch)
         return news
 
@@ -241,36 +199,37 @@ class Subscription:
         """The fetch as a whole came to nothing."""
         news = News()
         for part in fetch.parts:
-            self._on_fetched(part, Fetched(code=code, message=message), now, news)
+            self._on_fetched(fetch, part, Fetched(code=code, message=message), now, news)
         self._on_done(fetch)
         return news
 
-    def on_new_leader(self, partition: TopicPartition) -> None:
-        """The leader that refused is known to be replaced: don't wait for the back-off."""
-        if partition in self.positions:
-            self.positions[partition].retry_at = 0.0
-
     def _on_done(self, fetch: Fetch) -> None:
+        self._open.pop(fetch, None)
         self._fetches[fetch.address] -= 1
 
-    def _on_fetched(self, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
+    def _on_fetched(self, fetch: Fetch, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
         position = part.position
-        position.in_flight = False
+        if position.in_flight is not part:  # it was given up
+            return
+        position.in_flight = None
         if part.version != position.version or position.partition not in self.positions:
             return
         if answer.code:
-            self._on_error(part, answer, now, news)
+            self._on_error(fetch, part, answer, now, news)
             return
         position.failures = 0
         position.high_watermark = max(position.high_watermark, answer.high_watermark)
+        if answer.preferred_replica is not None and not fetch.from_follower:
+            position.replica = answer.preferred_replica
+            position.replica_until = now + self.limits.replica_s
         if answer.records:
             self._take(part, answer.records)
 
     def _take(self, part: FetchPart, records: bytes) -> None:
         position = part.position
-        after = part.offset
+        after, epoch = part.offset, position.epoch
         for _, header in iter_headers(records):
-            after = max(after, header.next_offset)
+            after, epoch = max(after, header.next_offset), header.leader_epoch
         if after == part.offset:
             self.error = error_from_code(
                 ErrorCode.CORRUPT_MESSAGE,
@@ -278,27 +237,97 @@ class Subscription:
                 hint=f"see the broker's log; to go on without it, seek to an offset after {part.offset}",
             )
             return
-        position.fetch_offset = after
+        position.fetch_offset, position.epoch, position.leader_epoch = after, epoch, part.route.leader_epoch
         position.waiting_bytes += len(records)
         self.waiting_bytes += len(records)
         self._chunks.append(Chunk(position, part.version, records))
 
-    def _on_error(self, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
+    def _on_error(self, fetch: Fetch, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
         position = part.position
-        news.refresh = news.refresh or answer.code in REFRESHING
-        if answer.code == ErrorCode.OFFSET_OUT_OF_RANGE and self.reset != "none":
-            self.seek_to_time(position, EARLIEST_TIMESTAMP if self.reset == "earliest" else LATEST_TIMESTAMP)
-            news.reset.append(
-                f"{position.partition}: offset {part.offset} is not in the log ({answer.message}); "
-                f"going on at the {self.reset} one, as auto_offset_reset says"
-            )
-        elif is_retriable(answer.code):
+        if fetch.from_follower:  # whatever it is that it lacks, the leader knows
+            position.leave_replica(now + self.limits.shun_s)
+            news.refresh = news.refresh or answer.code in REFRESHING
+        elif answer.code == ErrorCode.OFFSET_OUT_OF_RANGE and self.reset != "none":
+            self._reset(position, position_reset(position.partition, part.offset, answer.message, self.reset), news)
+        else:
+            self._on_refused(position, answer.code, answer.message, now, news)
+
+    def _on_refused(self, position: Position, code: int, message: str, now: float, news: News) -> None:
+        """Try again after a back-off, or let the reader raise it."""
+        news.refresh = news.refresh or code in REFRESHING
+        if is_retriable(code):
             pause = min(self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(position.failures, 30))
             position.retry_at = now + pause
             position.failures += 1
         else:
-            self.error = error_from_code(answer.code, f"{position.partition}: {answer.message}")
+            self.error = error_from_code(code, f"{position.partition}: {message}")
             position.retry_at = now + self.limits.backoff_most_s
+
+    def _reset(self, position: Position, words: str, news: News) -> None:
+        self.resets += 1
+        self.seek_to_time(position, EARLIEST_TIMESTAMP if self.reset == "earliest" else LATEST_TIMESTAMP)
+        news.reset.append(words)
+
+    # ---- new leaders -----------------------------------------------------------------------------------------------
+
+    def checks(self, now: float, routes: Mapping[TopicPartition, Route]) -> list[EpochCheck]:
+        """What to ask leaders now, before their partitions are fetched on; each is answered by `on_checked`."""
+        asked = []
+        for position in self.positions.values():
+            route = routes.get(position.partition)
+            if route is None or position.offset is None or position.in_flight is not None:
+                continue
+            if position.is_checked(route) or (position.retry_at > now and route == position.route):
+                continue
+            check = EpochCheck(position, route, position.epoch, position.version)
+            position.in_flight, position.route = check, route
+            asked.append(check)
+        return asked
+
+    def on_checked(self, check: EpochCheck, epoch: int, end: int, now: float) -> News:
+        """The leader's log has nothing of `check.epoch` from `end` on; (-1, -1): it does not know that epoch."""
+        news = News()
+        position = check.position
+        if not self._is_wanted(check):
+            return news
+        position.failures = 0
+        known = epoch != NO_EPOCH and end >= 0
+        if known and end >= position.fetch_offset:
+            position.leader_epoch = check.route.leader_epoch
+        elif known and position.offset is not None and end >= position.offset:
+            self.seek(position, position.offset, epoch)  # what was handed out is there; the rest is fetched again
+            position.leader_epoch = check.route.leader_epoch
+        else:
+            self._on_truncated(check, epoch, end if known else None, now, news)
+        return news
+
+    def on_check_failed(self, check: EpochCheck, code: int, message: str, now: float) -> News:
+        """The leader did not say."""
+        news = News()
+        if self._is_wanted(check):
+            self._on_refused(check.position, code, message, now, news)
+        return news
+
+    def _is_wanted(self, check: EpochCheck) -> bool:
+        position = check.position
+        if position.in_flight is check:
+            position.in_flight = None
+        return check.version == position.version and position.partition in self.positions
+
+    def _on_truncated(self, check: EpochCheck, epoch: int, end: int | None, now: float, news: News) -> None:
+        position = check.position
+        at = position.offset or 0
+        self.truncations += 1
+        error = log_truncated(position.partition, at, check.epoch, end)
+        if self.reset == "none":
+            self.error = error
+            position.retry_at = now + self.limits.backoff_most_s
+        elif end is None:
+            self._reset(position, f"{error.message}; going on at the {self.reset} one, as auto_offset_reset says", news)
+        else:
+            self.seek(position, end, epoch)
+            position.leader_epoch = check.route.leader_epoch
+            news.reset.append(f"{error.message}; going on there")
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -316,7 +345,6 @@ class Subscription:
         chunk.position.waiting_bytes -= len(chunk.records)
 
     def _drop(self, position: Position) -> None:
-        position.version += 1
         for chunk in [c for c in self._chunks if c.position is position]:
             self._chunks.remove(chunk)
             self.on_read(chunk)

@@ -67,7 +67,7 @@ def build(
         app.fail(error)
 
     controller, threads = ControllerPeer(follower), DiskThreads()
-    directory = DataDirectory(config, controller, clock, lambda: replicas.high_watermarks())
+    directory = DataDirectory(config, follower, controller, clock, lambda: replicas.high_watermarks())
     replicas = Replicas(follower, lambda: directory.log_dir, clock, threads, on_fatal)
     incarnation = uuid.uuid4().hex
 
@@ -75,7 +75,8 @@ def build(
     isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
     replicas.on_proposal(isr_changes.submit)
     addresses = Addresses(config.published_hosts)
-    service = BrokerService(replicas, follower, lambda: directory.log_dir, addresses, ProducerIds(controller, seat))
+    producer_ids = ProducerIds(controller, seat)
+    service = BrokerService(replicas, follower, lambda: directory.log_dir, addresses, producer_ids)
     server.add(contracts.Broker, service)
 
     def address() -> str:
@@ -122,6 +123,7 @@ def build(
         directory,
         replicas,
         isr_changes,
+        producer_ids,
         Maintenance(config, replicas, lambda: directory.log_dir, clock, threads, on_fatal),
         server,
         replication,

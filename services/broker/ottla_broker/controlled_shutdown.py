@@ -42,7 +42,7 @@ class ControlledShutdown:
         try:
             async with asyncio.timeout(_LIMIT_S):
                 remaining = await self._move_leaders()
-        except TimeoutError:
+        except (TimeoutError, OttlaError):
             _log.warning("leaders could not be moved away within %g s; going all the same", _LIMIT_S)
         else:
             _log.info("leaders were moved away; %d partitions have nobody else", remaining)

@@ -9,11 +9,12 @@ from typing import Final
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controller_peer import ControllerPeer
+from ottla_broker.log_settings import default_log_config
 from ottla_broker.node_id import allocate_node_id
 from ottla_broker.storage.identity import Identity, load_identity, new_directory_id
-from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
+from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 
@@ -28,11 +29,13 @@ class DataDirectory:
     def __init__(
         self,
         config: BrokerConfig,
+        metadata: MetadataFollower,
         controller: ControllerPeer,
         clock: Clock,
         high_watermarks: Callable[[], Mapping[PartitionId, int]],
     ) -> None:
         self._config = config
+        self._metadata = metadata
         self._controller = controller
         self._clock = clock
         self._high_watermarks = high_watermarks
@@ -46,7 +49,8 @@ class DataDirectory:
     async def start(self) -> None:
         identity = await self._identity()
         path, now_ms = self._config.data_dir, self._clock.wall_ms()
-        self._log_dir = await asyncio.to_thread(LogDir.open, path, identity, LogConfig(), now_ms=now_ms)
+        log_config = default_log_config(self._metadata.image, identity.node_id)
+        self._log_dir = await asyncio.to_thread(LogDir.open, path, identity, log_config, now_ms=now_ms)
         _log.info("node %d: %d logs in %s", identity.node_id, len(self._log_dir.logs), path)
 
     async def stop(self) -> None:

@@ -55,6 +55,7 @@ class Maintenance:
                 if now - retained_at >= self._config.retention_check_interval_s:
                     retained_at = now
                     self._apply_retention()
+                    self._expire_producers()
                 if now - checkpointed_at >= self._config.checkpoint_interval_s:
                     checkpointed_at = now
                     await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())
@@ -83,3 +84,9 @@ class Maintenance:
                     len(causes),
                     replica.log.log_start_offset,
                 )
+
+    def _expire_producers(self) -> None:
+        """Forget what idle producers have written last (rule 30)."""
+        now_ms = self._clock.wall_ms()
+        for replica in self._replicas.all():
+            replica.log.expire_producers(now_ms)

@@ -1,34 +1,95 @@
-"""Producer ids for idempotent producers, from blocks that the controller made durable before (KIP-730, rule 34)."""
+"""Producer ids for idempotent producers, from blocks that the controller made durable before (KIP-730, rule 34).
+
+The next block is asked for when the present one is half used, and the first one at the start: producers begin while no
+controller can be reached, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import deque
 from typing import Final
 
 from ottla_broker.controller_peer import ControllerPeer
-from ottla_broker.seat import Seat
+from ottla_broker.seat import UNREGISTERED, Seat
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
 _CALL_S: Final = 3.0
+_WAIT_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class ProducerIds:
-    """One block at a time."""
+    """A component: at most two blocks in stock."""
 
     def __init__(self, controller: ControllerPeer, seat: Seat) -> None:
         self._controller = controller
         self._seat = seat
-        self._next = self._end = 0
-        self._asking = asyncio.Lock()
+        self._stock: Final[deque[range]] = deque()
+        self._next = 0
+        self._low = asyncio.Event()
+        self._low.set()
+        self._filled = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._fill(), name="producer-ids")
+
+    async def stop(self) -> None:
+        await end_task(self._task)
 
     async def next(self) -> int:
-        """An id that nobody has had. Raises what the controller answers, or that it can't be reached."""
-        async with self._asking:
-            if self._next == self._end:
-                broker_id, epoch = self._seat.life()
-                request = pb.AllocateProducerIdsRequest(kind="broker", instance_id=broker_id, instance_epoch=epoch)
-                block = await self._controller.call(Controller.ALLOCATE_PRODUCER_IDS, request, timeout=_CALL_S)
-                self._next, self._end = block.first, block.first + block.count
-            self._next += 1
-            return self._next - 1
+        """An id that nobody has had. Raises REQUEST_TIMED_OUT where the controller gives no block in time."""
+        try:
+            async with asyncio.timeout(_WAIT_S), self._filled:
+                await self._filled.wait_for(lambda: self._stock)
+                return self._take()
+        except TimeoutError:
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"the controller has given this broker no producer ids within {_WAIT_S:g} s",
+                hint="try again, or ask another broker",
+            ) from None
+
+    def _take(self) -> int:
+        block = self._stock[0]
+        producer_id = block[self._next]
+        self._next += 1
+        if self._next == len(block):
+            self._stock.popleft()
+            self._next = 0
+        if len(self._stock) < 2 and self._next * 2 >= len(block):
+            self._low.set()
+        return producer_id
+
+    async def _fill(self) -> None:
+        backoff = Backoff(first_s=0.05)
+        while True:
+            await self._low.wait()
+            try:
+                block = await self._ask()
+            except OttlaError as error:
+                if backoff.attempts == 1:  # the first one may only come too early
+                    _log.warning("no producer ids from the controller, trying on: %s", error)
+                await asyncio.sleep(backoff.next())
+                continue
+            backoff.reset()
+            async with self._filled:
+                self._stock.append(block)
+                self._filled.notify_all()
+            if len(self._stock) == 2 or self._next * 2 < len(self._stock[0]):
+                self._low.clear()
+
+    async def _ask(self) -> range:
+        broker_id, epoch = self._seat.life()
+        if epoch == UNREGISTERED:
+            raise OttlaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "this broker is not registered yet")
+        request = pb.AllocateProducerIdsRequest(kind="broker", instance_id=broker_id, instance_epoch=epoch)
+        block = await self._controller.call(Controller.ALLOCATE_PRODUCER_IDS, request, timeout=_CALL_S)
+        return range(block.first, block.first + block.count)

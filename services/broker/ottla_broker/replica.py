@@ -69,6 +69,7 @@ class Replica:
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
         self._flushing: asyncio.Task[None] | None = None
+        self._cutting: asyncio.Future[object] | None = None
 
     # ---- its part in the partition -------------------------------------------------------------------------------
 
@@ -310,29 +311,41 @@ class Replica:
         if self._high_watermark > before:
             self._around.consumers.wake(self.id)
 
-    def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
+    async def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
         """Cut the log where it leaves the leader's, whose end of the epoch asked for is given (rule 2)."""
         if self._follows(leader_epoch):
-            self._cut(
-                self.log.truncate_to,
-                find_cut(self.log.epochs, self.log.log_end_offset, self._high_watermark, leader_end),
-            )
+            log = self.log
+            cut_at = find_cut(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
+            await self._cut(log.truncate_to, cut_at)
 
-    def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
+    async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
         """The leader's log does not hold what would come next here: begin anew where it begins."""
         if self._follows(leader_epoch):
-            self._cut(self.log.truncate_fully_and_start_at, leader_start)
+            await self._cut(self.log.truncate_fully_and_start_at, leader_start)
+
+    async def until_whole(self) -> None:
+        """Return once no cut is under way. A cut goes on where who waited for it has gone."""
+        if self._cutting is not None:
+            await asyncio.wait({self._cutting})
 
     def _follows(self, leader_epoch: int) -> bool:
-        return self.leader_id is not None and leader_epoch == self.leader_epoch
+        """Whether an answer of the leader of that epoch is to be acted upon."""
+        return self.leader_id is not None and leader_epoch == self.leader_epoch and self._cutting is None
 
-    def _cut(self, cut: Callable[[int], object], offset: int) -> None:
-        before = self.log.log_end_offset
+    async def _cut(self, cut: Callable[[int], object], offset: int) -> None:
+        """In a thread: a cut waits for the disk. Nothing is written to the log meanwhile, by nobody."""
+        before, leader_id = self.log.log_end_offset, self.leader_id
+        self._cutting = asyncio.ensure_future(self._around.threads.keep(cut, offset))
+        self._cutting.add_done_callback(self._on_cut)
         with self._watching_the_disk():
-            cut(offset)
+            await asyncio.shield(self._cutting)
+        end = self.log.log_end_offset
+        _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
+
+    def _on_cut(self, done: asyncio.Future[object]) -> None:
+        self._cutting = None
         end = self.log.log_end_offset
         self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, end))
-        _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, self.leader_id)
         self._around.consumers.wake(self.id)
 
     # ---- durability ----------------------------------------------------------------------------------------------
@@ -404,7 +417,8 @@ class Replica:
     def delete_records(self, before_offset: int) -> int:
         """Make everything below `before_offset` (-1: the high watermark) unreadable; the new log start offset."""
         high_watermark = self.check_leader(None).high_watermark
-        self.log.delete_records_before(high_watermark if before_offset == -1 else before_offset, high_watermark)
+        with self._watching_the_disk():
+            self.log.delete_records_before(high_watermark if before_offset == -1 else before_offset, high_watermark)
         self._wake()
         return self.log.log_start_offset
 

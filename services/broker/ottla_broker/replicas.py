@@ -129,9 +129,17 @@ class Replicas:
         return {replica.id: replica.high_watermark for replica in self._replicas.values()}
 
     async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
-        """Return once an image for which it holds is applied to the replicas here. Raises TimeoutError."""
-        async with asyncio.timeout(timeout), self._news:
-            await self._news.wait_for(lambda: condition(self._applied))
+        """Return once an image for which it holds is applied to the replicas here. Raises REQUEST_TIMED_OUT."""
+        try:
+            async with asyncio.timeout(timeout), self._news:
+                await self._news.wait_for(lambda: condition(self._applied))
+        except TimeoutError:
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"what this broker waits for is not in the metadata after {timeout:g} s; it has applied revision "
+                f"{self._applied.revision}",
+                hint="is a controller elected, and does etcd answer?",
+            ) from None
 
     def _not_here(self, partition_id: PartitionId) -> OttlaError:
         topic = self._metadata.image.topic_by_id(partition_id.topic_id)
@@ -265,6 +273,7 @@ class Replicas:
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
         if replica.must_become_leader(wanted.partition):
             replica.step_back()
+            await replica.until_whole()
             await self._threads.keep(replica.log.assign_epoch, wanted.partition.leader_epoch)
             replica.become_leader(wanted.partition)
         else:

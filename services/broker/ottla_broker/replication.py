@@ -203,7 +203,7 @@ class _Fetcher:
         for part in reply.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
             try:
-                self._on_partition(replica, request, part)
+                await self._on_partition(replica, request, part)
                 if part.records:
                     self._last(replica.id)
                     if replica.must_flush:
@@ -220,15 +220,15 @@ class _Fetcher:
         if (replica := self._followed.pop(partition_id, None)) is not None:
             self._followed[partition_id] = replica
 
-    def _on_partition(self, replica: Replica, request: pb.FetchPartition, part: pb.PartitionFetched) -> None:
+    async def _on_partition(self, replica: Replica, request: pb.FetchPartition, part: pb.PartitionFetched) -> None:
         epoch = request.current_leader_epoch
         if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > request.fetch_offset:
-            replica.on_out_of_range(epoch, part.log_start_offset)
+            await replica.on_out_of_range(epoch, part.log_start_offset)
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
         elif part.HasField("diverging_epoch"):
             end = part.diverging_epoch
-            replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
+            await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
         else:
             answer = LeaderAnswer(part.records, part.high_watermark, part.log_start_offset)
             replica.on_fetched(request.fetch_offset, epoch, answer)

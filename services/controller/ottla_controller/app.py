@@ -7,6 +7,7 @@ seat is given back, and a standby takes it while the last calls are answered her
 from __future__ import annotations
 
 from ottla_controller.config import ControllerConfig
+from ottla_controller.gauges import add_gauges
 from ottla_controller.leadership import Leadership
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
@@ -40,7 +41,7 @@ def build(
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
-    presence = Presence(store, follower, clock, metrics)
+    presence = Presence(store, follower, clock)
     reconciler = Reconciler(follower, presence.spared, clock, metrics)
     leadership = Leadership(
         store,
@@ -60,7 +61,7 @@ def build(
             return "there is no metadata yet: etcd has not answered"
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"
 
-    metrics.gauge("ottla_controller_active", "1 on the elected controller.", lambda: float(leadership.active))
+    add_gauges(metrics, follower, leadership, presence)
     metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
     metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
     components: list[Component] = [

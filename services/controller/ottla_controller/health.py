@@ -37,15 +37,21 @@ class HealthWatch:
     async def until_dead(self) -> None:
         """Return once the process is proven dead, however long that takes.
 
-        Who was never reached is not proven dead: the address may be wrong, or known elsewhere only.
+        Who was never reached is not proven dead: the address may be wrong, or known elsewhere only. A port can take
+        connections for a moment after its process has died, so it is asked again until a stream stands.
         """
+        broken = False
         while True:
-            if await self._was_broken() and await _refuses(self._address):
+            broken = await self._hold(broken=broken)
+            if broken and await _refuses(self._address):
                 return
-            await asyncio.sleep(RETRY_S)
+            await asyncio.sleep(REFUSALS_APART_S if broken else RETRY_S)
 
-    async def _was_broken(self) -> bool:
-        """Hold a stream until it ends; whether it broke, rather than never began or was ended in order."""
+    async def _hold(self, *, broken: bool) -> bool:
+        """Hold a stream until it ends; whether the last one that stood has broken, rather than ended in order.
+
+        Where none comes to stand that stays as it was: `broken`.
+        """
         async with _channel(self._address) as channel:
             try:
                 async for reply in _health(channel.unary_stream, _WATCH)(health_pb2.HealthCheckRequest()):
@@ -53,7 +59,7 @@ class HealthWatch:
                     if not self.held:
                         return False  # it goes, and says so; to hold the stream would only keep it from going
             except grpc.RpcError:
-                return self.held
+                return self.held or broken
             finally:
                 self.held = False
         return False

@@ -71,12 +71,18 @@ class Leadership:
         self._duties: Final = duties
         self._clock = clock
         self._journal: Journal | None = None
+        self._watch: HealthWatch | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def active(self) -> bool:
         """Whether this process serves a term."""
         return self._journal is not None
+
+    @property
+    def watches_active(self) -> bool:
+        """Whether this standby would see at once that the active controller dies."""
+        return self._watch is not None and self._watch.held
 
     def journal(self) -> Journal:
         """The journal of the current term. Raises NOT_CONTROLLER, naming the active controller where one is known."""
@@ -139,7 +145,8 @@ class Leadership:
 
     async def _vacate_when_dead(self, active: Controller) -> None:
         """The key of this very election, so that a later one is never hit. Failing that, its lease ends it."""
-        await HealthWatch(active.address).until_dead()
+        self._watch = HealthWatch(active.address)
+        await self._watch.until_dead()
         _log.warning("controller %d is dead: its connection broke, and its port refuses", active.id)
         mine = Compare(self._key, create_revision=active.epoch)
         with contextlib.suppress(StoreUnavailableError):

@@ -20,7 +20,6 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.cluster.store import MetaStore, StoreUnavailableError
 from ottla_core.errors import OttlaError
-from ottla_core.telemetry import Metrics
 
 GRACE_S: Final = 6.0  # a broker's lease lives so long
 ASK_LIMIT_S: Final = 1.0
@@ -35,7 +34,7 @@ _Life = tuple[int, int]
 class Presence:
     """A duty of the active controller."""
 
-    def __init__(self, store: MetaStore, follower: MetadataFollower, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, store: MetaStore, follower: MetadataFollower, clock: Clock) -> None:
         self._store = store
         self._follower = follower
         self._clock = clock
@@ -43,9 +42,6 @@ class Presence:
         self._changed = asyncio.Event()
         self._watches: dict[_Life, tuple[HealthWatch, asyncio.Task[None]]] = {}
         self._asked: dict[_Life, asyncio.Task[None]] = {}
-        metrics.gauge(
-            "ottla_controller_health_streams", "Brokers whose crash would be seen at once.", lambda: float(self.held)
-        )
         follower.on_change(self._on_image)
 
     @property

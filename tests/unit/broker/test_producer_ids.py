@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from waiting import until
 
+from ottla_broker import producer_ids
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.seat import BrokerLife
 from ottla_core.errors import ErrorCode, OttlaError
@@ -33,23 +36,51 @@ class Allocating:
         return pb.AllocateProducerIdsReply(first=100 * len(self.asked), count=3)
 
 
+@pytest.fixture
+async def controller() -> Allocating:
+    return Allocating()
+
+
+@pytest.fixture
+async def ids(controller: Any) -> AsyncIterator[ProducerIds]:
+    seat: Any = Seated()
+    ids = ProducerIds(controller, seat)
+    await ids.start()
+    yield ids
+    await ids.stop()
+
+
 @pytest.mark.rule(34)
 @pytest.mark.feature(136)
-async def test_many_at_once_get_each_its_own_and_blocks_are_asked_for_as_they_end() -> None:
-    controller: Any = Allocating()
-    seat: Any = Seated()
-    ids = ProducerIds(controller, seat)
-    assert await asyncio.gather(*(ids.next() for _ in range(7))) == [100, 101, 102, 200, 201, 202, 300]
-    assert [(a.kind, a.instance_id, a.instance_epoch) for a in controller.asked] == [("broker", 3, 33)] * 3
+async def test_many_at_once_get_each_its_own(ids: ProducerIds, controller: Allocating) -> None:
+    given = await asyncio.gather(*(ids.next() for _ in range(7)))
+    assert given == [100, 101, 102, 200, 201, 202, 300]
+    assert {(a.kind, a.instance_id, a.instance_epoch) for a in controller.asked} == {("broker", 3, 33)}
+
+
+async def test_a_block_is_in_stock_before_anybody_asks_and_another_when_it_is_half_used(
+    ids: ProducerIds, controller: Allocating
+) -> None:
+    await until(lambda: len(controller.asked) == 1)
+    assert await ids.next() == 100
+    await asyncio.sleep(0)
+    assert len(controller.asked) == 1
+    assert await ids.next() == 101
+    await until(lambda: len(controller.asked) == 2)
+    controller.away = True
+    assert [await ids.next() for _ in range(4)] == [102, 200, 201, 202]
 
 
 @pytest.mark.rule(34)
-async def test_without_a_controller_there_is_an_error_and_no_guess() -> None:
-    controller: Any = Allocating()
-    seat: Any = Seated()
-    ids = ProducerIds(controller, seat)
+async def test_without_a_controller_there_is_an_error_and_no_guess(
+    ids: ProducerIds, controller: Allocating, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await until(lambda: len(controller.asked) == 1)
     controller.away = True
-    with pytest.raises(OttlaError):
+    monkeypatch.setattr(producer_ids, "_WAIT_S", 0.01)
+    assert [await ids.next() for _ in range(3)] == [100, 101, 102]
+    with pytest.raises(OttlaError, match="no producer ids"):
         await ids.next()
     controller.away = False
-    assert await ids.next() == 100
+    monkeypatch.undo()
+    assert await ids.next() == 200

@@ -269,8 +269,23 @@ async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) ->
 
 async def test_a_follower_below_the_leaders_log_begins_anew_there(brokers: Brokers) -> None:
     follower = brokers.replicas[2]
-    follower.on_out_of_range(1, 40)
+    await follower.on_out_of_range(1, 40)
     assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (40, 40, 40)
+
+
+async def test_nothing_is_written_while_a_log_is_cut(brokers: Brokers) -> None:
+    """A cut waits for the disk in a thread; what the leader answers meanwhile is asked for again."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    append(leader, b"a")
+    epoch, answer = follower.leader_epoch, LeaderAnswer(await content(leader), 0, 0)
+    cutting = asyncio.create_task(follower.on_out_of_range(epoch, 0))
+    await asyncio.sleep(0)
+    follower.on_fetched(0, epoch, answer)
+    assert follower.log.log_end_offset == 0
+    cutting.cancel()
+    await follower.until_whole()
+    follower.on_fetched(0, epoch, answer)
+    assert follower.log.log_end_offset == 1
 
 
 @pytest.mark.parametrize(("offset", "code"), [(99, ErrorCode.OFFSET_OUT_OF_RANGE)])

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
-from cli_fakes import WARNING, FakeAdmin, Log, ottla
+from cli_fakes import WARNING, FakeAdmin, Log, ottla, sit
 
 from ottla.cli import topic
 from ottla.cli.main import run
@@ -30,19 +29,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[str]]:
     """Somebody sits at the terminal; gives the questions that were asked."""
 
-    def sit(yes: bool) -> list[str]:
-        asked: list[str] = []
-
-        def confirm(question: str, err: bool) -> bool:
-            assert err, "a question is no data"
-            asked.append(question)
-            return yes
-
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-        monkeypatch.setattr(typer, "confirm", confirm)
-        return asked
-
-    return sit
+    return lambda yes: sit(monkeypatch, yes)
 
 
 @pytest.fixture
@@ -69,11 +56,41 @@ def test_ls_lists_what_matches(capsys: pytest.CaptureFixture[str]) -> None:
 def test_ls_has_a_column_for_trouble_only_in_trouble(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla("topic ls -o table") == 0
     assert capsys.readouterr().out.splitlines()[0].split() == ["NAME", "PARTITIONS", "REPLICAS"]
-    admin.leaderless.add(("orders", 1))
+    admin.stand("orders", 1, leader=-1)
     assert ottla("topic ls -o table") == 0
     lines = capsys.readouterr().out.splitlines()
     assert "WITHOUT LEADER" in lines[0]
     assert lines[1].split() == ["orders", "3", "1", "1"]
+
+
+def test_ls_filters_by_trouble(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.stand("orders", 1, leader=2, replicas=(2,), isr=(2,), offline=(2,))
+    admin.stand("refunds", 0, replicas=(0, 1), isr=(0,))
+    for filters, names in (
+        ("--under-replicated", "refunds\n"),
+        ("--offline", "orders\n"),
+        ("--offline --under-replicated", "orders\nrefunds\n"),
+    ):
+        assert ottla(f"topic ls -o name {filters}") == 0
+        assert capsys.readouterr().out == names, filters
+
+
+def test_show_marks_what_is_wrong_with_replicas(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.values["min.insync.replicas"] = ("2", "DEFAULT_CONFIG")
+    admin.stand("orders", 0, replicas=(0, 1, 2), isr=(0,), offline=(1, 2))
+    admin.stand("orders", 1, leader=-1, replicas=(1,), isr=(1,), offline=(1,))
+    assert ottla("topic show orders -o table") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split()[-2:] == ["OFFLINE", "STATE"]
+    assert lines[3].endswith("1,2      under-replicated, under min ISR")
+    assert lines[4].endswith("1        no leader")
+    assert lines[5].endswith("0    0")
+    assert ottla("topic show orders") == 0
+    told = data(capsys)[0]["partitions"]
+    assert [p["offline"] for p in told] == [[1, 2], [1], []]
+    assert [p["under_replicated"] for p in told] == [True, False, False]
+    assert [p["under_min_isr"] for p in told] == [True, False, False]
+    assert [p["without_leader"] for p in told] == [False, True, False]
 
 
 @pytest.mark.usefixtures("admin")

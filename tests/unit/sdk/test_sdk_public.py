@@ -69,7 +69,7 @@ def test_both_worlds_have_the_same_names_and_arguments(name: str) -> None:
         assert not callable(theirs) or _arguments(mine) == _arguments(theirs), method
 
 
-@pytest.mark.parametrize("part", ["Topics", "Configs", "ClusterOverview"])
+@pytest.mark.parametrize("part", ["Topics", "Partitions", "Configs", "ClusterOverview"])
 def test_the_parts_of_admin_are_the_same_too(part: str) -> None:
     from ottla import admin
     from ottla.aio import admin as aio_admin

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.consumed import Consumed
 from ottla.errors import ErrorCode, OttlaError
-from ottla.machines.subscription import Chunk, Position
+from ottla.machines.position import Chunk, Position
 from ottla.record import Batch, Serdes
 from ottla.runs import OpenBatch, Run, first_offset, next_offset
 from ottla.serdes import deserializer

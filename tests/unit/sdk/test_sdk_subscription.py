@@ -4,7 +4,8 @@ import pytest
 
 from ottla.errors import ErrorCode
 from ottla.machines.metadata import Route
-from ottla.machines.subscription import Fetch, Fetched, FetchLimits, Position, Reset, Subscription
+from ottla.machines.position import Fetch, Fetched, Position
+from ottla.machines.subscription import FetchLimits, Reset, Subscription
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import placed_prefix, read_header
 from ottla_core.records.twins import new_builder
@@ -160,8 +161,8 @@ def test_every_other_error_keeps_the_position_and_asks_again_later(code: ErrorCo
     ((fetch,), _) = sub.plan(0.0, ROUTES)
     news = sub.on_failed(fetch, code, "", 10.0)
     assert (position.offset, news.reset, sub.error) == (7, [], None)
-    assert sub.plan(10.05, ROUTES) == ([], False)
-    assert sub.retry_at(10.05) == 10.1
+    assert sub.plan(10.05, ROUTES)[0] == []
+    assert sub.wake_at(10.05) == 10.1
     assert asked(sub.plan(10.1, ROUTES)[0]) == {"b0:1": [(0, 7)]}
 
 

@@ -289,11 +289,12 @@ class Log:
 
         The epochs come last: a start cuts them to where the log ends, but never a log to where its epochs do.
         """
-        if self._unsettled_from is not None:
-            self._disk.sync_directory(self.directory)
-            self._on_cut()
-            self._forget_epochs(self._unsettled_from)
-            self._unsettled_from = None
+        if self._unsettled_from is None:
+            return
+        self._disk.sync_directory(self.directory)
+        self._on_cut()
+        self._forget_epochs(self._unsettled_from)
+        self._unsettled_from = None
 
     def _forget_epochs(self, offset: int) -> None:
         """Those that began at or after `offset`."""

@@ -49,7 +49,7 @@ class LogDirFigures(NamedTuple):
 
 
 class LogDir:
-    """Use `LogDir.open`. Creating, deleting and closing belong to one thread; the rest says what may run beside it."""
+    """Use `LogDir.open`. Different partitions may be created, deleted and checkpointed by several threads at a time."""
 
     def __init__(self, disk: Disk, lock: DirectoryLock, identity: Identity) -> None:
         self.disk: Final = disk

@@ -74,9 +74,10 @@ class Segment:
         """This segment as it will be without the batch that holds `offset` and all after it; and where the log ends.
 
         A second object over the same files, which its `trim` cuts: who reads with this one is not disturbed before.
+        Raises OSError; this one goes on as it was then.
         """
         if self._file is not None:
-            self.seal()  # what the indexes hold in memory is in their files then
+            self.indexes.seal()  # what they hold in memory is in their files then
         position = self.position_of(offset)
         end_offset = offset
         if position is not None:

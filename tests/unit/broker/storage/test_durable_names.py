@@ -139,3 +139,14 @@ def test_a_cut_is_on_the_platter_before_it_returns(tmp_path: Path, steps: list[s
     wanted = [f"cut {hit}", f"sync {hit}", f"remove {snapshot}", "sync log", "sync leader-epoch-checkpoint.tmp"]
     found = [steps.index(step) for step in wanted]
     assert found == sorted(found)
+
+
+@pytest.mark.rule(21)
+def test_nobody_vouches_for_a_short_directory_even_after_a_power_cut(tmp_path: Path, steps: list[str]) -> None:
+    data = tmp_path / "data"
+    LogDir.open(data, ME, SMALL, now_ms=NOON).vouch()
+    (data / "boot-id").write_text("another boot\n")
+    (data / ".lock").unlink()
+    steps.clear()
+    LogDir.open(data, ME, SMALL, now_ms=NOON)
+    assert directly_after(steps, "remove boot-id") == "sync data"

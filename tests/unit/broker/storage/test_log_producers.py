@@ -1,4 +1,4 @@
-"""What an idempotent producer repeats is written once, through restarts, crashes and lost snapshots (rules 25 to 30)."""
+"""What an idempotent producer repeats is written once: through restarts, crashes, lost snapshots (rules 25 to 30)."""
 
 from __future__ import annotations
 
@@ -255,6 +255,21 @@ def test_snapshots_go_with_their_segments_but_for_the_newest(tmp_path: Path) -> 
     again = open_log(log.directory, SMALL, log_start_offset=300)
     assert len(known(again.producers)) == 3, "who wrote what retention took is remembered"
     assert again.append(produced(98, 2, producer_id=2), 1, NOON).duplicate
+
+
+@pytest.mark.rule(29)
+def test_the_newest_snapshot_stays_where_none_follows_it_yet(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", SMALL)
+    fill_with_producers(log, 40)
+    log.flush(NOON)
+    newest = snapshots(log)[-1]
+    fill(log, 30)  # it rolls, and no flush has written its snapshots yet
+    end = log.log_end_offset
+    log.delete_records_before(end, end)
+    assert log.segments[0].base_offset > newest
+    assert snapshots(log) == [newest]
+    again = open_log(log.directory, SMALL, log_start_offset=end)
+    assert set(known(again.producers)) == {0, 1, 2}
 
 
 @pytest.mark.rule(29)

@@ -82,9 +82,7 @@ def test_a_machine_that_went_down_may_have_taken_a_tail_along(
 
 
 @pytest.mark.rule(21)
-def test_an_orderly_stop_outlives_the_machine(
-    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_orderly_stop_outlives_the_machine(running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running.close({ONE: 30}, now_ms=NOON)
     reboot(monkeypatch)
     again = opened(tmp_path)
@@ -140,9 +138,7 @@ def test_a_new_directory_has_nothing_that_another_disk_may_have_had(tmp_path: Pa
 
 
 @pytest.mark.rule(20, 21)
-def test_after_a_failed_fsync_nobody_vouches(
-    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_failed_fsync_nobody_vouches(running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernel may have dropped the pages: the next process of the same boot finds less than was acknowledged."""
 
     def fails(_: int) -> None:

@@ -1,0 +1,173 @@
+"""`ottla doctor`: look for damage."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from ottla.cli.connection import open_admin
+from ottla.cli.failures import ExitCode, count, say, sentence
+from ottla.cli.lazy import Command
+from ottla.cli.options import AnyTopics, Numbers, Settings
+from ottla.cli.output import Listing, form_for, write
+from ottla.cli.standing import Standing, only_numbers
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
+    from ottla.machines.comparison import BatchSeen, Difference
+    from ottla.verification import ReplicaCheck
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Look for damage.")
+
+_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "start",
+    "end",
+    "not_compared",
+    "compared_bytes",
+    "equal",
+    "different",
+    "unreadable",
+)
+_EVERY_S: Final = 0.2
+_REMEDY: Final = (
+    "a wrong replica is made anew from its leader's: stop its broker in order, move the folder <topic id>-<partition> "
+    "out of its data directory, start it again; where the leader's is the wrong one, another leads from that stop on"
+)
+
+
+@app.callback()
+def doctor() -> None:
+    """Look for damage."""
+
+
+@app.command("replicas", cls=Command)
+def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = None) -> None:
+    """Read every replica of every partition from its broker, and compare them batch by batch, byte by byte.
+
+    They are compared from where the last of the logs begins up to the smallest high watermark; NOT COMPARED counts
+    what some replica has beyond it. --timeout is for each answer of a broker. Compacted topics may differ rightly.
+
+    Exit code 1 where a replica differs or can't be read.
+    """
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        described = admin.topics.describe(*topics or [], internal=True)
+        found = (Standing(topic.name, p) for topic in described for p in topic.partitions)
+        rounds = Rounds(admin, only_numbers(found, topics or [], partition or []))
+        as_table = form_for(settings.output, sys.stdout) == "table"
+        items = (_row(check) if as_table else _item(check) for check in rounds)
+        write(Listing("replica-checks/v1", items, _COLUMNS), settings.output)
+    rounds.conclude()
+
+
+class Rounds:
+    """One partition after the other; what is wrong is said at once."""
+
+    def __init__(self, admin: Admin, partitions: Sequence[Standing]) -> None:
+        self._admin = admin
+        self._partitions = partitions
+        self._progress = Progress()
+        self._bad = 0
+        self._differ = False
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[ReplicaCheck]:
+        for number, standing in enumerate(self._partitions, 1):
+            self._progress.title = f"{standing.name} ({number} of {len(self._partitions)})"
+            check = self._admin.partitions.verify_replicas(
+                standing.topic, standing.info.partition, on_progress=self._progress
+            )
+            self._progress.clear()
+            self._bad += not check.is_good
+            self._differ = self._differ or bool(check.differences)
+            self._bytes += check.compared_bytes
+            for line in in_words(check):
+                say(f"ottla: {standing.name}: {line}")
+            yield check
+
+    def conclude(self) -> None:
+        """Say what came of it, and leave with the code of it."""
+        of_all = count(len(self._partitions), "partition")
+        if not self._bad:
+            say(f"{of_all}, {self._bytes:,} bytes of each replica compared: no difference")
+            return
+        say(f"{self._bad:,} of {of_all} can't be vouched for")
+        if self._differ:
+            say(_REMEDY)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+class Progress:
+    """One line of a terminal that says how far it is; nothing where nobody watches."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self._watched = sys.stderr.isatty()
+        self._next_at = 0.0
+
+    def __call__(self, offset: int, end: int) -> None:
+        now = time.monotonic()
+        if self._watched and now >= self._next_at:
+            self._next_at = now + _EVERY_S
+            print(f"\r{self.title}: offset {offset:,} of {end:,}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        if self._watched:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def in_words(check: ReplicaCheck) -> list[str]:
+    """A line for each replica that differs or can't be read."""
+    different = [_difference_in_words(broker, found) for broker, found in sorted(check.differences.items())]
+    unreadable = [f"broker {broker} can't be read: {sentence(e)}" for broker, e in sorted(check.unreadable.items())]
+    return different + unreadable
+
+
+def _difference_in_words(broker: int, found: Difference) -> str:
+    words = (
+        f"broker {broker} differs from broker {found.reference} at offset {found.offset} ({found.what}): "
+        f"it has {_batch_in_words(found.found)}, the other {_batch_in_words(found.expected)}"
+    )
+    damaged = [
+        str(id_) for id_, batch in ((broker, found.found), (found.reference, found.expected)) if not batch.is_sound
+    ]
+    return words + (f"; the CRC is not that of the bytes on broker {' and '.join(damaged)}" if damaged else "")
+
+
+def _batch_in_words(batch: BatchSeen) -> str:
+    return (
+        f"a batch of {batch.size_bytes} bytes from offset {batch.base_offset} on, "
+        f"leader epoch {batch.leader_epoch}, CRC {batch.crc:08x}"
+    )
+
+
+def _item(check: ReplicaCheck) -> dict[str, Any]:
+    return {
+        "name": f"{check.topic}-{check.partition}",
+        "topic": check.topic,
+        "partition": check.partition,
+        "start": check.start,
+        "end": check.end,
+        "not_compared": check.not_compared,
+        "compared_bytes": check.compared_bytes,
+        "equal": check.equal,
+        "different": [
+            {"broker": broker, "offset": found.offset, **asdict(found)} for broker, found in check.differences.items()
+        ],
+        "unreadable": [
+            {"broker": broker, "error": error.name, "message": error.message}
+            for broker, error in check.unreadable.items()
+        ],
+    }
+
+
+def _row(check: ReplicaCheck) -> dict[str, Any]:
+    """The item as a table has room for it."""
+    return {**_item(check), "different": tuple(check.differences), "unreadable": tuple(check.unreadable)}

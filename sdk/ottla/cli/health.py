@@ -1,0 +1,139 @@
+"""Whether a cluster is healthy, and what to do where it is not. Pure: from what the cluster has told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.cli.failures import count
+
+if TYPE_CHECKING:
+    from ottla.admin import ClusterInfo
+    from ottla.cli.standing import Standing
+
+
+class Problem(NamedTuple):
+    """What is wrong, and one sentence on what to do."""
+
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One look at a cluster. `away` are brokers that hold replicas and are not registered."""
+
+    info: ClusterInfo
+    partitions: Sequence[Standing]
+
+    @property
+    def live(self) -> list[int]:
+        return [broker.id for broker in self.info.brokers if not broker.fenced]
+
+    @property
+    def fenced(self) -> list[int]:
+        return [broker.id for broker in self.info.brokers if broker.fenced]
+
+    @property
+    def away(self) -> list[int]:
+        registered = {broker.id for broker in self.info.brokers}
+        return sorted({b for standing in self.partitions for b in standing.info.replicas} - registered)
+
+    @property
+    def without_leader(self) -> int:
+        return sum(standing.info.is_leaderless for standing in self.partitions)
+
+    @property
+    def under_replicated(self) -> int:
+        return sum(standing.info.is_under_replicated for standing in self.partitions)
+
+    @property
+    def under_min_isr(self) -> int | None:
+        """None where min.insync.replicas is not known and matters."""
+        under = [standing.is_under_min_isr for standing in self.partitions]
+        return None if None in under else sum(map(bool, under))
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The causes first: most of the others go away with them."""
+        return [*self._broken_services(), *self._broken_partitions()]
+
+    def _broken_services(self) -> list[Problem]:
+        found = []
+        if not self.info.controller_address:
+            hint = "start a controller, or see in its log whether it reaches etcd; until then nobody elects leaders"
+            found.append(Problem("no controller is elected", hint))
+        if not self.live:
+            found.append(Problem("no broker is live", "start the brokers, or see in their logs what keeps them back"))
+        if self.away:
+            found.append(Problem(f"away: {_brokers(self.away)}", "start it again, on the data that it had"))
+        if self.fenced:
+            hint = "it starts or ends; where it stays so, see in its log what keeps it back"
+            found.append(Problem(f"fenced: {_brokers(self.fenced)}", hint))
+        return found
+
+    def _broken_partitions(self) -> list[Problem]:
+        found = []
+        if self.without_leader:
+            what = f"{count(self.without_leader, 'partition')} without a leader: neither written nor read"
+            hint = "start a broker of their ISR, which `ottla partition ls --offline` names"
+            found.append(Problem(what, hint))
+        if self.under_min_isr:
+            what = f"{count(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
+            found.append(Problem(what, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
+        if self.under_replicated:
+            what = f"{count(self.under_replicated, 'partition')} under-replicated"
+            hint = "replicas that are there catch up by themselves; see `ottla partition ls --under-replicated`"
+            found.append(Problem(what, hint))
+        return found
+
+    def item(self) -> dict[str, Any]:
+        info = self.info
+        return {
+            "cluster_id": info.cluster_id,
+            "healthy": not self.problems,
+            "controller": {
+                "id": info.controller_id,
+                "address": info.controller_address,
+                "epoch": info.controller_epoch,
+            },
+            "brokers": {"live": self.live, "fenced": self.fenced, "away": self.away},
+            "partitions": {
+                "total": len(self.partitions),
+                "without_leader": self.without_leader,
+                "under_replicated": self.under_replicated,
+                "under_min_isr": self.under_min_isr,
+            },
+            "problems": [problem._asdict() for problem in self.problems],
+        }
+
+    def in_words(self) -> str:
+        info = self.info
+        controller = f"{info.controller_id} at {info.controller_address}" if info.controller_address else "none"
+        brokers = [f"{len(self.live)} live", *(f"{len(ids)} {word}" for word, ids in self._absent() if ids)]
+        lines = [
+            f"cluster {info.cluster_id} is {'not healthy' if self.problems else 'healthy'}",
+            f"  controller  {controller}",
+            f"  brokers     {', '.join(brokers)}",
+            f"  partitions  {self._partitions_in_words()}",
+            *(f"{problem.what}; {problem.hint}" for problem in self.problems),
+        ]
+        return "\n".join(lines)
+
+    def _absent(self) -> list[tuple[str, list[int]]]:
+        return [("fenced", self.fenced), ("away", self.away)]
+
+    def _partitions_in_words(self) -> str:
+        unknown = "an unknown number" if self.under_min_isr is None else self.under_min_isr
+        figures = (
+            (self.without_leader, "without a leader"),
+            (self.under_replicated, "under-replicated"),
+            (unknown, "under min ISR"),
+        )
+        told = [f"{number} {words}" for number, words in figures if number]
+        return f"{len(self.partitions):,}, {', '.join(told) or 'all with a leader and in sync'}"
+
+
+def _brokers(ids: Sequence[int]) -> str:
+    return f"broker{'' if len(ids) == 1 else 's'} {', '.join(map(str, ids))}"

@@ -1,0 +1,145 @@
+"""`ottla partition`: list partitions with their replicas, and elect their leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.asking import confirm, report
+from ottla.cli.connection import open_admin
+from ottla.cli.failures import say
+from ottla.cli.lazy import Command
+from ottla.cli.options import AnyTopics, DryRun, Internal, Numbers, Settings, complete_topic
+from ottla.cli.output import Item, Listing, write
+from ottla.cli.standing import Standing, only_numbers, standings
+from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.partitions import Election
+
+app = typer.Typer(
+    add_completion=False, rich_markup_mode=None, help="List partitions with their replicas, elect their leaders."
+)
+
+
+@app.command("ls", cls=Command)
+def list_partitions(
+    ctx: typer.Context,
+    topics: AnyTopics = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Those with a replica that is not in sync.")
+    ] = False,
+    under_min_isr: Annotated[
+        bool, typer.Option("--under-min-isr", help="Those with fewer in sync than min.insync.replicas.")
+    ] = False,
+    offline: Annotated[bool, typer.Option("--offline", "--unavailable", help="Those that nobody leads.")] = False,
+    leader: Annotated[int | None, typer.Option(metavar="ID", help="Only those that this broker leads.")] = None,
+    internal: Internal = False,
+) -> None:
+    """List partitions: leader, leader epoch, replicas and those in sync. Of several marks, any suffices."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        found = standings(admin, admin.topics.describe(*topics or [], internal=internal))
+    marks = {"under_replicated": under_replicated, "under_min_isr": under_min_isr, "without_leader": offline}
+    wanted = [mark for mark, is_wanted in marks.items() if is_wanted]
+    items = [
+        item
+        for item in map(_item, found)
+        if (not wanted or any(item[mark] for mark in wanted)) and leader in (None, item["leader"])
+    ]
+    if not items:
+        say("there is no such partition" if found else "there are no partitions yet")
+    told = [name for name in ("offline", "state") if any(item[name] for item in items)]
+    columns = ("topic", "partition", "leader", "leader_epoch", "replicas", "isr", *told)
+    write(Listing("partitions/v1", items, columns), settings.output)
+
+
+def _item(standing: Standing) -> dict[str, object]:
+    return {"name": standing.name, "topic": standing.topic, **standing.item()}
+
+
+@app.command("elect", cls=Command)
+def elect(
+    ctx: typer.Context,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC",
+            help="The partitions of this one; may be said again.",
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+    partition: Numbers = None,
+    everything: Annotated[bool, typer.Option("--all", help="All partitions that have another leader.")] = False,
+    unclean: Annotated[
+        bool, typer.Option("--unclean", help="Where there is no leader: any replica that is there. LOSES RECORDS.")
+    ] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Give partitions their preferred leader back: the first of their replicas.
+
+    The controller does so by itself every few minutes; after a restart of brokers this does it at once.
+
+    --unclean is the last resort for partitions whose in-sync replicas are gone for good: a replica that lacks
+    acknowledged records leads then, and these records are lost.
+    """
+    settings = Settings.of(ctx)
+    if bool(topics) == everything:
+        raise config_error("it is not clear which partitions are meant", hint="give --topic or --all")
+    with open_admin(settings) as admin:
+        described = admin.topics.describe(*topics or [], internal=True)
+        found = (Standing(topic.name, p) for topic in described for p in topic.partitions)
+        chosen = only_numbers(found, topics or [], partition or [])
+        needed = [s for s in chosen if (s.info.is_leaderless if unclean else s.info.leader != s.info.replicas[0])]
+        if dry_run or unclean:
+            _show_plan(needed, unclean=unclean)
+        if dry_run or (unclean and not needed):
+            return
+        if unclean:
+            confirm("What only the missing replicas hold is lost for good. Elect?", settings)
+            chosen = needed  # what loses its leader only now was not agreed to
+        named = None if everything and not unclean else [(s.topic, s.info.partition) for s in chosen]
+        elections = admin.partitions.elect_leaders(named, unclean=unclean)
+    if not elections:
+        say("every partition has its preferred leader")
+    done = [_tell(election) for election in elections if election.error is None or not election.was_needed]
+    failed = [election.error for election in elections if election.error is not None and election.was_needed]
+    report("elections/v1", done, failed, settings)
+
+
+def _show_plan(needed: Sequence[Standing], *, unclean: bool) -> None:
+    if not needed:
+        say("nothing to elect: every partition has a leader" if unclean else "every partition has its preferred leader")
+    for standing in needed:
+        info = standing.info
+        if unclean:
+            there = [broker for broker in info.replicas if broker not in info.offline]
+            say(f"{standing.name}: no leader; the last in sync: {_ids(info.isr)}; there now: {_ids(there)}")
+        else:
+            say(
+                f"{standing.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'nobody'}"
+            )
+
+
+def _tell(election: Election) -> Item:
+    """An election that came out well, in words and as data."""
+    name = f"{election.topic}-{election.partition}"
+    if election.error is None:
+        say(f"{name}: broker {election.leader} leads now")
+    else:
+        say(f"{election.error.message}: nothing to do")
+    return {
+        "name": name,
+        "topic": election.topic,
+        "partition": election.partition,
+        "leader": None if election.error else election.leader,
+        "action": "none" if election.error else "elected",
+    }
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers)) or "none"

@@ -1,0 +1,86 @@
+"""How partitions stand: who leads, who is in sync, and which of kafka-topics' marks they bear."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.connection import ASIDE_S, or_nothing
+from ottla.cli.failures import no_partition
+from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
+    from ottla.topics import PartitionInfo, TopicInfo
+
+MIN_ISR: Final = "min.insync.replicas"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One partition; `min_isr` is its topic's min.insync.replicas, None where that is not known."""
+
+    topic: str
+    info: PartitionInfo
+    min_isr: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.info.partition}"
+
+    @property
+    def is_under_min_isr(self) -> bool | None:
+        """Whether acks=all is refused; None where nobody knows.
+
+        With all replicas in sync it never is: min.insync.replicas can't ask for more than there are.
+        """
+        if not self.info.is_under_replicated:
+            return False
+        return None if self.min_isr is None else len(self.info.isr) < self.min_isr
+
+    @property
+    def state(self) -> str:
+        """The marks in words, "" for none."""
+        marks = {
+            "no leader": self.info.is_leaderless,
+            "under-replicated": self.info.is_under_replicated,
+            "under min ISR": self.is_under_min_isr,
+        }
+        return ", ".join(words for words, marked in marks.items() if marked)
+
+    def item(self) -> dict[str, Any]:
+        info = self.info
+        return {
+            "partition": info.partition,
+            "leader": info.leader,
+            "leader_epoch": info.leader_epoch,
+            "replicas": info.replicas,
+            "isr": info.isr,
+            "offline": info.offline,
+            "without_leader": info.is_leaderless,
+            "under_replicated": info.is_under_replicated,
+            "under_min_isr": self.is_under_min_isr,
+            "state": self.state,
+        }
+
+
+def standings(admin: Admin, topics: Sequence[TopicInfo]) -> list[Standing]:
+    """The partitions of `topics`. min.insync.replicas is asked for only where a replica is not in sync."""
+    lagging = [topic.name for topic in topics if any(p.is_under_replicated for p in topic.partitions)]
+    configs = (or_nothing(lambda: admin.configs.of_topics(*lagging, timeout=ASIDE_S)) or {}) if lagging else {}
+    least = {name: int(entries[MIN_ISR].value) for name, entries in configs.items() if MIN_ISR in entries}
+    return [Standing(topic.name, p, least.get(topic.name)) for topic in topics for p in topic.partitions]
+
+
+def only_numbers(standing: Iterable[Standing], topics: Sequence[str], numbers: Sequence[int]) -> list[Standing]:
+    """Those that --partition names, all where it names none. Raises NotFoundError, ConfigError."""
+    everything = list(standing)
+    if not numbers:
+        return everything
+    if len(topics) != 1:
+        raise config_error("--partition is of one topic", hint="name that topic, and no other")
+    for number in numbers:
+        if not 0 <= number < len(everything):
+            raise no_partition(topics[0], number, len(everything))
+    return [everything[number] for number in dict.fromkeys(numbers)]

@@ -1,0 +1,160 @@
+"""Replicas of one partition side by side: the same bytes from one offset to another (rule 1).
+
+Each replica brings chunks of whole batches, cut where it likes. What all have is compared as bytes and let go, so that
+no more is held than a chunk of each. Headers are looked at only where bytes differ, to say what it is that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_core.records.batch import BatchHeader, body_crc, corrupt, iter_headers, read_header, whole_batches
+
+_FIELDS: Final = (
+    ("base_offset", "base offset"),
+    ("leader_epoch", "leader epoch"),
+    ("crc", "CRC"),
+    ("batch_length", "length"),
+)
+"""What tells batches apart, in the order in which it is named; bytes may differ where all of these agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSeen:
+    """A batch as a replica has it; `is_sound` says whether its CRC is that of its bytes."""
+
+    base_offset: int
+    leader_epoch: int
+    crc: int
+    size_bytes: int
+    is_sound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first batch that is another one than on the broker `reference`; `what` differs, in words."""
+
+    what: str
+    reference: int
+    expected: BatchSeen
+    found: BatchSeen
+
+    @property
+    def offset(self) -> int:
+        """Where it lies: all before it is equal."""
+        return min(self.expected.base_offset, self.found.base_offset)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """How far a replica has been read: `offset` comes next, of `chunk` is left to compare what is behind `at`."""
+
+    offset: int
+    chunk: bytes = b""
+    at: int = 0
+
+    @property
+    def left_bytes(self) -> int:
+        return len(self.chunk) - self.at
+
+    def skip(self, size_bytes: int) -> None:
+        self.at += size_bytes
+        if not self.left_bytes:
+            self.chunk, self.at = b"", 0
+
+
+class Comparison:
+    """The replicas on `brokers`, from the offset `start` to below `end`; the first of them is the reference.
+
+    One that differs is not read any further; the others go on.
+    """
+
+    def __init__(self, brokers: Iterable[int], start: int, end: int) -> None:
+        self.start = start
+        self.end: Final = end
+        self.compared_bytes = 0
+        self.differences: Final[dict[int, Difference]] = {}
+        self._readings = {broker: _Reading(start) for broker in brokers}
+
+    @property
+    def equal(self) -> tuple[int, ...]:
+        """The brokers whose replicas are equal as far as they were compared; one alone is equal to itself."""
+        return tuple(self._readings)
+
+    @property
+    def offset(self) -> int:
+        """How far the slowest replica has been read."""
+        return min((reading.offset for reading in self._readings.values()), default=self.end)
+
+    def wants(self) -> list[tuple[int, int]]:
+        """(broker, offset) of the chunks that are needed to go on; none when all is compared."""
+        if len(self._readings) < 2:
+            return []
+        return [(b, r.offset) for b, r in self._readings.items() if not r.left_bytes and r.offset < self.end]
+
+    def on_chunk(self, broker: int, records: bytes) -> None:
+        """What a broker has from the offset on that was wanted. Raises CORRUPT_MESSAGE for what are no such batches."""
+        reading = self._readings[broker]
+        size_bytes, offset = whole_batches(records, self.end)
+        if not size_bytes:  # a batch that reaches beyond the end belongs to the comparison all the same
+            header = _first_header(records, reading.offset)
+            size_bytes, offset = header.size_bytes, header.next_offset
+        if offset <= reading.offset:
+            raise corrupt(f"batches up to offset {offset} were answered where {reading.offset} was asked for")
+        reading.chunk, reading.at, reading.offset = records[:size_bytes], 0, offset
+        self._skip_deleted(reading)
+
+    def on_log_start(self, offset: int) -> None:
+        """A log begins there now: what is before it was deleted, here already and there soon."""
+        if offset > self.start:
+            self.start = offset
+            for reading in self._readings.values():
+                self._skip_deleted(reading)
+
+    def drop(self, broker: int) -> None:
+        """That replica can't be read any more."""
+        del self._readings[broker]
+
+    def compare(self) -> None:
+        """Compare what all of them have, and let go of it."""
+        while len(self._readings) > 1 and (common := min(r.left_bytes for r in self._readings.values())):
+            (reference, ours), *others = self._readings.items()
+            expected = ours.chunk[ours.at : ours.at + common]
+            for broker, theirs in others:
+                if theirs.chunk[theirs.at : theirs.at + common] != expected:
+                    self.differences[broker] = _first_difference(reference, ours.chunk[ours.at :], theirs)
+                    del self._readings[broker]
+            for reading in self._readings.values():
+                reading.skip(common)
+            self.compared_bytes += common
+
+    def _skip_deleted(self, reading: _Reading) -> None:
+        reading.offset = max(reading.offset, self.start)
+        reading.skip(whole_batches(memoryview(reading.chunk)[reading.at :], self.start)[0])
+
+
+def _first_header(records: bytes, offset: int) -> BatchHeader:
+    if not records:
+        raise corrupt(f"nothing was answered from offset {offset} on, which is below the high watermark")
+    header = read_header(records)
+    if next(iter_headers(records), None) is None:
+        raise corrupt(f"what was answered from offset {offset} on is no whole batch")
+    return header
+
+
+def _first_difference(reference: int, expected: bytes, theirs: _Reading) -> Difference:
+    """Both are whole batches that differ before either ends, so one of the pairs is not the same."""
+    found = theirs.chunk[theirs.at :]
+    for (at, ours), (_, other) in zip(iter_headers(expected), iter_headers(found), strict=False):
+        mine, its = expected[at : at + ours.size_bytes], found[at : at + other.size_bytes]
+        if mine != its:
+            named = (words for field, words in _FIELDS if getattr(ours, field) != getattr(other, field))
+            return Difference(next(named, "bytes"), reference, _seen(ours, mine), _seen(other, its))
+    raise AssertionError("bytes that differ lie in a batch")
+
+
+def _seen(header: BatchHeader, batch: bytes) -> BatchSeen:
+    sound = body_crc(batch) == header.crc
+    return BatchSeen(header.base_offset, header.leader_epoch, header.crc, header.size_bytes, sound)

@@ -1,0 +1,162 @@
+"""One assigned partition of a consumer: where it is, which leader it was checked with, and where it fetches from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ottla.machines.metadata import Route
+from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
+
+NO_EPOCH = -1
+
+
+class Position:
+    """One assigned partition.
+
+    `offset` is the next record to hand out, None until `start` (a timestamp as in ListOffsets: -2 earliest, -1 latest,
+    else milliseconds) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
+    after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
+    `leader_epoch` is of the leader in whose log they are known to be right (KIP-320).
+    """
+
+    __slots__ = (
+        "epoch",
+        "failures",
+        "fetch_offset",
+        "high_watermark",
+        "in_flight",
+        "leader_epoch",
+        "offset",
+        "partition",
+        "paused",
+        "replica",
+        "replica_until",
+        "retry_at",
+        "route",
+        "start",
+        "stop",
+        "version",
+        "waiting_bytes",
+    )
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.offset: int | None = None
+        self.start = LATEST_TIMESTAMP
+        self.stop: int | None = None
+        self.fetch_offset = 0
+        self.epoch = NO_EPOCH
+        self.leader_epoch = NO_EPOCH
+        self.version = 0
+        self.in_flight: FetchPart | EpochCheck | None = None
+        self.waiting_bytes = 0
+        self.paused = False
+        self.retry_at = 0.0
+        self.failures = 0
+        self.high_watermark = -1
+        self.route: Route | None = None  # of the leader that was asked last
+        self.replica: int | None = None  # the broker that the leader named to read from, until `replica_until`;
+        self.replica_until = 0.0  # without one, none is wanted until then
+
+    @property
+    def lag(self) -> int:
+        """Records between the position and the end of the log as of the last fetch; -1 before the first."""
+        return -1 if self.high_watermark < 0 or self.offset is None else max(0, self.high_watermark - self.offset)
+
+    @property
+    def done(self) -> bool:
+        """Whether everything up to `stop` was handed out."""
+        return self.stop is not None and self.offset is not None and self.offset >= self.stop
+
+    def wants_more(self, share_bytes: int) -> bool:
+        """Whether there is a reason to fetch: resolved, nothing under way, not too much waiting, not at its end."""
+        return (
+            self.offset is not None
+            and self.in_flight is None
+            and not self.paused
+            and self.waiting_bytes < share_bytes
+            and (self.stop is None or self.fetch_offset < self.stop)
+        )
+
+    def is_checked(self, route: Route) -> bool:
+        """Whether its place is right in this leader's log: it comes from there, or nobody can tell."""
+        if self.epoch == NO_EPOCH:
+            self.leader_epoch = route.leader_epoch
+        return self.leader_epoch >= route.leader_epoch
+
+    def leave_replica(self, until: float) -> None:
+        """The replica was of no use: ask the leader itself until then."""
+        self.replica = None
+        self.replica_until = until
+
+    def go_to(self, offset: int | None, epoch: int = NO_EPOCH) -> None:
+        """Go on at `offset`, whatever was fetched; `epoch` of what lies before it, where that is known."""
+        self.version += 1
+        self.offset = offset
+        self.fetch_offset = offset or 0
+        self.epoch = epoch
+        self.leader_epoch = NO_EPOCH
+
+
+@dataclass(slots=True, eq=False)
+class FetchPart:
+    """What one fetch asks of one partition. `version` tells a late answer from a wanted one."""
+
+    position: Position
+    route: Route
+    offset: int
+    version: int
+
+
+@dataclass(slots=True, eq=False)
+class EpochCheck:
+    """A question to a partition's leader: where did `epoch` end in its log? The position waits for the answer."""
+
+    position: Position
+    route: Route
+    epoch: int
+    version: int
+
+
+@dataclass(slots=True, eq=False)
+class Fetch:
+    """One fetch to one broker, of up to `partition_bytes` a partition; sent at `sent_at`, in monotonic seconds.
+
+    `from_follower`: the broker is a replica which the partitions' leaders have named; `may_name`: it may name one.
+    """
+
+    address: str
+    partition_bytes: int
+    sent_at: float = 0.0
+    from_follower: bool = False
+    may_name: bool = True
+    parts: list[FetchPart] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A broker's answer for one partition: whole batches, another replica to ask, or Kafka's code and words."""
+
+    records: bytes = b""
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    code: int = 0
+    message: str = ""
+    preferred_replica: int | None = None
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Whole batches of one partition that came in one answer."""
+
+    position: Position
+    version: int
+    records: bytes
+
+
+@dataclass(slots=True)
+class News:
+    """What an answer came to: `refresh` the metadata, warn about positions that were `reset`."""
+
+    refresh: bool = False
+    reset: list[str] = field(default_factory=list)

@@ -1,0 +1,41 @@
+"""What an operator looks at first, from the image of the active controller; a standby shows 0, as in Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ottla_controller.leadership import Leadership
+from ottla_controller.machines.preferred import leaderless, unpreferred
+from ottla_controller.presence import Presence
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.telemetry import Metrics
+
+
+def add_gauges(metrics: Metrics, follower: MetadataFollower, leadership: Leadership, presence: Presence) -> None:
+    def gauge(name: str, help_text: str, count: Callable[[ClusterImage], int]) -> None:
+        metrics.gauge(name, help_text, lambda: float(count(follower.image)) if leadership.active else 0.0)
+
+    gauge("ottla_controller_active", "1 on the elected controller.", lambda image: 1)
+    gauge("ottla_controller_offline_partitions", "Partitions without a leader.", lambda image: len(leaderless(image)))
+    gauge(
+        "ottla_controller_preferred_replica_imbalance",
+        "Partitions that are not led by their preferred leader.",
+        lambda image: len(unpreferred(image)),
+    )
+    gauge("ottla_controller_under_replicated_partitions", "Partitions with replicas out of sync.", _under_replicated)
+    gauge("ottla_controller_registered_brokers", "Brokers with a session.", lambda image: len(image.brokers))
+    gauge(
+        "ottla_controller_fenced_brokers",
+        "Registered brokers that may not be used.",
+        lambda image: sum(broker.fenced for broker in image.brokers.values()),
+    )
+    metrics.gauge(
+        "ottla_controller_health_streams",
+        "Processes whose crash would be seen at once: brokers, or of a standby the active controller.",
+        lambda: float(presence.held + leadership.watches_active),
+    )
+
+
+def _under_replicated(image: ClusterImage) -> int:
+    return sum(len(partition.isr) < len(partition.replicas) for partition in image.partitions.values())

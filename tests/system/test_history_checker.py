@@ -1,0 +1,52 @@
+"""`make faults` in small: a leader is killed and nothing is wrong; a rule is broken and the checker finds out.
+
+How long everything takes is not looked at here: that is for a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.faults import network
+
+pytestmark = [
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(network.why_not() is not None, reason=str(network.why_not())),
+]
+ROOT = Path(__file__).parents[2]
+
+
+def faults(tmp_path: Path, *arguments: str) -> dict[str, Any]:
+    """The last line of the run."""
+    command = [sys.executable, "-m", "tests.faults", "--directory", str(tmp_path), "--seed", "1", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=140, cwd=ROOT, check=False)
+    print(done.stdout, done.stderr)
+    fields: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert Path(fields["history"]).is_dir()
+    return fields
+
+
+def test_nothing_acknowledged_is_lost_repeated_or_reordered_by_kill_9_of_leaders(tmp_path: Path) -> None:
+    fields = faults(tmp_path, "--rows", "F1", "--minutes", "0.1")
+    assert fields["kills"] >= 2
+    assert fields["acked"] >= 5_000
+    assert fields["replicas_equal"]
+    for kind in ("lost", "duplicated", "reordered", "inconsistent", "nonmonotonic", "skipped", "corrupted"):
+        assert fields[kind] == 0, kind
+
+
+def test_a_broker_that_checks_no_sequences_is_caught(tmp_path: Path) -> None:
+    fields = faults(tmp_path, "--rows", "no-sequence-check")
+    assert (fields["mutants"], fields["mutants_caught"]) == (1, 1)
+
+
+def test_a_row_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.faults", "--rows", "F1,F99"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+    assert done.returncode == 2
+    assert "there is no row F99" in done.stderr

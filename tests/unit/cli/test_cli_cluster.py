@@ -1,0 +1,147 @@
+"""`ottla cluster`, over a fake Admin: what a look at the cluster says, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from cli_fakes import TOPIC, FakeAdmin, Log, ottla
+
+from ottla.admin import BrokerInfo
+from ottla.cli import cluster
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    fake = FakeAdmin(orders=[Log()] * 2, refunds=[Log()])
+    fake.values["min.insync.replicas"] = ("2", TOPIC)
+    fake.brokers[1] = BrokerInfo(1, "localhost:9651", "", "b", False, 9)
+    for number, leader in enumerate((0, 1)):
+        fake.stand("orders", number, leader=leader, replicas=(leader, 1 - leader), isr=(0, 1))
+    monkeypatch.setattr(cluster, "open_admin", lambda settings: fake)
+    return fake
+
+
+def lose_broker_1(admin: FakeAdmin) -> None:
+    del admin.brokers[1]
+    for number in range(2):
+        admin.stand("orders", number, leader=0, isr=(0,), offline=(1,))
+
+
+def health(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.usefixtures("admin")
+def test_a_healthy_cluster_is_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla("cluster health -o table") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "cluster c1 is healthy",
+        "  controller  0 at localhost:9640",
+        "  brokers     2 live",
+        "  partitions  3, all with a leader and in sync",
+    ]
+    assert ottla("cluster health") == 0
+    item = health(capsys)
+    assert (item["healthy"], item["problems"]) == (True, [])
+    assert item["partitions"] == {"total": 3, "without_leader": 0, "under_replicated": 0, "under_min_isr": 0}
+
+
+def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lose_broker_1(admin)
+    assert ottla("cluster health") == 1
+    item = health(capsys)
+    assert item["brokers"] == {"live": [0], "fenced": [], "away": [1]}
+    assert item["partitions"] == {"total": 3, "without_leader": 0, "under_replicated": 2, "under_min_isr": 2}
+    assert [problem["what"] for problem in item["problems"]] == [
+        "away: broker 1",
+        "2 partitions under min.insync.replicas: acks=all is refused",
+        "2 partitions under-replicated",
+    ]
+    assert all(problem["hint"] for problem in item["problems"])
+    assert ottla("cluster health -o table") == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "cluster c1 is not healthy"
+    assert lines[2:4] == ["  brokers     1 live, 1 away", "  partitions  3, 2 under-replicated, 2 under min ISR"]
+    assert lines[4] == "away: broker 1; start it again, on the data that it had"
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("controller", "no controller is elected; start a controller"),
+        ("fenced", "fenced: broker 1; "),
+        ("nobody", "no broker is live; start the brokers"),
+        ("leaderless", "1 partition without a leader: neither written nor read; start a broker of their ISR"),
+        ("lagging", "1 partition under-replicated; replicas that are there catch up by themselves"),
+    ],
+)
+def test_each_thing_that_is_wrong_is_told_with_what_to_do(
+    admin: FakeAdmin, what: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    match what:
+        case "controller":
+            admin.controller = (-1, "", -1)
+        case "fenced":
+            admin.brokers[1] = BrokerInfo(1, "localhost:9651", "", "", True, 9)
+        case "nobody":
+            admin.brokers = {n: BrokerInfo(n, "localhost:1", "", "", True, 9) for n in range(2)}
+        case "leaderless":
+            admin.stand("orders", 0, leader=-1)
+        case "lagging":
+            admin.values["min.insync.replicas"] = ("1", TOPIC)
+            admin.stand("orders", 0, isr=(0,))
+    assert ottla("cluster health -o table") == 1
+    assert words in capsys.readouterr().out
+
+
+def test_health_does_not_guess_min_isr(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    lose_broker_1(admin)
+    admin.broken = {"configs"}
+    assert ottla("cluster health") == 1
+    assert health(capsys)["partitions"]["under_min_isr"] is None
+    assert ottla("cluster health -o table") == 1
+    assert "2 under-replicated, an unknown number under min ISR" in capsys.readouterr().out
+
+
+def test_brokers_tell_what_they_lead_and_hold(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.broken = {"broker 1"}
+    assert ottla("cluster brokers -o table") == 0
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    assert lines[0].split() == ["ID", "ADDRESS", "RACK", "EPOCH", "STATE", "LEADERS", "REPLICAS", "SIZE", "BYTES"]
+    assert lines[1].split() == ["0", "localhost:9650", "7", "live", "2", "3", "300"]
+    assert lines[2].split() == ["1", "localhost:9651", "b", "9", "live", "1", "2", "-"]
+    assert "broker 1: nobody leads" in printed.err
+    lose_broker_1(admin)
+    assert ottla("cluster brokers") == 0
+    here, away = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (here["leaders"], here["replicas"], here["size_bytes"], here["fenced"]) == (3, 3, 300, False)
+    assert (away["id"], away["state"], away["address"], away["replicas"]) == (1, "away", None, 2)
+
+
+def test_controllers_tell_who_is_active_and_that_others_are_not_known(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ottla("cluster controllers") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out) == {"id": 0, "address": "localhost:9640", "epoch": 3, "state": "active"}
+    assert printed.err == "controllers that stand by are not registered, so none is shown\n"
+    admin.controller = (-1, "", -1)
+    assert ottla("cluster controllers") == 1
+    assert capsys.readouterr() == (
+        "",
+        "ottla: no controller is elected (NOT_CONTROLLER); start one, or see in its log whether it reaches etcd\n",
+    )
+
+
+@pytest.mark.usefixtures("admin")
+def test_info_tells_where_everybody_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla("cluster info -o table") == 0
+    assert capsys.readouterr().out.splitlines()[0] == "cluster c1, controller 0 at localhost:9640"
+    assert ottla("cluster info") == 0
+    item = json.loads(capsys.readouterr().out)
+    assert [(broker["id"], broker["epoch"]) for broker in item["brokers"]] == [(0, 7), (1, 9)]

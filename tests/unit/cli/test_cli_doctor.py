@@ -1,0 +1,128 @@
+"""`ottla doctor`, over a fake Admin: what is said of replicas that differ, and of those that can't be read."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from cli_fakes import FakeAdmin, Log, ottla
+
+from ottla.cli import doctor
+from ottla.errors import ErrorCode, error_from_code
+from ottla.machines.comparison import BatchSeen, Difference
+from ottla.verification import ReplicaCheck
+
+THEIRS = BatchSeen(120, 3, 0xABC, 88, is_sound=False)
+OURS = BatchSeen(120, 3, 0xDEF, 90, is_sound=True)
+
+
+@pytest.fixture
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    fake = FakeAdmin(orders=[Log()] * 2, refunds=[Log()])
+    monkeypatch.setattr(doctor, "open_admin", lambda settings: fake)
+    return fake
+
+
+def spoil(admin: FakeAdmin) -> None:
+    """orders-1 differs on broker 1, and broker 2 can't be read."""
+    gone = error_from_code(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 is not registered", hint="start it")
+    admin.partitions.checks["orders", 1] = ReplicaCheck(
+        "orders", 1, 10, 150, 5000, (0,), {1: Difference("CRC", 0, OURS, THEIRS)}, {2: gone}, {0: 200, 1: 150}
+    )
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.feature(115)
+def test_equal_replicas_are_code_0(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla("doctor replicas -o json") == 0
+    printed = capsys.readouterr()
+    told = json.loads(printed.out)
+    assert told["kind"] == "replica-checks/v1"
+    assert [item["name"] for item in told["items"]] == ["orders-0", "orders-1", "refunds-0"]
+    assert told["items"][0] == {
+        "name": "orders-0",
+        "topic": "orders",
+        "partition": 0,
+        "start": 0,
+        "end": 5,
+        "not_compared": 0,
+        "compared_bytes": 100,
+        "equal": [0, 1],
+        "different": [],
+        "unreadable": [],
+    }
+    assert printed.err == "3 partitions, 300 bytes of each replica compared: no difference\n"
+
+
+@pytest.mark.feature(115)
+def test_a_difference_is_told_with_its_place_and_is_code_1(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil(admin)
+    assert ottla("doctor replicas") == 1
+    printed = capsys.readouterr()
+    item = json.loads(printed.out.splitlines()[1])
+    assert (item["equal"], item["not_compared"]) == ([0], 50)
+    assert item["different"] == [
+        {
+            "broker": 1,
+            "offset": 120,
+            "what": "CRC",
+            "reference": 0,
+            "expected": {"base_offset": 120, "leader_epoch": 3, "crc": 0xDEF, "size_bytes": 90, "is_sound": True},
+            "found": {"base_offset": 120, "leader_epoch": 3, "crc": 0xABC, "size_bytes": 88, "is_sound": False},
+        }
+    ]
+    assert item["unreadable"] == [
+        {"broker": 2, "error": "BROKER_NOT_AVAILABLE", "message": "broker 2 is not registered"}
+    ]
+    assert printed.err.splitlines() == [
+        (
+            "ottla: orders-1: broker 1 differs from broker 0 at offset 120 (CRC): "
+            "it has a batch of 88 bytes from offset 120 on, leader epoch 3, CRC 00000abc, "
+            "the other a batch of 90 bytes from offset 120 on, leader epoch 3, CRC 00000def; "
+            "the CRC is not that of the bytes on broker 1"
+        ),
+        "ottla: orders-1: broker 2 can't be read: broker 2 is not registered (BROKER_NOT_AVAILABLE); start it",
+        "1 of 3 partitions can't be vouched for",
+        doctor._REMEDY,
+    ]
+    assert ottla("doctor replicas -o table") == 1
+    assert capsys.readouterr().out.splitlines()[2].split()[1:] == ["1", "10", "150", "50", "5000", "0", "1", "2"]
+
+
+def test_only_what_is_named_is_read(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    spoil(admin)
+    assert ottla("doctor replicas refunds -o name") == 0
+    assert ottla("doctor replicas orders -p 0 -o name") == 0
+    assert capsys.readouterr().out == "refunds-0\norders-0\n"
+    assert ottla("doctor replicas orders -p 2") == 4
+    assert "orders has no partition 2" in capsys.readouterr().err
+    assert ottla("doctor replicas order") == 4
+    assert ottla("doctor replicas -p 0") == 2
+
+
+def test_a_cluster_without_topics_has_no_difference(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.logs.clear()
+    assert ottla("doctor replicas") == 0
+    assert capsys.readouterr().err == "0 partitions, 0 bytes of each replica compared: no difference\n"
+
+
+def test_a_cluster_that_goes_away_ends_it_in_words(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.broken = {"verify orders-1"}
+    assert ottla("doctor replicas") == 1
+    printed = capsys.readouterr()
+    assert len(printed.out.splitlines()) == 1, "what was compared before is told"
+    assert printed.err == "ottla: verify orders-1: nobody leads (LEADER_NOT_AVAILABLE); wait\n"
+
+
+@pytest.mark.usefixtures("admin")
+def test_somebody_who_watches_sees_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    assert ottla("doctor replicas orders -p 0") == 0
+    told = capsys.readouterr().err
+    assert told.startswith("\rorders-0 (1 of 1): offset 1 of 2")
+    assert told.endswith("no difference\n")
