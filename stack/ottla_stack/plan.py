@@ -41,6 +41,12 @@ class StackPlan:
     def bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
 
+    @property
+    def first_configs(self) -> dict[str, int]:
+        """What a new cluster of so many brokers begins with: acknowledged is what a broker's death leaves in place."""
+        replicas = min(3, self.brokers)
+        return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
+
     def ports(self) -> list[int]:
         return [self.etcd_port, self.etcd_peer_port, *(p for s in self.services() for p in (s.port, s.admin_port))]
 
@@ -62,5 +68,7 @@ class StackPlan:
         }
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
+        if kind == "controller":
+            settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
         command = [sys.executable, "-m", f"ottla_{kind}", *(f"--{key}={value}" for key, value in settings.items())]
         return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN)

@@ -6,9 +6,12 @@ seat is given back, and a standby takes it while the last calls are answered her
 
 from __future__ import annotations
 
+from functools import partial
+
 from ottla_controller.config import ControllerConfig
 from ottla_controller.gauges import add_gauges
 from ottla_controller.leadership import Leadership
+from ottla_controller.machines.configs import decide_first_configs
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
 from ottla_controller.service import ControllerService
@@ -17,6 +20,7 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import MetaStore
 from ottla_core.lifecycle import App, Component
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
@@ -32,6 +36,8 @@ def build(
     Tests give a store, a clock and what is to be `around` each method that is served.
     """
     clock = clock or SystemClock()
+    first_configs = partial(decide_first_configs, configs=config.cluster_configs())
+    first_configs(ClusterImage(config.cluster_id))  # so that a wrong one is told now
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
@@ -51,6 +57,7 @@ def build(
         address,
         lease_ttl_s=config.lease_ttl_s,
         duties=[presence, reconciler],
+        prepare=first_configs,
         clock=clock,
     )
     server.add(Controller, ControllerService(leadership, follower, on_elected=reconciler.report))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ottla_core.errors import ErrorCode, OttlaError
+
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
@@ -18,4 +20,17 @@ class ControllerConfig:
     advertised_host: str = ""  # what clients are told; empty: `host`
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 3
+    first_configs: tuple[str, ...] = ()  # name=value: the cluster-wide configs that a new cluster begins with
     log_level: str = "INFO"
+
+    def cluster_configs(self) -> dict[str, str]:
+        """`first_configs` by name. Raises INVALID_CONFIG for one that is not name=value."""
+        pairs = [text.partition("=") for text in self.first_configs]
+        for name, separator, _ in pairs:
+            if not (name and separator):
+                raise OttlaError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"first_configs has {name!r}, which is not name=value",
+                    hint="for instance default.replication.factor=3,min.insync.replicas=2",
+                )
+        return {name.strip(): value.strip() for name, _, value in pairs}

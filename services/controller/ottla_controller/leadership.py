@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from ottla_controller.health import HealthWatch
 from ottla_controller.journal import Journal
+from ottla_controller.machines.decision import Decision
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
@@ -46,7 +47,7 @@ class Duty(Protocol):
 class Leadership:
     """A component: stands for election from `start` to `stop`. `address` is told to clients: gRPC host:port.
 
-    The `duties` run from the beginning of each term to its end.
+    `prepare` is decided and written before a term serves anybody; the `duties` run from then to its end.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Leadership:
         *,
         lease_ttl_s: int,
         duties: Sequence[Duty] = (),
+        prepare: Callable[[ClusterImage], Decision[None]] = lambda image: Decision(None),
         clock: Clock | None = None,
     ) -> None:
         self._store = store
@@ -69,6 +71,7 @@ class Leadership:
         self._address = address
         self._lease_ttl_s: Final = lease_ttl_s
         self._duties: Final = duties
+        self._prepare: Final = prepare
         self._clock = clock
         self._journal: Journal | None = None
         self._watch: HealthWatch | None = None
@@ -160,6 +163,7 @@ class Leadership:
         duties: list[asyncio.Task[None]] = []
         try:
             await journal.open()
+            await journal.commit(self._prepare)
             self._journal = journal
             _log.info("controller %d is active, epoch %d", self._node_id, epoch)
             duties = [asyncio.create_task(duty.run(journal), name=type(duty).__name__) for duty in self._duties]

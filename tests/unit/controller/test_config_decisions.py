@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from images import after, image_of, with_topic
 
-from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs, describe_configs
+from ottla_controller.config import ControllerConfig
+from ottla_controller.machines.configs import (
+    Op,
+    OpKind,
+    Resource,
+    ResourceKind,
+    decide_alter_configs,
+    decide_first_configs,
+    describe_configs,
+)
 from ottla_controller.machines.decision import ReliedOn
 from ottla_core.cluster.image import Change, ClusterImage, Configs
 from ottla_core.config_values import Source
@@ -133,3 +144,21 @@ def test_one_op_that_is_refused_refuses_them_all_and_a_config_is_altered_once(im
     with pytest.raises(OttlaError, match="twice") as refused:
         decide_alter_configs(image, TOPIC, [put("retention.ms", "1"), put("retention.ms", "2")])
     assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_new_cluster_begins_with_the_configs_of_its_controllers_settings() -> None:
+    settings = ControllerConfig(first_configs=("default.replication.factor=3", "min.insync.replicas=2"))
+    new = ClusterImage("c")
+    image = after(new, decide_first_configs(new, settings.cluster_configs()))
+    assert shown(image, CLUSTER, "default.replication.factor") == ("3", Source.CLUSTER)
+    assert shown(image, CLUSTER, "min.insync.replicas") == ("2", Source.CLUSTER)
+    unset = replace(altered(image, CLUSTER, Op("min.insync.replicas", OpKind.DELETE)), seq=2)
+    assert decide_first_configs(unset, settings.cluster_configs()).writes == (), "what was changed since stays so"
+    assert decide_first_configs(new, {}).writes == ()
+
+
+@pytest.mark.parametrize("text", ["min.insync.replicas", "=2", "min.insync.replica=2", "min.insync.replicas=none"])
+def test_first_configs_that_mean_nothing_are_told_at_the_start(text: str) -> None:
+    with pytest.raises(OttlaError) as refused:
+        decide_first_configs(ClusterImage("c"), ControllerConfig(first_configs=(text,)).cluster_configs())
+    assert refused.value.code == ErrorCode.INVALID_CONFIG

@@ -87,6 +87,13 @@ def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfig
     return resolve_broker(cluster_configs(image), _stored(image, resource.name).values, _process(image, broker_id))
 
 
+def decide_first_configs(image: ClusterImage, configs: Mapping[str, str]) -> Decision[None]:
+    """The cluster-wide configs that a cluster begins with; nothing for one that has ever been written to."""
+    if image.seq > 0 or not configs:
+        return Decision(None)
+    return _alter_broker(image, CLUSTER, [Op(name, OpKind.SET, value) for name, value in configs.items()])
+
+
 def check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
     """Raise INVALID_CONFIG where a topic asks for more replicas in sync than it has: acks=all would never be served.
 
