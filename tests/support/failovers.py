@@ -68,7 +68,7 @@ async def start_acting(world: World, node_id: int = 0, clock: Clock | None = Non
     clock = clock or SystemClock()
     store, metrics = HookedStore(world.new_store()), Metrics()
     follower = MetadataFollower(store, world.cluster_id, clock=clock)
-    presence = Presence(store, follower, clock)
+    presence = Presence(follower, clock)
     reconciler = Reconciler(follower, presence.spared, clock, metrics)
     follower.start()
     leadership = Leadership(

@@ -35,7 +35,7 @@ Topics = Annotated[
 ]
 AnyTopics = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[TOPIC]...", help="Names of topics; all of them without.", autocompletion=complete_topic),
+    typer.Argument(metavar="TOPIC", help="Names of topics; all of them without.", autocompletion=complete_topic),
 ]
 Internal = Annotated[bool, typer.Option("--internal", help="Also those that ottla keeps for itself.")]
 Numbers = Annotated[

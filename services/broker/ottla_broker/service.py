@@ -286,7 +286,7 @@ def _partition_metadata(image: ClusterImage, number: int, partition: Partition) 
         leader_epoch=partition.leader_epoch,
         replicas=partition.replicas,
         isr=partition.isr,
-        offline_replicas=[r for r in partition.replicas if r not in image.brokers],
+        offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )
     if partition.leader == NO_LEADER or partition.leader not in image.brokers:
         described.error.code = ErrorCode.LEADER_NOT_AVAILABLE

@@ -47,7 +47,7 @@ def build(
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
-    presence = Presence(store, follower, clock)
+    presence = Presence(follower, clock)
     reconciler = Reconciler(follower, presence.spared, clock, metrics)
     leadership = Leadership(
         store,

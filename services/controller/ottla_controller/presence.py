@@ -18,12 +18,10 @@ from ottla_controller.machines.brokers import decide_remove_dead
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
-from ottla_core.cluster.store import MetaStore, StoreUnavailableError
 from ottla_core.errors import OttlaError
 
 GRACE_S: Final = 6.0  # a broker's lease lives so long
 ASK_LIMIT_S: Final = 1.0
-_STORE_TIMEOUT_S: Final = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +32,7 @@ _Life = tuple[int, int]
 class Presence:
     """A duty of the active controller."""
 
-    def __init__(self, store: MetaStore, follower: MetadataFollower, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, follower: MetadataFollower, clock: Clock) -> None:
         self._follower = follower
         self._clock = clock
         self._brake = Brake(GRACE_S)
@@ -103,14 +100,13 @@ class Presence:
         return [b for b in self._follower.image.brokers.values() if _life(b) in over]
 
     async def _remove(self, journal: Journal, broker: Broker) -> None:
-        """Remove the registration, and then its lease: were the process alive after all, it would register again."""
+        """Remove the registration. A process that is alive after all finds that it is gone, and registers again."""
         self._brake.on_proven_dead(broker)
         decide = partial(decide_remove_dead, broker_id=broker.id, epoch=broker.epoch)
         try:
             if await journal.commit(decide, urgent=True):
                 _log.warning("broker %d, epoch %d, is dead: its connection broke, its port refuses", *_life(broker))
-                await self._store.revoke_lease(broker.lease, timeout=_STORE_TIMEOUT_S)
-        except (OttlaError, StoreUnavailableError) as error:
+        except OttlaError as error:
             _log.warning("could not remove broker %d, which is dead: %s; its lease will", broker.id, error)
 
     def _ask_all(self) -> None:

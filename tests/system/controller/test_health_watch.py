@@ -59,6 +59,11 @@ async def watching(address: str) -> AsyncIterator[tuple[HealthWatch, asyncio.Tas
         await end_task(task)
 
 
+async def ended(task: asyncio.Task[None]) -> bool:
+    """Whether it ends although it should not: given several times what a proof takes."""
+    return bool((await asyncio.wait({task}, timeout=1.0))[0])
+
+
 async def served(port: int = 0) -> RpcServer:
     server = RpcServer("127.0.0.1", port, Metrics())
     await server.start()
@@ -87,6 +92,7 @@ async def test_who_says_that_it_goes_is_not_dead_and_is_watched_again_when_it_is
         async with asyncio.timeout(2.0):
             await server.stop()  # and the stream does not keep it from going
         assert not watch.held
+        assert not await ended(task)  # although the port refuses
         again = await served(server.port)
         await until(lambda: watch.held)
         assert not task.done()
@@ -99,6 +105,7 @@ async def test_who_was_never_reached_is_not_proven_dead() -> None:
     port = free_port_base()
     async with watching(f"127.0.0.1:{port}") as (watch, task):
         assert not await answers(f"127.0.0.1:{port}", timeout=5)
+        assert not await ended(task)
         server = await served(port)
         await until(lambda: watch.held)
         assert not task.done()

@@ -162,3 +162,21 @@ def test_first_configs_that_mean_nothing_are_told_at_the_start(text: str) -> Non
     with pytest.raises(OttlaError) as refused:
         decide_first_configs(ClusterImage("c"), ControllerConfig(first_configs=(text,)).cluster_configs())
     assert refused.value.code == ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.rule(9)
+def test_min_insync_replicas_stays_within_the_replicas_that_a_topic_has(image: ClusterImage) -> None:
+    with pytest.raises(OttlaError, match="above the replication factor, 1") as refused:
+        decide_alter_configs(image, TOPIC, [put("min.insync.replicas", "2")])
+    assert refused.value.code == ErrorCode.INVALID_CONFIG
+    assert altered(image, TOPIC, put("min.insync.replicas", "1")).topics["orders"].configs["min.insync.replicas"] == "1"
+    image = altered(image, CLUSTER, put("min.insync.replicas", "2"))  # for topics that have two
+    assert shown(image, TOPIC, "min.insync.replicas") == ("2", Source.CLUSTER)
+
+
+def test_a_topic_that_asks_for_too_many_already_can_be_altered_otherwise(image: ClusterImage) -> None:
+    topic = image.topics["orders"]
+    former = replace(topic, configs={"min.insync.replicas": "3"})
+    image = image.with_changes([Change(("topic", "orders"), former)], 300)
+    assert decide_alter_configs(image, TOPIC, [put("retention.ms", "1h")]).writes
+    assert decide_alter_configs(image, TOPIC, [Op("min.insync.replicas", OpKind.DELETE)]).writes

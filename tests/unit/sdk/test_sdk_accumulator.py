@@ -8,7 +8,7 @@ from ottla.machines.batches import Answer, Batch, Limits
 from ottla.machines.metadata import Route
 from ottla.machines.requests import Request
 from ottla_core.model import PartitionId, TopicId, TopicPartition
-from ottla_core.records.batch import iter_headers
+from ottla_core.records.batch import check_batch, iter_headers, read_header
 from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
@@ -260,3 +260,198 @@ def test_a_request_in_flight_is_charged_beside_its_batches() -> None:
     (request,) = acc.drain(1.0, ROUTES).requests
     acc.on_reply(request, answered(request), 1.1)
     assert acc.used_bytes == 0
+
+
+# ---- idempotence -----------------------------------------------------------------------------------------------------
+
+
+def idempotent(**limits: object) -> Accumulator:
+    acc = accumulator(linger_s=0, batch_bytes=64, idempotent=True, **limits)
+    acc.producer_id = 7
+    return acc
+
+
+def begun(**limits: object) -> Accumulator:
+    """One whose first batch of partition 0 was acknowledged."""
+    acc = idempotent(**limits)
+    add(acc, b"first")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    acc.on_reply(request, answered(request), 0.0)
+    return acc
+
+
+def sealed(request: Request) -> list[tuple[int, int, int]]:
+    """Producer id, epoch and first sequence of each batch, as they travel."""
+    headers = [read_header(part.batches[0].encode(Codec.NONE)) for part in request.parts]
+    return [(header.producer_id, header.producer_epoch, header.base_sequence) for header in headers]
+
+
+@pytest.mark.feature(175)
+def test_batches_are_stamped_when_they_leave_and_only_once_there_is_a_producer_id() -> None:
+    acc = idempotent()
+    acc.producer_id = -1
+    add(acc, b"1")
+    drained = acc.drain(0.0, ROUTES)
+    assert (drained.requests, drained.wants_producer_id) == ([], True)
+    acc.producer_id = 7
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert sealed(request) == [(7, 0, 0)]
+
+
+@pytest.mark.feature(175)
+@pytest.mark.feature(20)
+def test_a_partition_has_five_batches_in_flight_each_answered_for_itself() -> None:
+    acc = begun()
+    for n in range(7):
+        add(acc, b"%d" % n)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert [len(part.batches) for part in request.parts] == [1] * 5
+    assert sealed(request) == [(7, 0, n + 1) for n in range(5)]
+    refused = Answer(code=ErrorCode.MESSAGE_TOO_LARGE, message="no")
+    behind = Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    reported = acc.on_reply(request, {IDS[0]: [Answer(1), Answer(2), refused, behind, behind]}, 0.0)
+    assert [batch.error and batch.error.code for batch in reported.settled] == [None, None, ErrorCode.MESSAGE_TOO_LARGE]
+    assert [batch.base_offset for batch in reported.settled[:2]] == [1, 2]
+
+
+def test_a_batch_goes_again_as_it_was_and_in_order() -> None:
+    acc = begun(backoff_s=0.1)
+    for n in range(3):
+        add(acc, b"%d" % n)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    before = [part.batches[0].encode(Codec.NONE) for part in request.parts]
+    gone = Answer(code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    behind = Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    reported = acc.on_reply(request, {IDS[0]: [gone, behind, behind]}, 0.0)
+    assert (reported.settled, reported.warnings) == ([], [])
+    add(acc, b"3")
+    assert acc.drain(0.05, ROUTES).requests == []
+    (again,) = acc.drain(0.1, ROUTES).requests
+    assert [part.batches[0].encode(Codec.NONE) for part in again.parts][:3] == before
+    assert values(again) == [b"0", b"1", b"2", b"3"]
+
+
+def test_nothing_leaves_behind_a_failure_until_all_came_back() -> None:
+    acc = begun(backoff_s=0)
+    add(acc, b"1")
+    (one,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"2")
+    (two,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"3")
+    acc.on_failed(one, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0)
+    assert acc.drain(0.1, ROUTES).requests == []
+    acc.on_reply(two, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 0.1)
+    (again,) = acc.drain(0.2, ROUTES).requests
+    assert values(again) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.rule(25)
+def test_a_duplicate_is_a_success_at_an_offset_that_nobody_knows() -> None:
+    acc = begun()
+    add(acc, b"1")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    (batch,) = acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]}, 0.0).settled
+    assert (batch.error, batch.base_offset) == (None, -1)
+
+
+def test_a_gap_behind_a_batch_that_failed_begins_an_epoch_with_new_stamps_and_sound_bytes() -> None:
+    acc = begun(backoff_s=0, delivery_timeout_s=10)
+    add(acc, b"lost", now=0.0)
+    add(acc, b"kept", now=5.0)
+    (request,) = acc.drain(5.0, ROUTES).requests
+    for part in request.parts:
+        part.batches[0].encode(Codec.NONE)
+    acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 9.0)
+    drained = acc.drain(10.0, ROUTES)
+    assert [batch.error and batch.error.code for batch in drained.reported.settled] == [ErrorCode.REQUEST_TIMED_OUT]
+    (request,) = drained.requests
+    assert sealed(request) == [(7, 0, 2)]
+    reported = acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 10.0)
+    assert (reported.settled, reported.warnings) == ([], [])
+    (request,) = acc.drain(10.1, ROUTES).requests
+    assert sealed(request) == [(7, 1, 0)]
+    check_batch(request.parts[0].batches[0].encode(Codec.NONE), 0, max_bytes=1000)
+    assert values(request) == [b"kept"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID])
+def test_a_broker_that_forgot_the_producer_is_told_of_and_gets_a_new_epoch(code: ErrorCode) -> None:
+    acc = begun(backoff_s=0)
+    add(acc, b"1")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    reported = acc.on_reply(request, {IDS[0]: [Answer(code=code, message="who?")]}, 0.0)
+    assert reported.settled == []
+    assert "written twice" in reported.warnings[0]
+    (request,) = acc.drain(0.1, ROUTES).requests
+    assert sealed(request) == [(7, 1, 0)]
+
+
+@pytest.mark.rule(31)
+def test_a_producer_that_was_fenced_fails_one_batch_and_goes_on_under_another_id() -> None:
+    acc = begun()
+    add(acc, b"1")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"2")
+    (batch,) = acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
+    assert batch.error is not None
+    assert "producer id" in batch.error.hint
+    drained = acc.drain(0.1, ROUTES)
+    assert (drained.requests, drained.wants_producer_id) == ([], True)
+    acc.producer_id = 8
+    (request,) = acc.drain(0.1, ROUTES).requests
+    assert sealed(request) == [(8, 0, 0)]
+
+
+def test_without_a_producer_id_records_wait_and_then_fail_with_the_reason() -> None:
+    acc = idempotent(delivery_timeout_s=10)
+    acc.producer_id = -1
+    add(acc, b"1")
+    acc.no_producer_id_error = OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
+    (late,) = acc.drain(10.0, ROUTES).reported.settled
+    assert "never sent: no broker gave a producer id (no controller is elected)" in str(late.error)
+    add(acc, b"2", now=11.0)
+    assert acc.drain(11.0, ROUTES).wants_producer_id
+    why = OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not")
+    assert [batch.error for batch in acc.on_no_producer_id(why).settled] == [why]
+    assert acc.drain(11.0, ROUTES).wants_producer_id is False
+
+
+# ---- leaders that change and hang ------------------------------------------------------------------------------------
+
+
+def test_the_metadata_is_asked_for_at_a_pace_while_something_fails() -> None:
+    acc = accumulator(linger_s=0, backoff_s=1.0)
+    add(acc, b"1")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0).refresh
+    asked = [now / 100 for now in range(60) if acc.drain(now / 100, ROUTES).reported.refresh]
+    assert [round(now, 1) for now in asked] == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
+    assert acc.drain(0.59, ROUTES).wake_at == pytest.approx(asked[-1] + 0.1)
+
+
+@pytest.mark.parametrize("keeps_order", [True, False])
+def test_an_overdue_request_goes_to_the_new_leader_and_its_late_answer_changes_nothing(keeps_order: bool) -> None:
+    acc = begun() if keeps_order else accumulator(linger_s=0)
+    add(acc, b"1", partition=0)
+    add(acc, b"2", partition=2)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    assert acc.drain(0.9, ROUTES).reported.refresh is False
+    assert acc.drain(1.0, ROUTES).reported.refresh
+    moved = ROUTES | {PARTITIONS[0]: Route(IDS[0], "b1:1", 6)}
+    (again,) = acc.drain(1.2, moved).requests
+    assert (again.address, values(again)) == ("b1:1", [b"1"])
+    (first,) = acc.on_reply(again, answered(again, 70), 1.3).settled
+    (other,) = acc.on_reply(request, answered(request, 90), 1.4).settled
+    assert (first.base_offset, other.base_offset) == (70, 90)
+    assert acc.requests_in_flight == 0
+    assert acc.used_bytes == 0
+
+
+def test_a_hanging_broker_holds_nothing_once_all_its_partitions_are_led_elsewhere() -> None:
+    acc = accumulator(linger_s=0, requests_per_broker=1)
+    add(acc, b"1", partition=0)
+    (request,) = acc.drain(0.0, ROUTES).requests
+    moved = ROUTES | {PARTITIONS[0]: Route(IDS[0], "b0:1", 6)}  # it leads again, in another epoch
+    assert [values(again) for again in acc.drain(1.5, moved).requests] == [[b"1"]]
+    assert acc.on_reply(request, answered(request), 1.6).settled == []
+    assert acc.requests_in_flight == 1

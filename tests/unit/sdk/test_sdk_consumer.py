@@ -16,6 +16,7 @@ from ottla.errors import (
     OffsetOutOfRangeError,
     OttlaError,
     SerializationError,
+    TruncationError,
     UnknownTopicError,
 )
 from ottla.producer import Producer
@@ -395,3 +396,122 @@ def add_marker(cluster: ScriptedCluster) -> None:
     ((_, header),) = iter_headers(data)
     log.batches.append(StoredBatch(first, first + 1, 0, placed_prefix(read_header(data), first, 0) + data[16:]))
     assert header.is_control
+
+
+# ---- leaders that change ---------------------------------------------------------------------------------------------
+
+
+def half_read(cluster: ScriptedCluster, **arguments: Any) -> tuple[Consumer[Any, Any], list[int]]:
+    """A consumer that has been handed everything there is."""
+    consumer = consumer_of(cluster, **arguments)
+    values: list[int] = []
+    while len(values) < len(cluster.values("t", 0)):
+        values += consumer.poll(WAIT).values()
+    return consumer, values
+
+
+@pytest.mark.rule(67)
+@pytest.mark.feature(32)
+def test_a_leader_change_is_not_noticed_where_nothing_was_lost(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = filled({0: 50}, brokers=2)
+    consumer, _ = half_read(cluster)
+    with consumer, caplog.at_level(logging.WARNING, "ottla.consumer"):
+        cluster.move_leader("t", 0, broker=1, epoch=3)
+        send(cluster, b"50", b"51")
+        assert consumer.poll(WAIT, max_records=2).offsets == {T0: 52}
+        (question,) = [part for r in cluster.requests(pb.OffsetsForLeaderEpochRequest) for part in r.partitions]
+        assert (question.current_leader_epoch, question.leader_epoch) == (3, 0)
+        assert consumer.metrics["truncation-total"] == 0
+    assert [r.message for r in caplog.records] == []
+
+
+@pytest.mark.rule(67)
+@pytest.mark.feature(46)
+def test_a_truncated_log_is_read_on_from_where_it_parts_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = filled({0: 50}, batch_size=200, brokers=2)
+    consumer, _ = half_read(cluster)
+    with consumer, caplog.at_level(logging.WARNING, "ottla.consumer"):
+        end = lose_half(cluster)
+        assert consumer.poll(WAIT).values() == [1000]
+        assert consumer.position(T0) == end + 1
+        assert consumer.metrics["truncation-total"] == 1
+    (warning,) = [r.message for r in caplog.records]
+    assert "t-0: the log was truncated: it was read up to offset 50 in leader epoch 0" in warning
+    assert f"the new leader's log lacks it from {end} on; going on there" in warning
+
+
+@pytest.mark.rule(67)
+@pytest.mark.feature(46)
+def test_without_a_reset_a_truncation_is_an_error_with_both_offsets() -> None:
+    cluster = filled({0: 50}, batch_size=200, brokers=2)
+    consumer, _ = half_read(cluster, auto_offset_reset="none")
+    with consumer:
+        end = lose_half(cluster)
+        for _ in range(2):
+            with pytest.raises(TruncationError) as caught:
+                consumer.poll(WAIT)
+            assert (caught.value.offset, caught.value.divergent_offset) == (50, end)
+            assert f"seek to {end}" in caught.value.hint
+        consumer.seek(T0, end)
+        assert consumer.poll(WAIT).values() == [1000]
+
+
+@pytest.mark.rule(68)
+@pytest.mark.feature(32)
+@pytest.mark.parametrize("failure", [Break(), Hang(), Refuse(ErrorCode.UNKNOWN_LEADER_EPOCH)])
+def test_a_check_that_fails_is_made_again(failure: Any) -> None:
+    cluster = filled({0: 50}, brokers=2)
+    consumer, _ = half_read(cluster)
+    with consumer:
+        cluster.will(Broker.OFFSETS_FOR_LEADER_EPOCH, failure, failure)
+        cluster.move_leader("t", 0, broker=1, epoch=3)
+        send(cluster, b"50")
+        assert consumer.poll(WAIT).values() == [50]
+    assert len(cluster.requests(pb.OffsetsForLeaderEpochRequest)) == 3
+
+
+@pytest.mark.feature(32)
+def test_a_leader_that_hangs_is_left_when_another_one_leads() -> None:
+    cluster = filled({0: 50}, brokers=2)
+    consumer, _ = half_read(cluster)
+    with consumer:
+        cluster.stop(0)
+        cluster.move_leader("t", 0, broker=1, epoch=3)
+        send(cluster, b"50")
+        assert consumer.poll(WAIT).values() == [50]
+
+
+@pytest.mark.feature(58)
+def test_the_replica_in_the_own_rack_is_read_and_the_leader_where_it_is_gone() -> None:
+    cluster = filled({0: 50}, brokers=2)
+    cluster.racks = {0: "north", 1: "south"}
+    with consumer_of(cluster, client_rack="south") as consumer:
+        assert len(consumer.poll(WAIT)) > 0
+        read = [(address, body) for address, body in cluster.seen if isinstance(body, pb.FetchRequest)]
+        assert [(address, body.rack, body.from_follower) for address, body in read][:2] == [
+            ("b0:1", "south", False),
+            ("b1:1", "south", True),
+        ]
+        cluster.stop(1)
+        send(cluster, b"50")
+        assert consumer.poll(WAIT).values()[-1:] == [50]
+        assert [address for address, body in cluster.seen if isinstance(body, pb.FetchRequest)][-1] == "b0:1"
+    with consumer_of(cluster) as consumer:
+        cluster.seen.clear()
+        assert len(consumer.poll(WAIT)) > 0
+        assert {address for address, body in cluster.seen if isinstance(body, pb.FetchRequest)} == {"b0:1"}
+
+
+def send(cluster: ScriptedCluster, *values: bytes) -> None:
+    with Producer[Any, Any]("b0:1,b1:1", topic="t", value="bytes", _transport=cluster.connect) as producer:
+        for value in values:
+            producer.send(value, partition=0)
+
+
+def lose_half(cluster: ScriptedCluster) -> int:
+    """Another broker leads, without the second half of the log, and takes a record 1000; where the logs part."""
+    cluster.lose("t", 0, after=25)
+    cluster.move_leader("t", 0, broker=1, epoch=2)
+    end = cluster.logs[T0].end
+    send(cluster, b"1000")
+    return end

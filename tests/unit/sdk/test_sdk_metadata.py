@@ -3,6 +3,7 @@
 from ottla.machines.metadata import (
     BrokerView,
     ClusterView,
+    Pace,
     PartitionView,
     TopicView,
     build_view,
@@ -52,3 +53,15 @@ def test_a_leader_named_in_an_answer_is_taken_over_if_it_is_news() -> None:
     assert with_leader(moved, PartitionId(ID, 0), "a:1", 3) == (moved, False)
     assert with_leader(moved, PartitionId(TopicId(b"?" * 16), 0), "a:1", 9) == (moved, False)
     assert with_leader(moved, PartitionId(ID, 0), "", 9) == (moved, False)
+
+
+def test_an_older_answer_does_not_take_a_leader_away_either() -> None:
+    assert merge(view(1, 4), view(-1, 3)).routes[TopicPartition("t", 0)].address == "b:1"
+    assert merge(view(1, 4), view(-1, 5)).routes == {}
+
+
+def test_the_pace_of_asking() -> None:
+    pace = Pace()
+    assert pace.ask(5.0, 0.5) == (True, 5.5)
+    assert pace.ask(5.4, 0.5) == (False, 5.5)
+    assert pace.ask(5.4, 0.1) == (True, 5.5)

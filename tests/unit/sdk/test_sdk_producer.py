@@ -127,12 +127,92 @@ def test_a_leader_named_in_the_answer_is_taken_at_once() -> None:
 
 
 @pytest.mark.rule(66)
-def test_a_lost_answer_may_write_a_record_twice() -> None:
+@pytest.mark.parametrize("settings", [{"acks": 1}, {"enable_idempotence": False}])
+def test_a_lost_answer_may_write_a_record_twice(settings: dict[str, Any]) -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Break(applied=True))
-    with producer_of(cluster, acks=1) as producer:
+    with producer_of(cluster, **settings) as producer:
         assert producer.send(b"x").result(WAIT).offset == 1
     assert cluster.values("t", 0) == [b"x", b"x"]
+    assert cluster.requests(pb.InitProducerIdRequest) == []
+
+
+@pytest.mark.rule(25)
+@pytest.mark.feature(21)
+def test_an_idempotent_producer_writes_it_once_and_hears_where() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.PRODUCE, None, Break(applied=True), Break(applied=True))
+    with producer_of(cluster) as producer:
+        assert producer.send(b"first").result(WAIT).offset == 0
+        assert producer.send(b"x").result(WAIT).offset == 1
+    assert cluster.values("t", 0) == [b"first", b"x"]
+    first, once, twice, thrice = (part.records for r in cluster.requests(pb.ProduceRequest) for part in r.partitions)
+    assert first != once == twice == thrice
+
+
+@pytest.mark.feature(140)
+def test_what_the_application_sends_twice_is_written_twice() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer:
+        for _ in range(2):
+            producer.send(b"x").result(WAIT)
+    assert cluster.values("t", 0) == [b"x", b"x"]
+
+
+@pytest.mark.feature(175)
+@pytest.mark.rule(27)
+def test_order_and_number_survive_a_bad_connection_with_five_batches_in_flight() -> None:
+    cluster = ScriptedCluster({"t": 2}, brokers=2)
+    refused = Refuse(ErrorCode.NOT_ENOUGH_REPLICAS), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    cluster.will(Broker.PRODUCE, *[None, Break(), None, Break(applied=True), *refused] * 8)
+    with producer_of(cluster, batch_size=100, linger=0) as producer:
+        deliveries = [producer.send(b"%04d" % n, partition=n % 2) for n in range(400)]
+        assert all(delivery.result(WAIT).offset == n // 2 for n, delivery in enumerate(deliveries))
+    for partition in range(2):
+        assert cluster.values("t", partition) == [b"%04d" % n for n in range(partition, 400, 2)]
+
+
+def test_a_broker_that_can_give_no_producer_id_yet_is_asked_again() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.INIT_PRODUCER_ID, Refuse(ErrorCode.NOT_CONTROLLER), Break(), Hang())
+    with producer_of(cluster) as producer:
+        assert producer.send(b"x").result(WAIT).offset == 0
+    assert len(cluster.requests(pb.InitProducerIdRequest)) == 4
+
+
+def test_a_refused_producer_id_fails_records_in_words_and_the_next_asks_again() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    cluster.will(Broker.INIT_PRODUCER_ID, Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not"))
+    with producer_of(cluster) as producer:
+        with pytest.raises(OttlaError, match="you may not"):
+            producer.send(b"x").result(WAIT)
+        assert producer.send(b"y").result(WAIT).offset == 0
+
+
+def test_a_broker_that_forgot_the_producer_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster) as producer, caplog.at_level(logging.WARNING, "ottla.producer"):
+        producer.send(b"1").result(WAIT)
+        cluster.will(Broker.PRODUCE, Refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it starts at 0"))
+        assert producer.send(b"2").result(WAIT).offset == 1
+    assert ["may be written twice" in record.message for record in caplog.records] == [True]
+
+
+@pytest.mark.feature(32)
+@pytest.mark.rule(10)
+@pytest.mark.parametrize("acks", ["all", 1])
+def test_a_leader_that_hangs_is_left_when_another_one_leads(acks: Any) -> None:
+    cluster = ScriptedCluster({"t": 1}, brokers=2)
+    with producer_of(cluster, acks=acks) as producer:
+        producer.send(b"before").result(WAIT)
+        cluster.stop(0)
+        waiting = [producer.send(b"%d" % n) for n in range(3)]
+        cluster.until(lambda: sum(isinstance(body, pb.MetadataRequest) for _, body in cluster.seen) > 2)
+        cluster.move_leader("t", 0, broker=1, epoch=1)
+        assert [delivery.result(WAIT).offset for delivery in waiting] == [1, 2, 3]
+        cluster.go_on(0)  # and what it was sent is refused: it leads no more
+        assert producer.send(b"after").result(WAIT).offset == 4
+    assert cluster.values("t", 0) == [b"before", b"0", b"1", b"2", b"after"]
 
 
 @pytest.mark.rule(66)

@@ -1,5 +1,7 @@
 """Arguments and Kafka's names for them: merged, converted, refused in words."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,38 @@ def test_kafkas_names_mean_our_arguments() -> None:
     assert settings.pop("partitioner") == "round_robin"
     assert settings.pop("enable_idempotence") is False
     assert settings == {"linger": 0.02, "acks": "all", "compression": "zstd", "key": "str", "bootstrap": "h:9650"}
+
+
+@pytest.mark.rule(66)
+@pytest.mark.feature(21)
+@pytest.mark.parametrize(
+    ("settings", "idempotent"),
+    [
+        ({}, True),
+        ({"acks": -1, "retries": 1, "max_in_flight": 5}, True),
+        ({"acks": 1}, False),
+        ({"acks": 0, "max_in_flight": 10}, False),
+        ({"retries": 0}, False),
+        ({"enable_idempotence": False, "max_in_flight": 10}, False),
+        ({"config": {"enable.idempotence": "true"}}, True),
+        ({"enable_idempotence": True, "acks": 1}, "True and acks=1 exclude each other"),
+        ({"config": {"enable.idempotence": "true", "acks": "0"}}, "True and acks=0 exclude each other"),
+        ({"enable_idempotence": True, "retries": 0}, "True and retries=0 exclude each other"),
+        ({"enable_idempotence": True, "max_in_flight": 6}, "True and max_in_flight=6 exclude each other"),
+        ({"max_in_flight": 6}, "enable_idempotence=True by default and max_in_flight=6 exclude each other"),
+        ({"enable_idempotence": "yes"}, "enable_idempotence='yes' is not legal"),
+    ],
+)
+def test_idempotence_is_on_unless_something_excludes_it(settings: dict[str, Any], idempotent: bool | str) -> None:
+    cluster = ScriptedCluster({"t": 1})
+    make: Callable[[], Producer[Any, Any]] = partial(Producer, "b0:1", _transport=cluster.connect, **settings)
+    if isinstance(idempotent, str):
+        with pytest.raises(ConfigError, match=idempotent) as caught:
+            make()
+        assert "enable_idempotence" in caught.value.hint or "use True" in caught.value.hint
+        return
+    with make() as producer:
+        assert producer._accumulator.limits.idempotent is idempotent
 
 
 @pytest.mark.feature(2)

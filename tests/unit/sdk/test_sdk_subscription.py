@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.errors import ErrorCode
-from ottla.machines.metadata import Route
+from ottla.errors import ErrorCode, TruncationError
+from ottla.machines.metadata import BrokerView, Route
 from ottla.machines.position import Fetch, Fetched, Position
 from ottla.machines.subscription import FetchLimits, Reset, Subscription
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
@@ -23,8 +23,8 @@ def batch(first: int, count: int, size: int = 10) -> bytes:
     return placed_prefix(read_header(data), first, 5) + data[16:]
 
 
-def subscription(count: int, reset: Reset = "latest", **limits: int) -> tuple[Subscription, list[Position]]:
-    sub = Subscription(FetchLimits(**limits), reset)
+def subscription(count: int, reset: Reset = "latest", **limits: float) -> tuple[Subscription, list[Position]]:
+    sub = Subscription(FetchLimits(**limits), reset)  # type: ignore[arg-type]
     positions = [sub.assign(PARTITIONS[n]) for n in range(count)]
     for position in positions:
         sub.seek(position, 0)
@@ -197,3 +197,179 @@ def test_a_stop_ends_fetching_and_all_stops_end_reading() -> None:
 def test_a_partition_without_a_leader_asks_for_metadata() -> None:
     sub, _ = subscription(1)
     assert sub.plan(0.0, {}) == ([], True)
+
+
+# ---- new leaders -----------------------------------------------------------------------------------------------------
+
+
+def led_by(broker: int, epoch: int) -> dict[TopicPartition, Route]:
+    return {PARTITIONS[0]: Route(IDS[0], f"b{broker}:1", epoch)}
+
+
+def read_to(offset: int, reset: Reset = "latest", handed_out: int | None = None) -> tuple[Subscription, Position]:
+    """One that has fetched up to `offset` in leader epoch 5, and whose leader is another one since."""
+    sub, (position,) = subscription(1, reset)
+    ((fetch,), _) = sub.plan(0.0, ROUTES)
+    sub.on_reply(fetch, {IDS[0]: Fetched(batch(0, offset), offset)}, 0.0)
+    chunk = sub.next_chunk()
+    assert chunk is not None
+    sub.on_read(chunk)
+    position.offset = offset if handed_out is None else handed_out
+    assert sub.plan(0.0, led_by(1, 6)) == ([], False)
+    return sub, position
+
+
+@pytest.mark.rule(67)
+def test_after_a_leader_change_a_position_is_checked_before_it_is_fetched_on() -> None:
+    sub, _ = read_to(10)
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    assert (check.route.address, check.route.leader_epoch, check.epoch) == ("b1:1", 6, 5)
+    assert sub.checks(0.0, led_by(1, 6)) == []
+    assert sub.plan(0.0, led_by(1, 6))[0] == []
+    news = sub.on_checked(check, 5, 10, 0.0)
+    assert news.reset == []
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 10)]}
+
+
+@pytest.mark.rule(67)
+@pytest.mark.feature(46)
+def test_a_truncated_log_is_told_of_and_read_on_from_where_it_parts() -> None:
+    sub, position = read_to(10)
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    news = sub.on_checked(check, 4, 7, 0.0)
+    assert (position.offset, position.fetch_offset, position.epoch) == (7, 7, 4)
+    assert "read up to offset 10 in leader epoch 5, and the new leader's log lacks it from 7 on" in news.reset[0]
+    assert (sub.truncations, sub.resets) == (1, 0)
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 7)]}
+
+
+@pytest.mark.rule(67)
+def test_what_was_only_fetched_ahead_is_fetched_again_without_a_word() -> None:
+    sub, position = read_to(10, handed_out=4)
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    news = sub.on_checked(check, 5, 7, 0.0)
+    assert (position.offset, position.fetch_offset, news.reset, sub.truncations) == (4, 4, [], 0)
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 4)]}
+
+
+@pytest.mark.rule(67)
+def test_without_a_reset_a_truncation_is_raised_again_and_again_until_somebody_seeks() -> None:
+    sub, position = read_to(10, "none")
+    for now in (0.0, 2.0):
+        (check,) = sub.checks(now, led_by(1, 6))
+        sub.on_checked(check, 5, 7, now)
+        assert isinstance(sub.error, TruncationError)
+        assert (sub.error.offset, sub.error.divergent_offset, position.offset) == (10, 7, 10)
+        sub.error = None
+        assert sub.checks(now + 0.5, led_by(1, 6)) == []
+    sub.seek(position, 7)
+    assert asked(sub.plan(2.6, led_by(1, 6))[0]) == {}
+    assert asked(sub.plan(3.1, led_by(1, 6))[0]) == {"b1:1": [(0, 7)]}
+
+
+@pytest.mark.rule(67)
+def test_a_leader_that_does_not_know_the_epoch_resets_with_a_word() -> None:
+    sub, position = read_to(10, "earliest")
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    news = sub.on_checked(check, -1, -1, 0.0)
+    assert (position.offset, position.start) == (None, EARLIEST_TIMESTAMP)
+    assert "the earliest one" in news.reset[0]
+
+
+def test_a_check_that_fails_is_tried_again_and_one_that_is_stale_is_forgotten() -> None:
+    sub, position = read_to(10)
+    (check,) = sub.checks(0.0, led_by(1, 6))
+    assert sub.on_check_failed(check, ErrorCode.UNKNOWN_LEADER_EPOCH, "", 0.0).refresh
+    assert sub.checks(0.05, led_by(1, 6)) == []
+    (check,) = sub.checks(0.1, led_by(1, 6))
+    sub.seek(position, 3)
+    assert sub.on_checked(check, 5, 1, 0.2).reset == []
+    assert position.offset == 3
+    assert asked(sub.plan(0.2, led_by(1, 6))[0]) == {"b1:1": [(0, 3)]}
+
+
+def test_a_position_without_an_epoch_needs_no_check() -> None:
+    sub, _ = subscription(1)
+    assert asked(sub.plan(0.0, led_by(1, 6))[0]) == {"b1:1": [(0, 0)]}
+    assert sub.checks(0.0, led_by(1, 6)) == []
+
+
+def test_a_fetch_that_hangs_is_left_once_another_leader_is_known() -> None:
+    sub, _ = subscription(1, max_wait_s=0.5)
+    ((fetch,), _) = sub.plan(0.0, ROUTES)
+    assert sub.plan(1.4, ROUTES) == ([], False)
+    assert sub.wake_at(1.4) == 1.5
+    assert sub.plan(1.5, ROUTES) == ([], True)
+    ((again,), _) = sub.plan(1.6, led_by(1, 6))
+    assert again.address == "b1:1"
+    sub.on_reply(fetch, {IDS[0]: Fetched(batch(0, 3), 3)}, 1.7)
+    assert sub.next_chunk() is None
+    sub.on_reply(again, {IDS[0]: Fetched(batch(0, 3), 3)}, 1.7)
+    assert sub.next_chunk() is not None
+
+
+# ---- the closest replica ---------------------------------------------------------------------------------------------
+
+BROKERS = {n: BrokerView(n, f"b{n}:1") for n in range(3)}
+
+
+def named(replica: int = 2) -> tuple[Subscription, Position]:
+    """One whose leader has named a replica."""
+    sub, (position,) = subscription(1, replica_s=300.0, shun_s=5.0)
+    ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
+    assert (fetch.from_follower, fetch.may_name) == (False, True)
+    sub.on_reply(fetch, {IDS[0]: Fetched(preferred_replica=replica)}, 0.0)
+    return sub, position
+
+
+@pytest.mark.feature(58)
+def test_a_replica_that_the_leader_names_is_read_from_for_its_time() -> None:
+    sub, _ = named()
+    ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
+    assert (fetch.address, fetch.from_follower) == ("b2:1", True)
+    sub.on_reply(fetch, {IDS[0]: Fetched(batch(0, 3), 3)}, 0.0)
+    ((fetch,), _) = sub.plan(299.0, ROUTES, BROKERS)
+    assert (fetch.address, fetch.parts[0].offset) == ("b2:1", 3)
+    sub.on_reply(fetch, {}, 299.0)
+    ((fetch,), _) = sub.plan(300.0, ROUTES, BROKERS)
+    assert (fetch.address, fetch.may_name) == ("b0:1", True)
+
+
+@pytest.mark.feature(58)
+@pytest.mark.rule(67)
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    ],
+)
+def test_a_replica_that_fails_is_left_for_its_leader_and_for_a_while_for_good(code: ErrorCode) -> None:
+    sub, position = named()
+    ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
+    news = sub.on_failed(fetch, code, "", 1.0)
+    assert (news.reset, sub.error, position.offset) == ([], None, 0)
+    ((fetch,), _) = sub.plan(1.0, ROUTES, BROKERS)
+    assert (fetch.address, fetch.from_follower, fetch.may_name) == ("b0:1", False, False)
+    sub.on_reply(fetch, {}, 1.0)
+    ((fetch,), _) = sub.plan(6.0, ROUTES, BROKERS)
+    assert fetch.may_name
+
+
+@pytest.mark.feature(58)
+def test_a_replica_that_hangs_or_is_unknown_is_left_and_a_new_leader_asked_for_its_own() -> None:
+    sub, _ = named()
+    sub.plan(0.0, ROUTES, BROKERS)
+    ((fetch,), _) = sub.plan(1.5, ROUTES, BROKERS)
+    assert (fetch.address, fetch.may_name) == ("b0:1", False)
+
+    sub, _ = named(replica=9)
+    ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
+    assert (fetch.address, fetch.may_name) == ("b0:1", False)
+
+    sub, _ = named()
+    ((fetch,), _) = sub.plan(0.0, led_by(1, 6), BROKERS)
+    assert (fetch.address, fetch.may_name) == ("b1:1", True)

@@ -1,0 +1,128 @@
+"""The controller of a story: the real service and the real decisions, over an image in place of etcd.
+
+A transaction compares what its decision relied on with the image, as etcd would, and is decided anew where that has
+changed (rules C1 and C2). `hold` keeps the next one on its way, so that something can come before it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, TypeVar, cast
+
+from replicas import PARTITION
+
+from ottla_controller.machines.decision import Decision, ReliedOn
+from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
+from ottla_controller.service import ControllerService
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
+from ottla_core.rpc.context import RequestContext
+from ottla_proto import controller_pb2 as pb
+
+T = TypeVar("T")
+TOPIC: Final = "t"
+
+
+class Controller:
+    """Its service takes it for its leadership, its journal and its metadata: all three are this image."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage("story")
+        this = cast(Any, self)
+        self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id)
+        self.lost_races: list[str] = []
+        """What the decisions that came too late had relied on, since somebody asked."""
+        self._held: asyncio.Event | None = None
+
+    @property
+    def partition(self) -> Partition:
+        return self.image.partitions[PARTITION]
+
+    async def create_topic(self, replicas: list[int], configs: dict[str, str]) -> None:
+        assigned = pb.ReplicaAssignment(partition=0, replicas=replicas)
+        new = pb.NewTopic(name=TOPIC, assignments=[assigned], configs=configs)
+        reply = await self.service.create_topics(pb.CreateTopicsRequest(topics=[new]), RequestContext())
+        if reply.topics[0].error.code:
+            raise ValueError(reply.topics[0].error.message)
+
+    async def reconcile(self) -> list[Settled]:
+        """What the reconciler does at its next look."""
+        moved: list[Settled] = []
+        while left := unsettled(self.image):
+            moved += await self.commit(partial(decide_reconcile, partitions=left))
+        return moved
+
+    async def elect(self, kind: pb.ElectionType) -> pb.LeaderElected:
+        asked = pb.ElectLeadersRequest(type=kind, partitions=[pb.PartitionOfTopic(topic=TOPIC, partition=0)])
+        return (await self.service.elect_leaders(asked, RequestContext())).partitions[0]
+
+    # ---- the store -----------------------------------------------------------------------------------------------
+
+    def put(self, key: keys.Key, value: Any) -> None:
+        """One write, at the next revision; None deletes. A registration that is new gets that as its epoch."""
+        self._write([Change(key, value)])
+
+    def hold(self) -> None:
+        """Keep the next transaction on its way until `let_go`."""
+        self._held = asyncio.Event()
+
+    def let_go(self) -> None:
+        assert self._held is not None, "nothing is on its way"
+        self._held.set()
+
+    def _write(self, changes: list[Change]) -> None:
+        revision = self.image.revision + 1
+        self.image = self.image.with_changes([Change(c.key, self._stamped(c, revision)) for c in changes], revision)
+
+    def _stamped(self, change: Change, revision: int) -> Any:
+        match change.value:
+            case None:
+                return None
+            case Broker() as broker if broker.id not in self.image.brokers:
+                return replace(broker, epoch=revision, mod_revision=revision)
+            case value:
+                return replace(value, mod_revision=revision)
+
+    def _has_changed(self, seen: ReliedOn) -> bool:
+        now = _find(self.image, seen.key)
+        if seen.create_revision is not None:  # of registrations only
+            return seen.create_revision != (now.epoch if now else 0)
+        return bool(seen.mod_revision != (now.mod_revision if now else 0))
+
+    # ---- what the service asks of its leadership, its journal and its metadata ------------------------------------
+
+    def journal(self) -> Controller:
+        return self
+
+    async def commit(self, decide: Callable[[ClusterImage], Decision[T]]) -> T:
+        while True:
+            decision = decide(self.image)
+            if self._held is not None:
+                await self._held.wait()
+                self._held = None
+            relied_on = (seen for write in decision.writes for seen in write.relied_on)
+            changed = next(filter(self._has_changed, relied_on), None)
+            if changed is None:
+                if decision.writes:
+                    self._write([write.change for write in decision.writes])
+                return decision.reply
+            self.lost_races.append(" ".join(map(str, changed.key)))
+
+    async def wait_for(self, revision: int, *, timeout: float) -> ClusterImage:
+        return self.image
+
+
+def _find(image: ClusterImage, key: keys.Key) -> Any:
+    kind, *identity = key
+    match kind:
+        case "broker":
+            return image.brokers.get(identity[0])
+        case "topic":
+            return image.topics.get(identity[0])
+        case "partition":
+            return image.partitions.get(identity[0])
+        case _:
+            return image.configs.get((identity[0], identity[1]))

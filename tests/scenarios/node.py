@@ -1,0 +1,239 @@
+"""A broker of a story: its real parts, put together as `ottla_broker.app` does, and run by hand.
+
+It starts, hears of metadata, fetches, proposes, sees time pass only when it is told to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final, cast
+
+from replicas import PARTITION
+
+from ottla_broker.addresses import Addresses
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.isr_changes import IsrChanges
+from ottla_broker.log_settings import default_log_config
+from ottla_broker.machines.departure import is_in_sync_beside_others
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.partition import Proposal
+from ottla_broker.replica import LeaderAnswer, Replica
+from ottla_broker.replicas import Replicas
+from ottla_broker.seat import Seat
+from ottla_broker.service import BrokerService
+from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.soundness import BOOT_ID
+from ottla_core.clock import Clock
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import iter_headers
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.status import TransportError
+from ottla_proto import broker_pb2 as pb
+from ottla_proto import controller_pb2
+from tests.scenarios.controller import Controller
+
+NEVER: Final = 1 << 20  # bytes, more than any story has
+
+
+class State(Enum):
+    RUNS = "runs"
+    STOPPED = "stopped"  # SIGSTOP: it has its memory, and no time passes for it
+    DOWN = "down"
+
+
+class Metadata:
+    """What a broker knows of the cluster: the image that was delivered to it last."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = image
+
+    def on_change(self, listener: Callable[[ClusterImage, ClusterImage], None]) -> None:
+        """Nobody is called: images are delivered by hand."""
+
+
+class SteppedReplicas(Replicas):
+    async def apply(self, image: ClusterImage) -> None:
+        await self._reconcile(image)
+
+    def tick(self) -> None:
+        for replica in self.all():
+            replica.on_tick()
+
+    async def _tick(self) -> None:
+        """Time passes by `tick` only."""
+
+
+class SteppedIsrChanges(IsrChanges):
+    async def send(self) -> None:
+        """What waits to be proposed, once. Raises OttlaError, TransportError where no answer came."""
+        await self._send(self._take())
+
+
+class Line:
+    """The wire to the controller. `lost` is what it loses of the next call: "request", "answer" or nothing."""
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+        self.lost = ""
+        self.answer: controller_pb2.IsrDecided | None = None
+
+    async def call(
+        self, method: object, request: controller_pb2.AlterPartitionRequest, *, timeout: float
+    ) -> controller_pb2.AlterPartitionReply:
+        lost, self.lost, self.answer = self.lost, "", None
+        if lost == "request":
+            raise TransportError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not answer in time")
+        reply = await self._controller.service.alter_partition(request, RequestContext())
+        if lost == "answer":
+            raise TransportError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not answer in time")
+        self.answer = reply.partitions[0]
+        return reply
+
+
+class Node:
+    def __init__(self, broker_id: int, directory: Path, clock: Clock, controller: Controller) -> None:
+        self.id: Final = broker_id
+        self.state = State.DOWN
+        self._directory = directory
+        self._clock = clock
+        self._controller = controller
+        self._lives = 0
+
+    # ---- a process ------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Everything up to the registration: the metadata of now, the directory, the logs, the port."""
+        self._lives += 1
+        self._incarnation = f"{self.id}-{self._lives}"
+        self.metadata = Metadata(self._controller.image)
+        metadata = cast(Any, self.metadata)
+        identity = Identity("story", self.id, f"directory-{self.id}")
+        config = default_log_config(self.metadata.image, self.id)
+        self.log_dir = LogDir.open(self._directory, identity, config, now_ms=self._clock.wall_ms())
+        self._threads = DiskThreads()
+        self.replicas = SteppedReplicas(metadata, lambda: self.log_dir, self._clock, self._threads, _fail)
+        self.line = Line(self._controller)
+        self._seat = Seat(metadata, self._incarnation, lambda: self.id)
+        self._isr_changes = SteppedIsrChanges(cast(Any, self.line), self._seat)
+        self.replicas.on_proposal(self._isr_changes.submit)
+        no_ids = cast(Any, None)
+        self.service = BrokerService(self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids)
+        await self.replicas.start()
+        self.state = State.RUNS
+
+    async def end(self, *, clean: bool = False) -> None:
+        """The process ends: killed, or closed in order."""
+        self.state = State.DOWN
+        await self.replicas.stop()
+        if clean:
+            self.log_dir.close(self.replicas.high_watermarks(), now_ms=self._clock.wall_ms())
+        else:
+            self.log_dir.abandon()
+        await self._threads.stop()
+
+    def lose_tail(self, batches: int) -> None:
+        """What the machine's end takes with it: the last batches, which were in the page cache, and the boot."""
+        path = next(self._directory.glob("*/*.log"))
+        data = path.read_bytes()
+        starts = [at for at, _ in iter_headers(data)]
+        path.write_bytes(data[: starts[-batches]])
+        (self._directory / BOOT_ID).write_text("another boot\n")
+
+    # ---- its seat -------------------------------------------------------------------------------------------------
+
+    def register(self) -> Broker:
+        """As `registration` does: a former life goes, and the new one comes fenced."""
+        key = keys.broker(self.id)
+        if self.id in self._controller.image.brokers:
+            self._controller.put(key, None)
+        unclean, identity = self.log_dir.may_have_lost_tail, self.log_dir.identity
+        address = f"broker-{self.id}:9650"
+        broker = Broker(self.id, 0, identity.directory_id, address, incarnation=self._incarnation, unclean=unclean)
+        self._controller.put(key, broker)
+        return self._controller.image.brokers[self.id]
+
+    def unfence(self) -> str | None:
+        """Why it may not be unfenced yet, or nothing: it is."""
+        image = self.metadata.image
+        me = image.brokers.get(self.id)
+        if me is None or me.incarnation != self._incarnation:
+            return "its metadata does not have its registration yet"
+        if self.log_dir.may_have_lost_tail:
+            if is_in_sync_beside_others(image, self.id):
+                return "it may have lost records, and is in sync beside others"
+            self.log_dir.vouch()
+        self._controller.put(keys.broker(self.id), replace(me, fenced=False, unclean=False))
+        return None
+
+    # ---- its partition ---------------------------------------------------------------------------------------------
+
+    @property
+    def replica(self) -> Replica:
+        return self.replicas.find(PARTITION)
+
+    @property
+    def broker_epoch(self) -> int:
+        return self._seat.life().epoch
+
+    @property
+    def proposal(self) -> Proposal | None:
+        return self.replica.proposal
+
+    async def hear(self, image: ClusterImage) -> None:
+        self.metadata.image = image
+        await self.replicas.apply(image)
+
+    def pass_time(self) -> None:
+        self.replicas.tick()
+        self.log_dir.checkpoint(self.replicas.high_watermarks())
+
+    async def propose(self) -> None:
+        """Raises what the controller answers for all, and TransportError where nothing came back."""
+        await self._isr_changes.send()
+
+    async def fetch_from(self, leader: Node) -> pb.PartitionFetched:
+        """One fetch, and what follows from the answer; it is empty where there is no news. Raises OttlaError."""
+        replica = self.replica
+        asked = pb.FetchPartition(
+            topic_id=PARTITION.topic_id,
+            partition=PARTITION.partition,
+            current_leader_epoch=replica.leader_epoch,
+            fetch_offset=replica.log.log_end_offset,
+            max_bytes=NEVER,
+            last_fetched_epoch=replica.log.epochs.latest,
+            high_watermark=replica.high_watermark,
+            log_start_offset=replica.log.log_start_offset,
+        )
+        follower = pb.Follower(broker_id=self.id, broker_epoch=self.broker_epoch)
+        request = pb.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=NEVER, follower=follower, partitions=[asked])
+        reply = await leader.service.fetch(request, RequestContext())
+        answer = reply.partitions[0] if reply.partitions else pb.PartitionFetched(high_watermark=-1)
+        if answer.error.code:
+            raise OttlaError(answer.error.code, answer.error.message)
+        epoch = asked.current_leader_epoch
+        if answer.HasField("diverging_epoch"):
+            end = answer.diverging_epoch
+            replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
+        else:
+            told = LeaderAnswer(answer.records, answer.high_watermark, answer.log_start_offset)
+            replica.on_fetched(asked.fetch_offset, epoch, told)
+        return answer
+
+    async def consume(self) -> bytes:
+        """What a consumer can read here, from the log's start on. Raises OttlaError."""
+        asked = pb.FetchPartition(topic_id=PARTITION.topic_id, partition=0, fetch_offset=0, max_bytes=NEVER)
+        request = pb.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=NEVER, partitions=[asked])
+        [answer] = (await self.service.fetch(request, RequestContext())).partitions
+        if answer.error.code:
+            raise OttlaError(answer.error.code, answer.error.message)
+        return answer.records
+
+
+def _fail(error: OttlaError) -> None:
+    raise error
