@@ -118,7 +118,7 @@ class Cluster:
     async def _start(self) -> None:
         config = ControllerConfig(node_id=0, port=0, admin_port=0)
         self._controller = ottla_controller.app.build(
-            config, store=self._store, around=self.faults.around("controller-0")
+            config, store=self._store, clock=self.clock, around=self.faults.around("controller-0")
         )
         await self._controller.start()
         for broker in self.brokers:

@@ -1,22 +1,24 @@
 """The commands of stories. Brokers are named by their numbers; every command tells what came of it.
 
-    cluster 3 [topic-config=value …]      brokers 1 to 3 with one partition of `t`, led by 1 in epoch 0
-    append 1 a b [acks=all|1|0] [producer=7 seq=0 epoch=0] [leader-epoch=2]
-                                          one batch to broker 1; the answer is told when it comes
-    fetch 2 3 from 1                      2 fetches once from 1, then 3 does; without `from`, from whom they follow
-    deliver [to 2 3]                      the metadata of now reaches these brokers, or all that run
-    tick 31s                              time passes: leaders look who lags, high watermarks are checkpointed
-    propose 1 [lost=request|answer]       1 sends the controller the ISR that it proposes; the wire may lose either way
-    reconcile, elect [preferred|unclean]  the controller looks after the partition; an election by command
-    begin COMMAND … commit                the controller decides, and its transaction is held on its way until `commit`
-    expire 1                              the registration of 1 goes: its lease ended, or its death was proven
-    stop 1, resume 1                      SIGSTOP and SIGCONT; what is sent meanwhile waits in the socket
-    kill 1, close 1                       the process ends: at once, or clean
-    start 1 [lost-tail=2]                 a new process, which is not registered yet; lost-tail: the machine went down
-                                          too, and the last batches were not on the platter
-    register 1, unfence 1                 the steps by which a broker gets its seat (rule 22)
-    latest 1                              ListOffsets: where does the partition end?
-    show                                  all brokers; committed: what consumers read, and whether promises were kept
+cluster 3 [topic-config=value …]      brokers 1 to 3 with one partition of `t`, led by 1 in epoch 0
+append 1 a b [acks=all|1|0] [producer=7 seq=0 epoch=0] [leader-epoch=2]
+                                      one batch to broker 1; the answer is told when it comes
+fetch 2 3 from 1                      2 fetches once from 1, then 3 does; without `from`, from whom they follow
+deliver [to 2 3]                      the metadata of now reaches these brokers, or all that run
+tick 31s                              time passes: leaders look who lags, high watermarks are checkpointed
+propose 1 [lost=request|answer]       1 sends the controller the ISR that it proposes; the wire may lose either way
+reconcile, elect [preferred|unclean]  the controller looks after the partition; an election by command
+begin COMMAND … commit                the controller decides, and its transaction is held on its way until `commit`
+expire 1                              the registration of 1 goes: its lease ended, or its death was proven
+shutdown 1                            1 tells the controller that it goes, and serves on (controlled shutdown)
+stop 1, resume 1                      SIGSTOP and SIGCONT; what is sent meanwhile waits in the socket
+kill 1, close 1                       the process ends: at once, or clean
+start 1 [lost-tail=2]                 a new process, not registered yet; lost-tail: the machine went down, too, and
+                                      the last batches were not on the platter
+register 1, unfence 1                 the steps by which a broker gets its seat (rule 22)
+rejoin 1                              start, register, deliver, unfence, deliver: all that a restart takes
+latest 1                              ListOffsets: where does the partition end?
+show                                  all brokers; committed: what consumers read, and whether promises were kept
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from dataclasses import replace
 from typing import Final
 
 from replicas import PARTITION
+from tests.scenarios.node import Node, State
+from tests.scenarios.telling import changes, differences, partition_line, role, seen, table
+from tests.scenarios.world import Produce, World, listed, records_in
 
 from ottla_broker.replica import ACKS_ALL
 from ottla_core.errors import ErrorCode, OttlaError
@@ -35,9 +40,6 @@ from ottla_core.rpc.context import RequestContext
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2
 from ottla_proto.common_pb2 import Error
-from tests.scenarios.node import Node, State
-from tests.scenarios.telling import changes, differences, partition_line, role, seen, table
-from tests.scenarios.world import Produce, World, listed, records_in
 
 _ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
 _ELECTIONS: Final = {"preferred": controller_pb2.ELECTION_PREFERRED, "unclean": controller_pb2.ELECTION_UNCLEAN}
@@ -88,7 +90,7 @@ class Interpreter:
     def _nodes(self, words: Words) -> list[Node]:
         return [self._world.nodes[int(word)] for word in words]
 
-    # ---- clients --------------------------------------------------------------------------------------------------
+    # ---- clients ----------------------------------------------------------------------------------------------------
 
     async def _do_append(self, words: Words, options: Options) -> list[str]:
         [node] = self._nodes(words[:1])
@@ -108,7 +110,7 @@ class Interpreter:
             return [f"{sent}: waits in the socket of {node.id}, which is stopped"]
         await self._world.rest()
         grown = node.replica.log.log_end_offset > end
-        return [f"{node.id} appends {sent} at {end}"] if grown else []
+        return [f"{node.id} appends {sent} at {end}" if grown else f"{node.id} appends nothing"]
 
     async def _do_latest(self, words: Words, options: Options) -> list[str]:
         [node] = self._nodes(words)
@@ -138,7 +140,7 @@ class Interpreter:
             *differences(world),
         ]
 
-    # ---- between brokers ---------------------------------------------------------------------------------------------
+    # ---- between brokers --------------------------------------------------------------------------------------------
 
     async def _do_fetch(self, words: Words, options: Options) -> list[str]:
         at = words.index("from") if "from" in words else len(words)
@@ -210,6 +212,11 @@ class Interpreter:
         answer = await self._world.controller.elect(_ELECTIONS[words[0] if words else "preferred"])
         return [_error(answer.error)] if answer.error.code else []
 
+    async def _do_shutdown(self, words: Words, options: Options) -> list[str]:
+        [node] = self._nodes(words)
+        await self._world.controller.shut_down(node.id, node.broker_epoch)
+        return [f"{node.id} is shutting down"]
+
     async def _do_begin(self, words: Words, options: Options) -> list[str]:
         if self._begun is not None:
             raise SyntaxError("something is on its way already")
@@ -225,11 +232,11 @@ class Interpreter:
         self._world.controller.let_go()
         return await begun
 
-    # ---- processes ----------------------------------------------------------------------------------------------------
+    # ---- processes --------------------------------------------------------------------------------------------------
 
     async def _do_cluster(self, words: Words, options: Options) -> list[str]:
         await self._world.create(int(words[0]), options)
-        return table(self._world)
+        return [partition_line(self._world.controller.partition)]
 
     async def _do_expire(self, words: Words, options: Options) -> list[str]:
         for node in self._nodes(words):
@@ -271,7 +278,8 @@ class Interpreter:
         now = seen(node)
         assert now is not None
         doubt = ", and may have lost records" if node.log_dir.may_have_lost_tail else ""
-        return [f"{node.id} starts with {now.end} records, high watermark {now.high_watermark}{doubt}", _role(node)]
+        found = f"{now.end} records, high watermark {now.high_watermark}"
+        return [f"{node.id} starts with {found}{doubt}", f"{node.id} {role(now)}"]
 
     async def _do_register(self, words: Words, options: Options) -> list[str]:
         lines = []
@@ -288,14 +296,15 @@ class Interpreter:
             lines.append(f"{node.id} stays fenced: {why_not}" if why_not else f"{node.id} is unfenced")
         return lines
 
+    async def _do_rejoin(self, words: Words, options: Options) -> list[str]:
+        lines = [*await self._do_start(words, options), *await self._do_register(words, {})]
+        await self._do_deliver([], {})
+        lines += await self._do_unfence(words, {})
+        await self._do_deliver([], {})
+        return lines
+
     async def _do_show(self, words: Words, options: Options) -> list[str]:
         return table(self._world)
-
-
-def _role(node: Node) -> str:
-    now = seen(node)
-    assert now is not None
-    return f"{node.id} {role(now)}"
 
 
 def _parsed(line: str) -> tuple[Words, Options]:

@@ -35,6 +35,7 @@ class Controller:
         self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id)
         self.lost_races: list[str] = []
         """What the decisions that came too late had relied on, since somebody asked."""
+        self._holds_next = False
         self._held: asyncio.Event | None = None
 
     @property
@@ -59,19 +60,24 @@ class Controller:
         asked = pb.ElectLeadersRequest(type=kind, partitions=[pb.PartitionOfTopic(topic=TOPIC, partition=0)])
         return (await self.service.elect_leaders(asked, RequestContext())).partitions[0]
 
-    # ---- the store -----------------------------------------------------------------------------------------------
+    async def shut_down(self, broker_id: int, broker_epoch: int) -> None:
+        asked = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
+        await self.service.controlled_shutdown(asked, RequestContext())
+
+    # ---- the store --------------------------------------------------------------------------------------------------
 
     def put(self, key: keys.Key, value: Any) -> None:
         """One write, at the next revision; None deletes. A registration that is new gets that as its epoch."""
         self._write([Change(key, value)])
 
     def hold(self) -> None:
-        """Keep the next transaction on its way until `let_go`."""
-        self._held = asyncio.Event()
+        """Keep the next transaction on its way until `let_go`; others overtake it."""
+        self._holds_next = True
 
     def let_go(self) -> None:
-        assert self._held is not None, "nothing is on its way"
-        self._held.set()
+        self._holds_next = False
+        if self._held is not None:
+            self._held.set()
 
     def _write(self, changes: list[Change]) -> None:
         revision = self.image.revision + 1
@@ -92,7 +98,7 @@ class Controller:
             return seen.create_revision != (now.epoch if now else 0)
         return bool(seen.mod_revision != (now.mod_revision if now else 0))
 
-    # ---- what the service asks of its leadership, its journal and its metadata ------------------------------------
+    # ---- what the service asks of its leadership, its journal and its metadata --------------------------------------
 
     def journal(self) -> Controller:
         return self
@@ -100,19 +106,24 @@ class Controller:
     async def commit(self, decide: Callable[[ClusterImage], Decision[T]]) -> T:
         while True:
             decision = decide(self.image)
-            if self._held is not None:
+            if self._holds_next:
+                self._holds_next, self._held = False, asyncio.Event()
                 await self._held.wait()
-                self._held = None
             relied_on = (seen for write in decision.writes for seen in write.relied_on)
             changed = next(filter(self._has_changed, relied_on), None)
             if changed is None:
                 if decision.writes:
                     self._write([write.change for write in decision.writes])
                 return decision.reply
-            self.lost_races.append(" ".join(map(str, changed.key)))
+            self.lost_races.append(_named(changed.key))
 
     async def wait_for(self, revision: int, *, timeout: float) -> ClusterImage:
         return self.image
+
+
+def _named(key: keys.Key) -> str:
+    kind, *identity = key
+    return f"the registration of {identity[0]}" if kind == "broker" else f"the {kind}"
 
 
 def _find(image: ClusterImage, key: keys.Key) -> Any:

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from replicas import PARTITION
+from tests.scenarios.controller import Controller
 
 from ottla_broker.addresses import Addresses
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.isr_changes import IsrChanges
 from ottla_broker.log_settings import default_log_config
-from ottla_broker.machines.departure import is_in_sync_beside_others
+from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Proposal
 from ottla_broker.replica import LeaderAnswer, Replica
@@ -36,7 +37,6 @@ from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import TransportError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2
-from tests.scenarios.controller import Controller
 
 NEVER: Final = 1 << 20  # bytes, more than any story has
 
@@ -72,7 +72,8 @@ class SteppedReplicas(Replicas):
 class SteppedIsrChanges(IsrChanges):
     async def send(self) -> None:
         """What waits to be proposed, once. Raises OttlaError, TransportError where no answer came."""
-        await self._send(self._take())
+        if batch := self._take():
+            await self._send(batch)
 
 
 class Line:
@@ -86,7 +87,7 @@ class Line:
     async def call(
         self, method: object, request: controller_pb2.AlterPartitionRequest, *, timeout: float
     ) -> controller_pb2.AlterPartitionReply:
-        lost, self.lost, self.answer = self.lost, "", None
+        lost, self.lost = self.lost, ""
         if lost == "request":
             raise TransportError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not answer in time")
         reply = await self._controller.service.alter_partition(request, RequestContext())
@@ -105,7 +106,7 @@ class Node:
         self._controller = controller
         self._lives = 0
 
-    # ---- a process ------------------------------------------------------------------------------------------------
+    # ---- a process --------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Everything up to the registration: the metadata of now, the directory, the logs, the port."""
@@ -145,7 +146,7 @@ class Node:
         path.write_bytes(data[: starts[-batches]])
         (self._directory / BOOT_ID).write_text("another boot\n")
 
-    # ---- its seat -------------------------------------------------------------------------------------------------
+    # ---- its seat ---------------------------------------------------------------------------------------------------
 
     def register(self) -> Broker:
         """As `registration` does: a former life goes, and the new one comes fenced."""
@@ -165,13 +166,14 @@ class Node:
         if me is None or me.incarnation != self._incarnation:
             return "its metadata does not have its registration yet"
         if self.log_dir.may_have_lost_tail:
-            if is_in_sync_beside_others(image, self.id):
-                return "it may have lost records, and is in sync beside others"
+            if is_relied_upon(image, self.id):
+                return "it may have lost records that it is relied upon to have"
             self.log_dir.vouch()
-        self._controller.put(keys.broker(self.id), replace(me, fenced=False, unclean=False))
+        registered = self._controller.image.brokers[self.id]
+        self._controller.put(keys.broker(self.id), replace(registered, fenced=False, unclean=False))
         return None
 
-    # ---- its partition ---------------------------------------------------------------------------------------------
+    # ---- its partition ----------------------------------------------------------------------------------------------
 
     @property
     def replica(self) -> Replica:
@@ -195,6 +197,7 @@ class Node:
 
     async def propose(self) -> None:
         """Raises what the controller answers for all, and TransportError where nothing came back."""
+        self.line.answer = None
         await self._isr_changes.send()
 
     async def fetch_from(self, leader: Node) -> pb.PartitionFetched:
@@ -219,7 +222,7 @@ class Node:
         epoch = asked.current_leader_epoch
         if answer.HasField("diverging_epoch"):
             end = answer.diverging_epoch
-            replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
+            await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
         else:
             told = LeaderAnswer(answer.records, answer.high_watermark, answer.log_start_offset)
             replica.on_fetched(asked.fetch_offset, epoch, told)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.scenarios.node import Node, State
+from tests.scenarios.world import World, listed
+
 from ottla_broker.machines.partition import Proposal
 from ottla_core.cluster.image import Broker, Partition
 from ottla_core.model import NO_LEADER
-from tests.scenarios.node import Node, State
-from tests.scenarios.world import World, listed
 
 
 @dataclass(frozen=True, slots=True)

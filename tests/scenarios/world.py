@@ -10,6 +10,8 @@ from typing import Final
 
 from batches import NOON
 from replicas import PARTITION
+from tests.scenarios.controller import Controller
+from tests.scenarios.node import Node, State
 
 from ottla_broker.replica import ACKS_ALL
 from ottla_core.clock import ManualClock
@@ -18,8 +20,6 @@ from ottla_core.records.reader import read_records
 from ottla_core.records.twins import new_builder
 from ottla_core.rpc.context import RequestContext
 from ottla_proto import broker_pb2 as pb
-from tests.scenarios.controller import Controller
-from tests.scenarios.node import Node, State
 
 _TURNS: Final = 50
 """Of the loop: more than anything here takes to come to rest, for nothing waits for time or for other threads."""

@@ -54,6 +54,7 @@ def test_what_is_acknowledged_is_read_back(wire: Wire, topic: bytes, acks: int) 
     assert (fetched.high_watermark, fetched.log_start_offset) == (3, 0)
     assert values(wire.fetch(topic, 1).records) == [b"a", b"b", b"c"], "batches are whole, the client skips"
     assert wire.fetch(topic, 3, min_bytes=0).records == b""
+    assert values(wire.fetch(topic, 2, max_bytes=0).records) == [b"c"], "no limit is not a limit of nothing"
 
 
 @pytest.mark.rule(1)

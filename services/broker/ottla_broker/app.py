@@ -18,7 +18,7 @@ from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.isr_changes import IsrChanges
-from ottla_broker.machines.departure import is_in_sync_beside_others
+from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.registration import Registration
@@ -99,7 +99,7 @@ def build(
         await replicas.until(lambda image: image.revision >= revision, timeout=_FIT_LIMIT_S)
         me, log_dir = directory.log_dir.identity.node_id, directory.log_dir
         if log_dir.may_have_lost_tail:
-            await replicas.until(lambda image: not is_in_sync_beside_others(image, me), timeout=_FIT_LIMIT_S)
+            await replicas.until(lambda image: not is_relied_upon(image, me), timeout=_FIT_LIMIT_S)
             await threads.keep(log_dir.vouch)
 
     registration = Registration(store, config.cluster_id, config.lease_ttl_s, describe, until_fit, on_fatal)

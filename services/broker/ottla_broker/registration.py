@@ -90,18 +90,18 @@ class Registration:
     async def _register(self, lease: int) -> None:
         broker = self._describe()
         try:
-            epoch, revision = await self._put_fenced(replace(broker, fenced=True), lease)
+            put = await self._put_fenced(replace(broker, fenced=True), lease)
         except OttlaError as error:
             if self._started and error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 self._on_unseated(error)
             raise
-        self._put_at = revision
-        await self._applied(revision)
-        await self._unfence(replace(broker, fenced=False, unclean=False), lease, epoch)
-        _log.info("registered as broker %d, epoch %d, at %s", broker.id, epoch, broker.address)
+        self._put_at = put.mod_revision
+        await self._applied(put.mod_revision)
+        await self._unfence(keys.broker(broker.id), put)
+        _log.info("registered as broker %d, epoch %d, at %s", broker.id, put.create_revision, broker.address)
 
-    async def _put_fenced(self, broker: Broker, lease: int) -> tuple[int, int]:
-        """The epoch, and the revision at which it holds. Looks before every step, for a lost answer (rule C4)."""
+    async def _put_fenced(self, broker: Broker, lease: int) -> KeyValue:
+        """The registration, fenced. Looks before every step, for a lost answer (rule C4)."""
         key = keys.broker(broker.id)
         text = keys.key_text(self._cluster_id, key)
         while True:
@@ -110,19 +110,22 @@ class Registration:
                 put = Put(text, encode(key, broker), lease)
                 await self._store.txn([Compare(text, create_revision=0)], [put], timeout=_CALL_S)
             elif entry.lease == lease:
-                return entry.create_revision, entry.mod_revision
+                return entry
             else:
                 self._check_own(decode(key, entry), broker)
                 former = Compare(text, mod_revision=entry.mod_revision)
                 await self._store.txn([former], [Delete(text)], timeout=_CALL_S)
 
-    async def _unfence(self, broker: Broker, lease: int, epoch: int) -> None:
-        key = keys.broker(broker.id)
-        text = keys.key_text(self._cluster_id, key)
-        own = Compare(text, create_revision=epoch)
-        done = await self._store.txn([own], [Put(text, encode(key, broker), lease)], timeout=_CALL_S)
-        if not done.succeeded:
-            raise StoreUnavailableError("the registration was gone before it was unfenced", indefinite=False)
+    async def _unfence(self, key: keys.Key, put: KeyValue) -> None:
+        """What the controller has noted in the registration meanwhile stays in it."""
+        entry = await self._read(put.key)
+        if entry is not None and entry.create_revision == put.create_revision:
+            broker = replace(decode(key, entry), fenced=False, unclean=False)
+            seen = Compare(entry.key, mod_revision=entry.mod_revision)
+            done = await self._store.txn([seen], [Put(entry.key, encode(key, broker), put.lease)], timeout=_CALL_S)
+            if done.succeeded:
+                return
+        raise StoreUnavailableError("the registration is gone, or has changed, before it was unfenced", indefinite=False)
 
     async def _read(self, text: str) -> KeyValue | None:
         snapshot = await self._store.snapshot(text, timeout=_CALL_S)

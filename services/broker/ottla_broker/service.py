@@ -80,7 +80,7 @@ class BrokerService:
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
         wants = [_want_of(p, request) for p in request.partitions]
-        max_bytes = min(request.max_bytes, MAX_REPLY_BYTES)
+        max_bytes = min(request.max_bytes or MAX_REPLY_BYTES, MAX_REPLY_BYTES)
         fetched = await fetch(
             wants,
             self._audience(request),
@@ -248,7 +248,7 @@ def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> FetchWant:
         _id_of(wanted),
         _epoch_of(wanted),
         wanted.fetch_offset,
-        wanted.max_bytes or request.max_bytes,
+        wanted.max_bytes or request.max_bytes or MAX_REPLY_BYTES,
         wanted.last_fetched_epoch if wanted.HasField("last_fetched_epoch") else NO_EPOCH,
         wanted.high_watermark,
         wanted.log_start_offset,

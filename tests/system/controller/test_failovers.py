@@ -62,11 +62,10 @@ async def test_a_broker_that_dies_loses_its_partitions_in_well_under_a_second(wo
 
 
 @pytest.mark.feature(119)
+@pytest.mark.parametrize("world", ["etcd"], indirect=True)  # which processes of their own need
 async def test_a_process_that_is_killed_is_seen_at_once_and_one_that_is_stopped_by_its_lease(
-    world: World, etcd: EmbeddedEtcd, request: pytest.FixtureRequest
+    world: World, etcd: EmbeddedEtcd
 ) -> None:
-    if "etcd" not in request.node.callspec.id:
-        pytest.skip("processes need a real etcd")
     processes = [StandInProcess(etcd.endpoint, world.cluster_id, n, ttl_s=3 if n == 1 else 6) for n in range(4)]
     try:
         node = await start_acting_active(world)

@@ -13,7 +13,7 @@ from waiting import until
 from ottla_broker.registration import Registration
 from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
-from ottla_core.cluster.codec import decode
+from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.cluster.memory import MemoryStore
@@ -108,6 +108,27 @@ async def test_another_directory_does_not_get_the_id() -> None:
     assert kept is not None
     assert kept.directory_id == "my-directory"
     await holder.registration.stop()
+
+
+@pytest.mark.rule(21)
+async def test_what_the_controller_has_noted_meanwhile_stays_and_a_broker_without_proof_is_so_only_while_fenced() -> (
+    None
+):
+    store = MemoryStore()
+    seat = Seat(store, replace(ME, unclean=True), catches_up=False)
+    starting = asyncio.create_task(seat.registration.start())
+    await until(lambda: seat.waited_for)
+    fenced = await seen(store)
+    assert fenced is not None
+    assert (fenced.fenced, fenced.unclean) == (True, True)
+    noted = replace(fenced, shutting_down=True)
+    await store.txn([], [Put(keys.key_text("c", KEY), encode(KEY, noted), fenced.lease)], timeout=1)
+    seat.caught_up.set()
+    await starting
+    unfenced = await seen(store)
+    assert unfenced is not None
+    assert (unfenced.fenced, unfenced.unclean, unfenced.shutting_down) == (False, False, True)
+    await seat.registration.stop()
 
 
 async def test_a_seat_that_lapsed_while_metadata_was_applied_is_not_unfenced() -> None:

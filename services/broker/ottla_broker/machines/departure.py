@@ -10,9 +10,14 @@ def leads_what_others_could(image: ClusterImage, broker_id: int) -> bool:
     return any(p.leader == broker_id and _has_others(image, p, broker_id) for p in image.partitions.values())
 
 
-def is_in_sync_beside_others(image: ClusterImage, broker_id: int) -> bool:
-    """Whether this broker is in an ISR that has another live member, and so could leave it (rule C15)."""
-    return any(broker_id in p.isr and _has_others(image, p, broker_id) for p in image.partitions.values())
+def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
+    """Whether a partition counts on all that this broker had: it leads it, or is in an ISR with others (rule C15).
+
+    A leader would go on in its epoch, and write other records at offsets that followers may have. Members that are away
+    count too: they may have what this broker has lost.
+    """
+    partitions = image.partitions.values()
+    return any(p.leader == broker_id or (broker_id in p.isr and len(p.isr) > 1) for p in partitions)
 
 
 def _has_others(image: ClusterImage, partition: Partition, broker_id: int) -> bool:
