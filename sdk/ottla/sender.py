@@ -156,7 +156,9 @@ class Sender:
         return drained
 
     def _send(self, request: Request) -> None:
-        body = pb.ProduceRequest(acks=self._acks, partitions=[self._records_of(part) for part in request.parts])
+        body = pb.ProduceRequest(acks=self._acks)
+        for part in request.parts:
+            self._add_records(body, part)
         self._count(request)
         timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
         answered = self._acks != 0
@@ -184,10 +186,10 @@ class Sender:
         with self.lock:
             self.produced.on_sent(request, sizes_bytes, request.sent_at)
 
-    def _records_of(self, part: Part) -> pb.PartitionRecords:
+    def _add_records(self, body: pb.ProduceRequest, part: Part) -> None:
         codec = self._accumulator.limits.codec
         encoded = [batch.encode(codec) for batch in part.batches]
-        return pb.PartitionRecords(
+        body.partitions.add(  # where it is: a message that is put into another one is copied
             topic_id=part.route.partition_id.topic_id,
             partition=part.route.partition_id.partition,
             current_leader_epoch=part.route.leader_epoch,

@@ -49,7 +49,7 @@ Options = dict[str, str]
 
 
 class Interpreter:
-    """Runs commands in a world. Each `_name` is a command; what it returns is told before what it has changed."""
+    """Runs commands in a world. Each `_do_name` is a command; what it returns is told before what it has changed."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -53,7 +53,8 @@ class Controller:
         """What the reconciler does at its next look."""
         moved: list[Settled] = []
         while left := unsettled(self.image):
-            moved += await self.commit(partial(decide_reconcile, partitions=left))
+            settled: tuple[Settled, ...] = await self.commit(partial(decide_reconcile, partitions=left))
+            moved += settled
         return moved
 
     async def elect(self, kind: pb.ElectionType) -> pb.LeaderElected:

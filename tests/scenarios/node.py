@@ -1,6 +1,8 @@
 """A broker of a story: its real parts, put together as `ottla_broker.app` does, and run by hand.
 
-It starts, hears of metadata, fetches, proposes, sees time pass only when it is told to.
+It starts, hears of metadata, fetches, proposes, sees time pass only when it is told to. What in the product are loops
+with a wire in them, a follower's fetcher and the registration, are single steps here: `fetch_from`, `register` and
+`unfence` do what those do.
 """
 
 from __future__ import annotations

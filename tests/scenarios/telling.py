@@ -80,11 +80,11 @@ def partition_line(partition: Partition) -> str:
 
 def table(world: World) -> list[str]:
     """Every broker as it is, and the cluster as the controller has it. In a log `|` is the high watermark."""
-    rows = [("broker", "", "epoch", "ISR", "HW", "LEO", "log")]
+    rows: list[tuple[str, ...]] = [("broker", "", "epoch", "ISR", "HW", "LEO", "log")]
     rows += [_row(world, node) for node in world.nodes.values()]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
-    brokers = " ".join(_registered(broker) for broker in world.controller.image.brokers.values())
+    brokers = " ".join(_registered(broker) for broker in world.controller.image.brokers.values()) or "nobody"
     return [*lines, partition_line(world.controller.partition), f"the brokers: {brokers}"]
 
 
