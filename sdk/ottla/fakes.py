@@ -24,13 +24,13 @@ from ottla.consumer import Consumer
 from ottla.delivery import Delivery, RecordMetadata, ticket_of
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, config_error
 from ottla.generics import K, V
+from ottla.machines.accumulator import is_sent_again
 from ottla.producer import Producer
 from ottla.record import Record
 from ottla.scripted import Refuse, ScriptedCluster
 from ottla.serdes import HeadersLike, header_pairs
 from ottla.settings import bootstrap_addresses
 from ottla.units import Duration
-from ottla_core.errors import is_retriable
 from ottla_core.records.record import Header
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -123,7 +123,7 @@ class FakeProducer(Producer[K, V]):
         if error is not None or self._last_fails:
             self._sender.flush(self._delivery_s)  # so that it fails alone
         if error is not None:
-            code = ErrorCode.INVALID_REQUEST if is_retriable(error.code) else error.code
+            code = ErrorCode.INVALID_REQUEST if is_sent_again(error.code) else error.code
             self.cluster.will(Broker.PRODUCE, Refuse(code, error.message))
         try:
             delivery = super().send(

@@ -53,6 +53,16 @@ def test_keys_choose_the_same_partitions_and_offsets_count_up(world: Any) -> Non
         assert offsets == list(range(len(offsets)))
 
 
+@pytest.mark.feature(21, 136)
+@pytest.mark.parametrize("enable_idempotence", [True, False])
+def test_records_arrive_once_and_in_order(world: Any, enable_idempotence: bool) -> None:
+    with producer_of(world, enable_idempotence=enable_idempotence, batch_size=100, linger=0) as producer:
+        places = [producer.send(str(n), partition=n % 3) for n in range(300)]
+        assert [place.result(10).offset for place in places] == [n // 3 for n in range(300)]
+    with consumer_of(world, partitions=[1], stop="end") as consumer:
+        assert [record.value for record in consumer] == [str(n) for n in range(1, 300, 3)]
+
+
 def test_what_goes_in_comes_out(world: Any) -> None:
     with producer_of(world, key="str", value="json") as producer:
         producer.send({"id": 1}, key="eu", headers={"source": "shop"}, timestamp=1_500, partition=1)

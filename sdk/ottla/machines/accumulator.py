@@ -39,6 +39,7 @@ from ottla_core.records.builder import RecordBatchBuilder
 from ottla_core.records.record import Header
 
 _UNKNOWN_SEQUENCE: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID)
+_NO_FAILURE: Final = (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 class Accumulator:
@@ -320,7 +321,7 @@ class Accumulator:
         again = batches[0].attempts <= self.limits.retries
         if not answer.code:
             self._acknowledge(part, answer.base_offset, answer, now, reported)
-        elif sequences is not None and answer.code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+        elif sequences is not None and answer.code in _NO_FAILURE:
             self._acknowledge(part, -1, answer, now, reported)  # it is in the log, and nobody knows where
         elif again and sequences is not None and answer.code in _UNKNOWN_SEQUENCE:
             queue.send_again(part, answer, now, self.limits)
@@ -359,6 +360,11 @@ class Accumulator:
         batch.settled = True
         self.used_bytes -= batch.charged_bytes
         self.exhausted = False
+
+
+def is_sent_again(code: int) -> bool:
+    """Whether what a broker answers with this code is not a batch's end in failure."""
+    return is_retriable(code) or code in _UNKNOWN_SEQUENCE or code in _NO_FAILURE
 
 
 def _record_bytes(key: bytes | None, value: bytes | None, headers: Sequence[Header]) -> int:

@@ -250,7 +250,7 @@ class Replicas:
             replica = self._replicas.get(each.id)
             if replica is not None:
                 replica.configure(self._config_of(image, each.topic), self.settings.lag_max_s)
-            if replica is None or replica.must_become_leader(each.partition):
+            if replica is None or self._must_lead(replica, each.partition):
                 slow.append(apply(each))
             else:
                 replica.on_partition(each.partition)
@@ -271,13 +271,18 @@ class Replicas:
         replica = self._replicas.get(wanted.id)
         if replica is None:
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
-        if replica.must_become_leader(wanted.partition):
+        if self._must_lead(replica, wanted.partition):
             replica.step_back()
             await replica.until_whole()
             await self._threads.keep(replica.log.assign_epoch, wanted.partition.leader_epoch)
             replica.become_leader(wanted.partition)
         else:
             replica.on_partition(wanted.partition)
+
+    def _must_lead(self, replica: Replica, partition: Partition) -> bool:
+        """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
+        offsets that followers have, in the same epoch, and nobody could tell the two apart."""
+        return replica.must_become_leader(partition) and not self._log_dir().may_have_lost_tail
 
     async def _open(self, image: ClusterImage, wanted: _Wanted) -> Replica:
         config, topic = self._config_of(image, wanted.topic), wanted.topic.name

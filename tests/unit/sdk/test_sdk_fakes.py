@@ -39,7 +39,9 @@ def test_what_was_sent_with_offsets_and_partitions() -> None:
 
 
 def test_a_record_fails_as_planned_and_harms_no_other() -> None:
-    for error in (ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "slow"), ottla.FatalError(87, "refused")):
+    errors = [ottla.TimeoutError(ErrorCode.REQUEST_TIMED_OUT, "slow"), ottla.FatalError(87, "refused")]
+    errors += [ottla.FatalError(code, "as the broker says") for code in (45, 46, 47, 59)]
+    for error in errors:
         with FakeProducer[Any, Any](topic="orders") as producer:
             before = producer.send("before")
             producer.fail_next(error)
