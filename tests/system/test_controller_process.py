@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -23,18 +23,10 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.aio import AioPeer
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
-from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
+from ottla_stack.embedded_etcd import EmbeddedEtcd
 from ottla_stack.ports import free_port_base
 
 FAILOVER_LIMIT_S = 5.0
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
-    etcd = EmbeddedEtcd(plan_etcd(tmp_path_factory.mktemp("etcd")))
-    etcd.start()
-    yield etcd
-    etcd.stop()
 
 
 @dataclass

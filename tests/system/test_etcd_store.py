@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from uuid import uuid4
 
@@ -22,17 +22,9 @@ from ottla_core.cluster.image import Topic
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Delete, EventBatch, Put, StoreUnavailableError
 from ottla_core.model import TopicId
-from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
+from ottla_stack.embedded_etcd import EmbeddedEtcd
 
 T = 5.0
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
-    etcd = EmbeddedEtcd(plan_etcd(tmp_path_factory.mktemp("etcd")))
-    etcd.start()
-    yield etcd
-    etcd.stop()
 
 
 @pytest.fixture

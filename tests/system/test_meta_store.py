@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -27,18 +27,9 @@ from ottla_core.cluster.store import (
     Put,
     StoreUnavailableError,
 )
-from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
 
 T = 5.0
 _prefixes = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
-    etcd = EmbeddedEtcd(plan_etcd(tmp_path_factory.mktemp("etcd")))
-    etcd.start()
-    yield etcd
-    etcd.stop()
 
 
 @dataclass

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
-from collections.abc import AsyncIterator
 
 import grpc
 import grpc.aio
@@ -23,19 +22,6 @@ from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError
 from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[Stack]:
-    stack = Stack()
-    await stack.server.start()
-    yield stack
-    await stack.server.stop(grace_s=0)
-
-
-@pytest.fixture
-def client(stack: Stack) -> Client:
-    return Client(stack)
 
 
 async def test_a_unary_call_carries_its_context_and_its_errors(stack: Stack) -> None:

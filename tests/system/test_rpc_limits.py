@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import grpc
 import grpc.aio
@@ -20,19 +19,6 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
 
 MIB = 1 << 20
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[Stack]:
-    stack = Stack()
-    await stack.server.start()
-    yield stack
-    await stack.server.stop(grace_s=0)
-
-
-@pytest.fixture
-def client(stack: Stack) -> Client:
-    return Client(stack)
 
 
 async def round_trip(stack: Stack) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -11,15 +11,6 @@ from controllers import World
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.store import MetaStore
-from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
-    etcd = EmbeddedEtcd(plan_etcd(tmp_path_factory.mktemp("etcd")))
-    etcd.start()
-    yield etcd
-    etcd.stop()
 
 
 @pytest.fixture(params=["memory", "etcd"])
