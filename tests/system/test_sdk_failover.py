@@ -77,7 +77,7 @@ def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster:
     reader = Reader(cluster)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int", batch_size=500, linger=0) as producer:
         sent = []
-        for round_number in range(3):
+        for _ in range(3):
             victim = cluster.brokers[described(cluster).leader]
             for n in range(2000):
                 sent.append(producer.send(len(sent), partition=n % 3))

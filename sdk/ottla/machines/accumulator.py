@@ -201,6 +201,8 @@ class Accumulator:
 
     def _take(self, queue: PartitionQueue, route: Route, requests: dict[str, Request], now: float) -> None:
         """Move the queue's ready batches into the request of its leader, as far as there is room for them."""
+        if not queue.may_go_to(route):
+            return
         request = requests.get(route.address)
         if request is None:
             if self._requests.get(route.address, 0) >= self.limits.requests_per_broker:

@@ -43,6 +43,14 @@ class PartitionQueue:
             return not self.in_flight and not (taken and self.one_by_one)
         return self.sequences.may_leave(batch, len(self.in_flight) + taken, now)
 
+    def may_go_to(self, route: Route) -> bool:
+        """Whether nothing is under way to another topic of that name: the new one's log knows no producer yet."""
+        if self.route is None or self.route.partition_id == route.partition_id:
+            return True
+        if self.sequences is not None:
+            self.sequences.on_new_log()
+        return not self.in_flight
+
     def take(self, batch: Batch) -> None:
         """`batch` is to leave with the next `send`."""
         batch.attempts += 1

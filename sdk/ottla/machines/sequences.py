@@ -152,6 +152,10 @@ class Sequences:
             self._gap = True
             self.surprised = not self._doubt
 
+    def on_new_log(self) -> None:
+        """The partition is another one from now on, whose broker has not heard of this producer."""
+        self._acked_at = float("-inf")
+
     def on_given_up(self, batch: Stamped) -> None:
         """The batch failed for good."""
         self._settle(batch)

@@ -345,6 +345,20 @@ def test_nothing_leaves_behind_a_failure_until_all_came_back() -> None:
     assert values(again) == [b"1", b"2", b"3"]
 
 
+@pytest.mark.rule(23)
+def test_a_topic_that_is_made_again_gets_nothing_before_the_old_one_answered_and_then_one_batch() -> None:
+    acc = begun(backoff_s=0)
+    add(acc, b"1")
+    (request,) = acc.drain(0.0, ROUTES).requests
+    add(acc, b"2")
+    made_again = {PARTITIONS[0]: Route(PartitionId(TopicId(b"u" * 16), 0), "b0:1", 0)}
+    assert acc.drain(0.1, made_again).requests == []
+    acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.UNKNOWN_TOPIC_ID)]}, 0.2)
+    (request,) = acc.drain(0.3, made_again).requests
+    assert values(request) == [b"1"]
+    assert acc.drain(0.3, made_again).requests == []
+
+
 @pytest.mark.rule(25)
 def test_a_duplicate_is_a_success_at_an_offset_that_nobody_knows() -> None:
     acc = begun()
