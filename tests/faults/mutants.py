@@ -44,7 +44,7 @@ def _truncation_by_high_watermark() -> None:
     def retire(self: Any, partition: Partition) -> None:
         become_follower(self, partition)
         if self.leader_id is not None:
-            self._cut(self.log.truncate_to, self.high_watermark)
+            self.log.truncate_to(self.high_watermark)
 
     _replace(Replica, "_retire", retire)
 

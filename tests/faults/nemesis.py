@@ -170,7 +170,7 @@ class Nemesis:
 
     def _created_topic(self, name: str) -> bool:
         try:
-            self.cluster.admin().topics.create(name, partitions=1, if_exists="ok", timeout=1.0)
+            self.cluster.admin().topics.create(name, partitions=1, replicas=3, if_exists="ok", timeout=1.0)
         except ottla.OttlaError as error:
             self.note(f"create refused: {error}")
             return False
