@@ -82,6 +82,7 @@ test: check  ## everything, on a fresh machine too
 
 coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which test
 	$(BIN)/python tools/coverage_table.py
+	$(BIN)/python tools/kafka_apis.py
 
 bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 	$(BIN)/python -m loadtest.compare

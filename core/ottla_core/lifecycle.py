@@ -12,7 +12,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol
 
 from ottla_core.allocator import keep_freed_memory
@@ -33,15 +33,22 @@ class Component(Protocol):
 class App:
     """A service's components in the order of their start.
 
-    `ready` answers None, or why it does not serve yet; `address` is where its contract is served, once started.
+    `ready` answers None, or why it does not serve yet; `address` is where its contract is served, once started, and
+    `listeners` where it serves other protocols, by their names.
     """
 
     def __init__(
-        self, name: str, components: list[Component], ready: Callable[[], str | None], address: Callable[[], str]
+        self,
+        name: str,
+        components: list[Component],
+        ready: Callable[[], str | None],
+        address: Callable[[], str],
+        listeners: Mapping[str, Callable[[], str]] | None = None,
     ) -> None:
         self.name: Final = name
         self.ready: Final = ready
         self.address: Final = address
+        self.listeners: Final = listeners or {}
         self._components: Final = components
         self._started: list[Component] = []
         self._failure: asyncio.Future[Exception] | None = None

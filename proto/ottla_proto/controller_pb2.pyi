@@ -95,10 +95,12 @@ class TopicCreated(_message.Message):
     def __init__(self, name: _Optional[str] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic_id: _Optional[bytes] = ..., partitions: _Optional[int] = ..., replication_factor: _Optional[int] = ...) -> None: ...
 
 class DeleteTopicsRequest(_message.Message):
-    __slots__ = ("names",)
+    __slots__ = ("names", "topic_ids")
     NAMES_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     names: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, names: _Optional[_Iterable[str]] = ...) -> None: ...
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, names: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class DeleteTopicsReply(_message.Message):
     __slots__ = ("error", "topics")
@@ -127,12 +129,20 @@ class CreatePartitionsRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[PartitionIncrease, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
 
 class PartitionIncrease(_message.Message):
-    __slots__ = ("name", "total_count")
+    __slots__ = ("name", "total_count", "assignments")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     total_count: int
-    def __init__(self, name: _Optional[str] = ..., total_count: _Optional[int] = ...) -> None: ...
+    assignments: _containers.RepeatedCompositeFieldContainer[ReplicaList]
+    def __init__(self, name: _Optional[str] = ..., total_count: _Optional[int] = ..., assignments: _Optional[_Iterable[_Union[ReplicaList, _Mapping]]] = ...) -> None: ...
+
+class ReplicaList(_message.Message):
+    __slots__ = ("replicas",)
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    replicas: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CreatePartitionsReply(_message.Message):
     __slots__ = ("error", "topics")

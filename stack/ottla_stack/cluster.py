@@ -63,6 +63,11 @@ class Cluster:
         """The brokers' gRPC addresses, as `bootstrap` of every client takes them."""
         return ",".join(broker.address for broker in self.brokers)
 
+    @property
+    def kafka_bootstrap(self) -> str:
+        """The brokers' addresses for clients of Kafka's protocol (`bootstrap.servers`)."""
+        return ",".join(broker.kafka_address for broker in self.brokers)
+
     def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[ottla.RecordMetadata]:
         """Send `values` and wait for all of them; `settings` are the producer's, such as `value="json"`."""
         with ottla.Producer(self.bootstrap, topic=topic, **settings) as producer:
@@ -147,13 +152,20 @@ class RunningBroker:
     def __init__(self, cluster: Cluster, number: int, folder: Path, *, rack: str) -> None:
         self.id: Final = number
         self._cluster = cluster
-        self._config = BrokerConfig(node_id=number, data_dir=folder / self.name, port=0, admin_port=0, rack=rack)
+        self._config = BrokerConfig(
+            node_id=number, data_dir=folder / self.name, port=0, admin_port=0, kafka_port=0, rack=rack
+        )
         self._app: App | None = None
 
     @property
     def address(self) -> str:
         """gRPC host:port; the same again after a restart."""
         return f"{self._config.host}:{self._config.port}"
+
+    @property
+    def kafka_address(self) -> str:
+        """host:port of the Kafka protocol; the same again after a restart."""
+        return f"{self._config.host}:{self._config.kafka_port}"
 
     @property
     def name(self) -> str:
@@ -191,8 +203,10 @@ class RunningBroker:
         app = self._cluster.build_broker(self._config)
         await app.start()
         self._app = app
-        # The port that was found free the first time stays this broker's.
-        self._config = replace(self._config, port=int(app.address().rpartition(":")[2]))
+        # The ports that were found free the first time stay this broker's.
+        self._config = replace(
+            self._config, port=_port_of(app.address()), kafka_port=_port_of(app.listeners["kafka"]())
+        )
         await until_ready(app)
 
     async def stop_app(self) -> None:
@@ -208,6 +222,10 @@ class RunningBroker:
     async def _restart(self) -> None:
         await self.stop_app()
         await self.start_app()
+
+
+def _port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
 
 
 async def until_ready(app: App) -> None:

@@ -9,16 +9,19 @@ from typing import Final
 
 DEFAULT_PORT_BASE: Final = 9600
 _ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _ADMIN = 0, 1, 40, 50, 100
+_KAFKA: Final = 9092 - DEFAULT_PORT_BASE
+"""Kafka clients find the first broker at their default port."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """One process: its name, its command line, its gRPC and its admin port."""
+    """One process: its name, its command line, its gRPC and its admin port; a broker's Kafka port, else 0."""
 
     name: str
     command: tuple[str, ...]
     port: int
     admin_port: int
+    kafka_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,19 @@ class StackPlan:
         return ",".join(f"127.0.0.1:{s.port}" for s in self.services() if s.name.startswith("broker"))
 
     @property
+    def kafka_bootstrap(self) -> str:
+        """The same for clients of Kafka's protocol."""
+        return ",".join(f"127.0.0.1:{s.kafka_port}" for s in self.services() if s.kafka_port)
+
+    @property
     def first_configs(self) -> dict[str, int]:
         """What a new cluster of so many brokers begins with: acknowledged is what a broker's death leaves in place."""
         replicas = min(3, self.brokers)
         return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
 
     def ports(self) -> list[int]:
-        return [self.etcd_port, self.etcd_peer_port, *(p for s in self.services() for p in (s.port, s.admin_port))]
+        of_services = [p for s in self.services() for p in (s.port, s.admin_port, s.kafka_port) if p]
+        return [self.etcd_port, self.etcd_peer_port, *of_services]
 
     def services(self) -> list[ServicePlan]:
         """Controllers, then brokers: the order in which they are started."""
@@ -59,6 +68,7 @@ class StackPlan:
 
     def _service(self, kind: str, number: int, port_offset: int) -> ServicePlan:
         port = self.port_base + port_offset
+        kafka_port = self.port_base + _KAFKA + number if kind == "broker" else 0
         settings = {
             "node-id": number,
             "cluster-id": self.cluster_id,
@@ -68,7 +78,8 @@ class StackPlan:
         }
         if kind == "broker":
             settings["data-dir"] = self.directory / f"broker-{number}"
+            settings["kafka-port"] = kafka_port
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
         command = [sys.executable, "-m", f"ottla_{kind}", *(f"--{key}={value}" for key, value in settings.items())]
-        return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN)
+        return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN, kafka_port)

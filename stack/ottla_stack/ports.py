@@ -6,15 +6,16 @@ import random
 import socket
 from typing import Final
 
-_SPAN: Final = 200  # all ports of a stack lie within it
+_SPAN: Final = 200  # all ports of a stack lie within it, but for those of the Kafka protocol
+_KAFKA: Final = range(-508, -468)  # from the base: in a gap of another span, where no other stack has a port
 _LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so that no client takes one meanwhile
 
 
 def free_port_base() -> int:
-    """A port base whose whole span is free now. Chosen at random, so that two who ask at once differ."""
+    """A port base whose ports are free now. Chosen at random, so that two who ask at once differ."""
     for _ in range(100):
         base = random.randrange(_LOWEST, _HIGHEST, _SPAN)  # noqa: S311 - spreads, hides nothing
-        if all(is_free(port) for port in range(base, base + _SPAN)):
+        if all(is_free(port) for port in (*range(base, base + _SPAN), *(base + offset for offset in _KAFKA))):
             return base
     raise OSError(f"no {_SPAN} free ports in a row between {_LOWEST} and {_HIGHEST}")
 

@@ -124,7 +124,7 @@ class Node:
         self.line = Line(self._controller)
         self._seat = Seat(metadata, self._incarnation, lambda: self.id)
         self._isr_changes = SteppedIsrChanges(cast(Any, self.line), self._seat)
-        self.replicas.on_proposal(self._isr_changes.submit)
+        self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
         no_ids = cast(Any, None)
         self.service = BrokerService(self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids)
         await self.replicas.start()

@@ -9,7 +9,7 @@ from pathlib import Path
 from logs import SMALL, open_log
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.fetching import Fetched, FetchWant, Following, fetch
+from ottla_broker.fetching import Fetched, FetchWant, Followers, fetch
 from ottla_broker.replica import LeaderAnswer, Replica, Surroundings
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.waiters import Waiters
@@ -86,7 +86,7 @@ class Brokers:
             follower.high_watermark,
             follower.log.log_start_offset,
         )
-        audience = Following(self.found_on(leader_id), follower_id, self.live[follower_id])
+        audience = Followers(self.found_on(leader_id), follower_id, self.live[follower_id])
         [answer] = await fetch([want], audience, max_wait_s=max_wait_s, min_bytes=1, max_bytes=1 << 20)
         if answer.error is not None:
             raise answer.error

@@ -35,6 +35,7 @@ async def apps(tmp_path: Path) -> AsyncIterator[list[App]]:
             data_dir=tmp_path / str(n),
             port=0,
             admin_port=0,
+            kafka_port=0,
             advertised_host=f"broker-{n}",
             published_hosts=("127.0.0.1",),
         )

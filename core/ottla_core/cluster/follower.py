@@ -3,6 +3,9 @@
 The follower holds one immutable image and replaces it whole. Where the changes can't be complete any more (compaction,
 or a gap in `seq`, which every metadata transaction bumps) it takes a new snapshot; after a lost connection it watches
 on from where it was. While the store is away the last image stays, and its age shows in `staleness_s`.
+
+A store that is older than the image was restored from a backup, or lost its data. To follow it would be to delete the
+logs of whatever it does not know, so the last image stays for good: only a new process begins with what is there.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.cluster.image import Change, ClusterImage
 from ottla_core.cluster.store import CompactedError, Event, EventBatch, MetaStore, StoreUnavailableError
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
 
@@ -52,6 +55,7 @@ class MetadataFollower:
         self._sleep = sleep
         self._image = ClusterImage(cluster_id)
         self._complete = False  # whether the changes after the image's revision are all that is missing in it
+        self._older: ClusterImage | None = None  # what a store that went back had; nothing is followed from then on
         self._contact_at = -math.inf
         self._backoff = Backoff(first_s=0.1, most_s=2.0)
         self._listeners: list[Listener] = []
@@ -85,8 +89,10 @@ class MetadataFollower:
     async def wait_for(self, condition: int | Condition, timeout: float) -> ClusterImage:
         """The first image from now on that has reached a revision, or that a predicate holds for.
 
-        Raises TimeoutError after `timeout` seconds, and OttlaError where the store holds what this release can't read.
+        Raises TimeoutError after `timeout` seconds, and OttlaError where the store holds what this release can't read,
+        or is older than the image: who decides or writes by an image that the store does not have must not go on.
         """
+        self._check_not_older()
         reached = condition if callable(condition) else _at_revision(condition)
         if reached(self._image):
             return self._image
@@ -118,7 +124,7 @@ class MetadataFollower:
                 if self._backoff.attempts == 0:
                     _log.warning("the metadata store is away, trying on: %s", away)
             except OttlaError as refusal:
-                _log.error("can't read the metadata, keeping the last image: %s", refusal)
+                _log.error("can't follow the metadata, keeping the last image: %s", refusal)
                 self._complete = False
                 self._fail_waiters(refusal)
             except Exception:
@@ -128,13 +134,24 @@ class MetadataFollower:
 
     async def _load(self) -> None:
         snapshot = await self._store.snapshot(self._prefix, timeout=SNAPSHOT_TIMEOUT_S)
-        if snapshot.revision < self._image.revision:
-            _log.error("the store went back from %d to %d", self._image.revision, snapshot.revision)
         empty = ClusterImage(self._image.cluster_id)
         image = empty.with_changes(self._changes(Event(entry) for entry in snapshot.entries), snapshot.revision)
+        if image.revision < self._image.revision or image.seq < self._image.seq:
+            self._older = image
+        self._check_not_older()
         self._complete = True
         self._contact()
         self._replace(image)
+
+    def _check_not_older(self) -> None:
+        """For good: a store that went back may have come past the image's revision by other changes since."""
+        if self._older is not None:
+            raise OttlaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"the metadata store went back from revision {self._image.revision} (seq {self._image.seq}) to "
+                f"{self._older.revision} (seq {self._older.seq}): it was restored, or its data is gone",
+                hint="give it its latest data, then restart the services; they begin with what it holds",
+            )
 
     async def _follow(self) -> None:
         """Apply batch after batch; ends only by an error, as the store's watch does."""

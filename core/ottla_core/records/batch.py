@@ -119,7 +119,7 @@ def extend_crc(crc: int, data: Buffer) -> int:
     return int(google_crc32c.extend(crc, bytes(data)))
 
 
-def with_log_append_time(batch: bytes, now_ms: int) -> bytes:
+def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
     """The batch with the broker's time as every record's timestamp: attribute bit, maxTimestamp, CRC (rule 65)."""
     draft = bytearray(batch)
     attributes = read_header(batch).attributes | LOG_APPEND_TIME

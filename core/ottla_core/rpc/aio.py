@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, TypeVar
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from ottla_core.rpc.aio_stream import AioFrameStream
+from ottla_core.rpc.aio_stream import AioFrameStream, check_cancelled
 from ottla_core.rpc.context import client_metadata
 from ottla_core.rpc.status import CHANNEL_OPTIONS, raise_error, transport_error
 from ottla_proto.contracts import Method
@@ -36,6 +37,9 @@ class AioPeer:
             reply: Reply = await call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
+        except asyncio.CancelledError:
+            check_cancelled(self.address, method.name)
+            raise
         raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
         return reply
 

@@ -19,6 +19,14 @@ Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
 
 
+def check_cancelled(address: str, what: str) -> None:
+    """Raise TransportError where a call was cancelled and its caller was not: gRPC tells so that the channel was closed
+    by somebody else, and a task that took it for its own end would be gone without a word."""
+    task = asyncio.current_task()
+    if task is not None and not task.cancelling():
+        raise TransportError(ErrorCode.NETWORK_EXCEPTION, f"{what} at {address}: the connection was closed")
+
+
 class AioFrameStream(Generic[Request, Reply]):
     """Use `AioPeer.open_stream`. A frame that nobody waits for any more is answered in vain."""
 
@@ -52,6 +60,9 @@ class AioFrameStream(Generic[Request, Reply]):
             raise TransportError(ErrorCode.REQUEST_TIMED_OUT, words) from None
         except grpc.RpcError as error:
             raise transport_error(error, self._address, self._method.name) from None
+        except asyncio.CancelledError:
+            check_cancelled(self._address, self._method.name)
+            raise
         except asyncio.InvalidStateError:  # gRPC's answer to a write on a call that is over
             words = f"{self._method.name} at {self._address}: the stream is over"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None

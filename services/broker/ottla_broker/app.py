@@ -7,6 +7,7 @@ clients come.
 
 from __future__ import annotations
 
+import secrets
 import uuid
 from collections.abc import Callable
 from typing import Final
@@ -18,6 +19,11 @@ from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.isr_changes import IsrChanges
+from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.dispatch import Dispatcher
+from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.listener import Listener
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.producer_ids import ProducerIds
@@ -40,6 +46,7 @@ from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
 
 _FIT_LIMIT_S: Final = 60.0
+_MAX_SESSION_ID: Final = 2**31 - 1
 
 
 def build(
@@ -73,14 +80,36 @@ def build(
 
     seat = Seat(follower, incarnation, lambda: directory.log_dir.identity.node_id)
     isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
-    replicas.on_proposal(isr_changes.submit)
+    replicas.on_proposal(isr_changes.submit, isr_changes.forget)
     addresses = Addresses(config.published_hosts)
     producer_ids = ProducerIds(controller, seat)
     service = BrokerService(replicas, follower, lambda: directory.log_dir, addresses, producer_ids)
     server.add(contracts.Broker, service)
 
+    host = config.advertised_host or config.host
+    kafka_addresses = KafkaAddresses(host, config.kafka_advertised)
+    sessions = FetchSessions(lambda: secrets.randbelow(_MAX_SESSION_ID) + 1)
+    backend = Backend(
+        replicas,
+        follower,
+        service,
+        controller,
+        producer_ids,
+        kafka_addresses,
+        sessions,
+        lambda: directory.log_dir.identity.node_id,
+        lambda: directory.log_dir,
+    )
+    kafka = Listener(
+        config.host,
+        config.kafka_port,
+        Dispatcher(backend, metrics),
+        metrics,
+        on_drain=lambda: replicas.drain(),
+    )
+
     def address() -> str:
-        return f"{config.advertised_host or config.host}:{server.port}"
+        return f"{host}:{server.port}"
 
     def describe() -> Broker:
         identity, unclean = directory.log_dir.identity, directory.log_dir.may_have_lost_tail
@@ -89,6 +118,7 @@ def build(
             0,
             identity.directory_id,
             address(),
+            kafka_address=kafka_addresses.own(kafka.port),
             rack=config.rack,
             incarnation=incarnation,
             unclean=unclean,
@@ -126,11 +156,13 @@ def build(
         producer_ids,
         Maintenance(config, replicas, lambda: directory.log_dir, clock, threads, on_fatal),
         server,
+        kafka,
         replication,
         registration,
         ControlledShutdown(controller, replicas, seat),
     ]
-    app = App(f"broker-{config.node_id}", components, ready, address)
+    listeners = {"kafka": lambda: kafka_addresses.own(kafka.port)}
+    app = App(f"broker-{config.node_id}", components, ready, address, listeners)
     return app
 
 

@@ -16,11 +16,14 @@ from ottla_core.errors import OttlaError
 _MAX_STEPS: Final = 256
 """Appends above the high watermark whose sizes are kept apart; what comes beyond is counted with the last of them."""
 
+_PURGE_AT: Final = 1_000
+
 
 class Commits:
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._turns = itertools.count()
+        self._purge_at = _PURGE_AT
         self._sizes: deque[tuple[int, int]] = deque()
 
     def on_appended(self, end_offset: int, size_bytes: int) -> None:
@@ -43,6 +46,10 @@ class Commits:
     def until(self, offset: int) -> asyncio.Future[None]:
         """Done once the high watermark has reached `offset`; fails with whatever `fail` is told before."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if len(self._waiting) >= self._purge_at:  # while nothing is committed, every try that timed out leaves one
+            self._waiting = [entry for entry in self._waiting if not entry[2].done()]
+            heapq.heapify(self._waiting)
+            self._purge_at = 2 * len(self._waiting) + _PURGE_AT
         heapq.heappush(self._waiting, (offset, next(self._turns), waiter))
         return waiter
 

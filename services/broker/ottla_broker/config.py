@@ -17,6 +17,8 @@ class BrokerConfig:
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750
+    kafka_port: int = 9092  # of the Kafka protocol, on the same host; 0 picks a free one
+    kafka_advertised: str = ""  # host:port that Kafka clients are told; empty: as they came (`kafka.addresses`)
     advertised_host: str = ""  # what services and clients are told; empty: `host`
     published_hosts: tuple[str, ...] = ()  # who dials by one of these is told it for every service (`addresses`)
     rack: str = ""

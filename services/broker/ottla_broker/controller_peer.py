@@ -35,7 +35,10 @@ class ControllerPeer:
         controller = self._metadata.image.controller
         if controller is None:
             raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected at the moment", hint="try again")
-        if self._peer is None or self._peer.address != controller.address:
-            await self.stop()
-            self._peer = AioPeer(controller.address)
-        return await self._peer.call(method, request, timeout=timeout)
+        peer = self._peer
+        if peer is None or peer.address != controller.address:
+            former, peer = peer, AioPeer(controller.address)
+            self._peer = peer  # before the wait: whoever calls meanwhile uses this one
+            if former is not None:
+                await former.close()
+        return await peer.call(method, request, timeout=timeout)

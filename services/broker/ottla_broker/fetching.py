@@ -188,7 +188,7 @@ class Closest(Protocol):
         ...
 
 
-class Following:
+class Followers:
     """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end."""
 
     def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int) -> None:

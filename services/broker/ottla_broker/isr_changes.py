@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _CALL_S: Final = 5.0
 _GATHER_S: Final = 0.005
 _MAX_BATCH: Final = 1_000
-_REFUSED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA})
+_REFUSED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST})
 _SETTLED: Final = frozenset(
     {
         ErrorCode.NONE,
@@ -35,7 +35,6 @@ _SETTLED: Final = frozenset(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
     }
 )
 """Answers after which nothing is sent again: carried out, or overtaken by a change that the watch will tell."""
@@ -58,6 +57,11 @@ class IsrChanges:
     async def stop(self) -> None:
         await end_task(self._task)
 
+    def forget(self, partition_id: PartitionId) -> None:
+        """The partition is not this broker's any more."""
+        self._waiting.pop(partition_id, None)
+        self._settled.pop(partition_id, None)
+
     def submit(self, replica: Replica) -> None:
         """The replica has a proposal; said again and again as long as it has."""
         if self._settled.get(replica.id) != replica.proposal:
@@ -73,8 +77,10 @@ class IsrChanges:
             if not batch:
                 continue
             try:
-                await self._send(batch)
-                backoff.reset()
+                if await self._send(batch):
+                    backoff.reset()
+                else:
+                    await asyncio.sleep(backoff.next())
             except OttlaError as error:
                 if not backoff.attempts:
                     _log.warning("the controller did not take %d ISR changes, trying on: %s", len(batch), error)
@@ -96,7 +102,8 @@ class IsrChanges:
             self._wake.clear()
         return batch
 
-    async def _send(self, batch: list[tuple[Replica, Proposal]]) -> None:
+    async def _send(self, batch: list[tuple[Replica, Proposal]]) -> bool:
+        """Whether it is known now what becomes of each."""
         broker_id, epoch = self._seat.life()
         request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch)
         request.partitions.extend(_message(replica, proposal) for replica, proposal in batch)
@@ -106,6 +113,7 @@ class IsrChanges:
             replica, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
             self._on_decided(replica, proposal, decided)
         _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in reply.partitions))
+        return all(decided.error.code in _REFUSED | _SETTLED for decided in reply.partitions)
 
     def _on_decided(self, replica: Replica, proposal: Proposal, decided: pb.IsrDecided) -> None:
         if decided.error.code in _REFUSED:

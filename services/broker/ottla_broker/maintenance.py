@@ -54,8 +54,7 @@ class Maintenance:
                 self._flush_by_time()
                 if now - retained_at >= self._config.retention_check_interval_s:
                     retained_at = now
-                    self._apply_retention()
-                    self._expire_producers()
+                    self._tidy()
                 if now - checkpointed_at >= self._config.checkpoint_interval_s:
                     checkpointed_at = now
                     await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())
@@ -73,20 +72,7 @@ class Maintenance:
             if replica.log.is_flush_due(now_ms):
                 replica.start_flush()
 
-    def _apply_retention(self) -> None:
+    def _tidy(self) -> None:
         now_ms = self._clock.wall_ms()
         for replica in self._replicas.all():
-            causes = replica.log.delete_old_segments(replica.high_watermark, now_ms)
-            if causes:
-                _log.info(
-                    "%s: %d segments deleted by retention, its log starts at %d",
-                    replica,
-                    len(causes),
-                    replica.log.log_start_offset,
-                )
-
-    def _expire_producers(self) -> None:
-        """Forget what idle producers have written last (rule 30)."""
-        now_ms = self._clock.wall_ms()
-        for replica in self._replicas.all():
-            replica.log.expire_producers(now_ms)
+            replica.tidy(now_ms)

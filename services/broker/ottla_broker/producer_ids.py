@@ -79,6 +79,10 @@ class ProducerIds:
                     _log.warning("no producer ids from the controller, trying on: %s", error)
                 await asyncio.sleep(backoff.next())
                 continue
+            except Exception:  # without this task nobody gets an id any more
+                _log.exception("asking for producer ids failed, trying on")
+                await asyncio.sleep(backoff.next())
+                continue
             backoff.reset()
             async with self._filled:
                 self._stock.append(block)

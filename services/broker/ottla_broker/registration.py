@@ -125,7 +125,9 @@ class Registration:
             done = await self._store.txn([seen], [Put(entry.key, encode(key, broker), put.lease)], timeout=_CALL_S)
             if done.succeeded:
                 return
-        raise StoreUnavailableError("the registration is gone, or has changed, before it was unfenced", indefinite=False)
+        raise StoreUnavailableError(
+            "the registration is gone, or has changed, before it was unfenced", indefinite=False
+        )
 
     async def _read(self, text: str) -> KeyValue | None:
         snapshot = await self._store.snapshot(text, timeout=_CALL_S)

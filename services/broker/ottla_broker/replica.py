@@ -26,6 +26,7 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import LATEST_TIMESTAMP, NO_LEADER, PartitionId
+from ottla_core.records.batch import Buffer
 
 ACKS_ALL: Final = -1
 
@@ -68,6 +69,7 @@ class Replica:
         self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
+        self._tenures = 0
         self._flushing: asyncio.Task[None] | None = None
         self._cutting: asyncio.Future[object] | None = None
 
@@ -76,6 +78,11 @@ class Replica:
     @property
     def leader_epoch(self) -> int:
         return self._partition.leader_epoch
+
+    @property
+    def tenure(self) -> int:
+        """Changes whenever this broker ceases to lead: what it appended before may have been cut off since."""
+        return self._tenures
 
     @property
     def leads(self) -> bool:
@@ -150,6 +157,8 @@ class Replica:
             min_isr=self.log.config.min_insync_replicas,
             lag_max_s=self._lag_max_s,
         )
+        if self.log.log_end_offset > self._high_watermark:  # copied, and not yet visible: who waits hears of it then
+            self._commits.on_appended(self.log.log_end_offset, self.log.size_bytes)
         self._after(moved=True)
         self._wake()
 
@@ -166,6 +175,7 @@ class Replica:
         """Somebody else leads, or nobody: what waits for the high watermark will not learn of it here (rule 10)."""
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = partition
+        self._tenures += 1
         self._commits.fail(self._not_leader())
         self._wake()
 
@@ -221,7 +231,7 @@ class Replica:
 
     # ---- the leader ----------------------------------------------------------------------------------------------
 
-    def append(self, records: bytes, acks: int = 1) -> Appended:
+    def append(self, records: Buffer, acks: int = 1) -> Appended:
         """Check, give offsets, write; without a yield (I1).
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
@@ -241,12 +251,14 @@ class Replica:
                 self.start_flush()
         return done
 
-    async def committed(self, end_offset: int) -> None:
-        """Return once the high watermark has reached `end_offset`, for acks=all.
+    async def committed(self, end_offset: int, tenure: int) -> None:
+        """Return once the high watermark has reached `end_offset`, for acks=all; `tenure` is that of the append.
 
         Raises NOT_LEADER_OR_FOLLOWER where leadership went meanwhile, NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR
         became too small: either way the batch may survive (rules 9 and 10).
         """
+        if tenure != self._tenures:
+            raise self._not_leader()
         if self.high_watermark < end_offset:
             await self._commits.until(end_offset)
         leader = self.check_leader(None)
@@ -335,12 +347,15 @@ class Replica:
     async def _cut(self, cut: Callable[[int], object], offset: int) -> None:
         """In a thread: a cut waits for the disk. Nothing is written to the log meanwhile, by nobody."""
         before, leader_id = self.log.log_end_offset, self.leader_id
+        committed = self._high_watermark - offset
         self._cutting = asyncio.ensure_future(self._around.threads.keep(cut, offset))
         self._cutting.add_done_callback(self._on_cut)
         with self._watching_the_disk():
             await asyncio.shield(self._cutting)
         end = self.log.log_end_offset
         _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
+        if committed > 0:
+            _log.warning("%s: up to %d records that were committed are gone: an unclean election?", self, committed)
 
     def _on_cut(self, done: asyncio.Future[object]) -> None:
         self._cutting = None
@@ -380,6 +395,17 @@ class Replica:
             if self.log.is_offline:
                 self._around.on_disk_failure(error)
             raise
+
+    def tidy(self, now_ms: int) -> None:
+        """Retention, and producers that are idle for too long. Not beside a cut: it has the segments in hand."""
+        if self._cutting is not None:
+            return
+        with self._watching_the_disk():
+            causes = self.log.delete_old_segments(self.high_watermark, now_ms)
+        self.log.expire_producers(now_ms)
+        if causes:
+            start = self.log.log_start_offset
+            _log.info("%s: %d segments deleted by retention, its log starts at %d", self, len(causes), start)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ class Replicas:
         self._threads = threads
         self._on_disk_failure = on_disk_failure
         self._on_proposal: Callable[[Replica], None] = lambda replica: None
+        self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
         self._on_change: list[Callable[[], None]] = []
         self._live: dict[int, int] = {}
         self._replicas: dict[PartitionId, Replica] = {}
@@ -71,9 +72,9 @@ class Replicas:
         self._news = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def on_proposal(self, listener: Callable[[Replica], None]) -> None:
-        """Who takes what leaders propose to the controller."""
-        self._on_proposal = listener
+    def on_proposal(self, listener: Callable[[Replica], None], forget: Callable[[PartitionId], None]) -> None:
+        """Who takes what leaders propose to the controller, and forgets a partition that is gone."""
+        self._on_proposal, self._on_removed = listener, forget
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call after every image that was applied: who follows whom may have changed."""
@@ -103,6 +104,8 @@ class Replicas:
     async def stop(self) -> None:
         for task in self._tasks:
             await end_task(task)
+        for replica in self._replicas.values():
+            await replica.until_whole()
 
     def drain(self) -> None:
         """Answer what is parked: the broker goes down."""
@@ -166,7 +169,10 @@ class Replicas:
         while True:
             await asyncio.sleep(_TICK_S)
             for replica in self._replicas.values():
-                replica.on_tick()
+                try:
+                    replica.on_tick()
+                except Exception:  # one partition's bug must not keep the others' ISRs as they are
+                    _log.exception("the tick of %s failed", replica)
 
     # ---- reconciling -------------------------------------------------------------------------------------------------
 
@@ -228,6 +234,8 @@ class Replicas:
             self._not_applied.discard(partition_id)
             _log.info("deleting %s", replica)
             replica.close()
+            self._on_removed(partition_id)
+            self._configs.pop(replica.topic, None)
             await self._threads.keep(self._log_dir().delete, partition_id)
 
     def _config_of(self, image: ClusterImage, topic: Topic) -> LogConfig:
@@ -250,7 +258,7 @@ class Replicas:
             replica = self._replicas.get(each.id)
             if replica is not None:
                 replica.configure(self._config_of(image, each.topic), self.settings.lag_max_s)
-            if replica is None or self._must_lead(replica, each.partition):
+            if replica is None or self._is_to_lead(replica, each.partition):
                 slow.append(apply(each))
             else:
                 replica.on_partition(each.partition)
@@ -271,7 +279,7 @@ class Replicas:
         replica = self._replicas.get(wanted.id)
         if replica is None:
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
-        if self._must_lead(replica, wanted.partition):
+        if self._is_to_lead(replica, wanted.partition):
             replica.step_back()
             await replica.until_whole()
             await self._threads.keep(replica.log.assign_epoch, wanted.partition.leader_epoch)
@@ -279,7 +287,7 @@ class Replicas:
         else:
             replica.on_partition(wanted.partition)
 
-    def _must_lead(self, replica: Replica, partition: Partition) -> bool:
+    def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
         offsets that followers have, in the same epoch, and nobody could tell the two apart."""
         return replica.must_become_leader(partition) and not self._log_dir().may_have_lost_tail

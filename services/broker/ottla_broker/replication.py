@@ -46,7 +46,7 @@ class Replication:
         self._replicas = replicas
         self._metadata = metadata
         self._seat = seat
-        self._fetchers: dict[int, _Fetcher] = {}
+        self._fetchers: dict[int, Fetcher] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._started = False
 
@@ -86,12 +86,12 @@ class Replication:
             fetcher = self._fetchers.get(leader_id)
             broker = brokers.get(leader_id)
             if fetcher is None and broker is not None:
-                fetcher = self._fetchers[leader_id] = _Fetcher(broker, self._replicas, self._seat)
+                fetcher = self._fetchers[leader_id] = Fetcher(broker, self._replicas, self._seat)
             if fetcher is not None:
                 fetcher.follow(followed)
 
 
-class _Fetcher:
+class Fetcher:
     """One leader's partitions, over one stream."""
 
     def __init__(self, leader: Broker, replicas: Replicas, seat: Seat) -> None:
@@ -126,7 +126,7 @@ class _Fetcher:
             stream = self._peer.open_stream(contracts.Broker.FETCH)
             try:
                 while True:
-                    await self._round(stream)
+                    await self.round(stream)
                     backoff.reset()
             except OttlaError as error:
                 if not backoff.attempts:
@@ -137,7 +137,7 @@ class _Fetcher:
                 await stream.close()
             await asyncio.sleep(backoff.next())
 
-    async def _round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchReply]) -> None:
+    async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchReply]) -> None:
         """One fetch and what follows from it; given up when there is something else to follow."""
         self._changed.clear()
         now = asyncio.get_running_loop().time()
@@ -145,6 +145,9 @@ class _Fetcher:
         if not asked or self._seat.life().epoch == UNREGISTERED:  # the leader would not know who asks
             await self._rest(now)
             return
+        # flush.messages: what a fetch says that this replica has is on the platter.
+        if flushes := [replica.flushed() for replica in asked if replica.must_flush]:
+            await asyncio.gather(*flushes)
         request = self._request(asked)
         sent = {replica.id: (replica, part) for replica, part in zip(asked, request.partitions, strict=True)}
         fetching = asyncio.create_task(
@@ -199,21 +202,17 @@ class _Fetcher:
     async def _on_reply(
         self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
     ) -> None:
-        flushes, lag = [], 0
+        lag = 0
         for part in reply.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
             try:
                 await self._on_partition(replica, request, part)
                 if part.records:
                     self._last(replica.id)
-                    if replica.must_flush:
-                        flushes.append(replica.flushed())
             except OttlaError as error:
                 self._on_error(replica, error)
             lag = max(lag, part.high_watermark - replica.log.log_end_offset)
         self.lag = lag
-        if flushes:  # flush.messages: the next fetch says that this replica has it
-            await asyncio.gather(*flushes)
 
     def _last(self, partition_id: PartitionId) -> None:
         """Answers are bounded: who got records is asked for after those who did not (rule 57)."""

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from ottla_broker.addresses import Addresses
-from ottla_broker.fetching import Audience, Consumers, FetchWant, Following, check_follower, fetch
+from ottla_broker.fetching import Audience, Consumers, FetchWant, Followers, check_follower, fetch
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.replica import ACKS_ALL, Replica
+from ottla_broker.producing import Taken, append, check_acks
+from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
@@ -51,26 +52,22 @@ class BrokerService:
         self._producer_ids = producer_ids
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
-        if request.acks not in (0, 1, -1):
-            raise OttlaError(
-                ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks} does not exist", hint="use 0, 1 or all (-1)"
-            )
+        check_acks(request.acks)
         reply = pb.ProduceReply()
         waits = []
         for wanted in request.partitions:
             appended = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
             try:
                 replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
-                done = replica.append(wanted.records, request.acks)
+                taken = append(replica, wanted.records, request.acks)
             except OttlaError as error:
                 self._describe(appended, error, context)
                 continue
-            appended.base_offset = done.base_offset
-            appended.log_append_time_ms = done.log_append_time_ms
+            appended.base_offset = taken.appended.base_offset
+            appended.log_append_time_ms = taken.appended.log_append_time_ms
             appended.log_start_offset = replica.log.log_start_offset
-            end_offset = done.last_offset + 1
-            if replica.must_flush or (request.acks == ACKS_ALL and replica.high_watermark < end_offset):
-                waits.append(self._acknowledge(replica, end_offset, request.acks, appended, context))
+            if not taken.is_acknowledged:
+                waits.append(self._acknowledge(taken, appended, context))
         if waits:
             await asyncio.gather(*waits)
         if request.acks == 0:
@@ -111,13 +108,14 @@ class BrokerService:
 
     def _audience(self, request: pb.FetchRequest) -> Audience:
         if not request.HasField("follower"):
-            return Consumers(self._replicas, self._closest, request.rack, from_follower=request.from_follower)
+            return Consumers(self._replicas, self.closest, request.rack, from_follower=request.from_follower)
         follower = request.follower
         registered = self._metadata.image.brokers.get(follower.broker_id)
         check_follower(follower.broker_id, follower.broker_epoch, None if registered is None else registered.epoch)
-        return Following(self._replicas, follower.broker_id, follower.broker_epoch)
+        return Followers(self._replicas, follower.broker_id, follower.broker_epoch)
 
-    def _closest(self, replica: Replica, rack: str, offset: int) -> int | None:
+    def closest(self, replica: Replica, rack: str, offset: int) -> int | None:
+        """An in-sync replica in the rack that has `offset`, unless this broker is as close (fetching.Closest)."""
         image = self._metadata.image
         racks = {broker_id: broker.rack for broker_id, broker in image.live_brokers().items()}
         return find_closest(replica.check_leader(None), self._log_dir().identity.node_id, racks, rack, offset)
@@ -205,15 +203,10 @@ class BrokerService:
     ) -> pb.InitProducerIdReply:
         return pb.InitProducerIdReply(producer_id=await self._producer_ids.next(), producer_epoch=0)
 
-    async def _acknowledge(
-        self, replica: Replica, end_offset: int, acks: int, appended: pb.PartitionAppended, context: RequestContext
-    ) -> None:
+    async def _acknowledge(self, taken: Taken, appended: pb.PartitionAppended, context: RequestContext) -> None:
         """Wait until what was appended may be acknowledged; or say why it may not."""
         try:
-            if replica.must_flush:
-                await replica.flushed()
-            if acks == ACKS_ALL:
-                await replica.committed(end_offset)
+            await taken.acknowledged()
         except OttlaError as error:
             appended.base_offset = -1
             self._describe(appended, error, context)

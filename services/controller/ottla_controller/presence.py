@@ -115,7 +115,11 @@ class Presence:
                 self._asked[_life(broker)] = asyncio.create_task(self._ask(broker), name=f"ask-broker-{broker.id}")
 
     async def _ask(self, broker: Broker) -> None:
-        answered = await answers(broker.address, timeout=ASK_LIMIT_S)
+        try:
+            answered = await answers(broker.address, timeout=ASK_LIMIT_S)
+        except Exception:  # to spare it for ever would leave its partitions without a leader
+            _log.exception("asking broker %d failed", broker.id)
+            answered = False
         _log.warning(
             "brokers vanished together; broker %d %s",
             broker.id,

@@ -35,6 +35,7 @@ from ottla_controller.machines.topics import (
     decide_create_partitions,
     decide_create_topic,
     decide_delete_topic,
+    decide_delete_topic_by_id,
 )
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition
@@ -90,7 +91,10 @@ class ControllerService:
     async def delete_topics(self, request: pb.DeleteTopicsRequest, context: RequestContext) -> pb.DeleteTopicsReply:
         self._leadership.journal()
         check_no_duplicates(request.names)
-        return pb.DeleteTopicsReply(topics=[await self._delete_topic(name) for name in request.names])
+        check_no_duplicates(topic_id.hex() for topic_id in request.topic_ids)
+        deleted = [await self._delete_topic(name) for name in request.names]
+        deleted += [await self._delete_topic_by_id(TopicId(topic_id)) for topic_id in request.topic_ids]
+        return pb.DeleteTopicsReply(topics=deleted)
 
     async def create_partitions(
         self, request: pb.CreatePartitionsRequest, context: RequestContext
@@ -225,8 +229,20 @@ class ControllerService:
             return pb.TopicDeleted(name=name, error=error_message(error))
         return pb.TopicDeleted(name=name, topic_id=deleted.topic_id)
 
+    async def _delete_topic_by_id(self, topic_id: TopicId) -> pb.TopicDeleted:
+        try:
+            deleted = await self._commit(partial(decide_delete_topic_by_id, topic_id=topic_id))
+        except OttlaError as error:
+            return pb.TopicDeleted(topic_id=topic_id, error=error_message(error))
+        return pb.TopicDeleted(name=deleted.name, topic_id=topic_id)
+
     async def _create_partitions(self, topic: pb.PartitionIncrease, *, dry: bool) -> pb.PartitionsCreated:
-        decide = partial(decide_create_partitions, name=topic.name, total_count=topic.total_count)
+        decide = partial(
+            decide_create_partitions,
+            name=topic.name,
+            total_count=topic.total_count,
+            assignments=[tuple(a.replicas) for a in topic.assignments],
+        )
         try:
             created = await self._commit(decide, dry=dry)
         except OttlaError as error:

@@ -39,15 +39,17 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
+            if not turn.cancelled():
                 self.give_back()  # it had just become ours
-            else:
+            elif turn in queue:
                 queue.remove(turn)
             raise
 
     def give_back(self) -> None:
         for queue in (self._urgent, self._ordinary):
-            if queue:
-                queue.popleft().set_result(None)
-                return
+            while queue:
+                turn = queue.popleft()
+                if not turn.done():  # else its taker was cancelled, and has not run since
+                    turn.set_result(None)
+                    return
         self._taken = False

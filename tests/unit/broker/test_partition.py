@@ -250,11 +250,20 @@ def test_an_older_partition_epoch_is_an_old_story() -> None:
 
 
 @pytest.mark.rule(19)
-def test_an_unclean_leader_says_when_it_has_recovered() -> None:
+def test_an_unclean_leader_says_that_it_has_recovered() -> None:
     led = Led(Partition(replicas=(1, 2), leader=1, leader_epoch=4, isr=(1,), recovering=True), end=10)
     assert led.high_watermark == 10
     led.leader.on_tick(led.now)
     assert led.leader.proposal == Proposal(4, 0, (1,), (UNKNOWN,), recovered=True)
+
+
+@pytest.mark.rule(8, 19)
+def test_an_unclean_leader_below_min_isr_lets_others_join() -> None:
+    """Its high watermark stands still until somebody has joined, so joining must not wait for it."""
+    unclean = Partition(replicas=(1, 2), leader=1, leader_epoch=4, isr=(1,), recovering=True)
+    led = Led(unclean, end=10, high_watermark=7, min_isr=2)
+    led.fetch(2, 10)
+    assert led.leader.proposal == Proposal(4, 0, (1, 2), (UNKNOWN, 12), recovered=True)
 
 
 # ---- where logs part --------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ async def test_a_follower_has_its_leaders_bytes_and_epochs(brokers: Brokers) -> 
 @pytest.mark.feature(7, 112)
 async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a")))
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
     for follower in (2, 3):
         assert not waiting.done()
         await brokers.fetch(follower, 1)  # copies it
@@ -81,7 +81,7 @@ async def test_too_few_in_sync_refuse_before_the_append(brokers: Brokers) -> Non
 async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     end = append(leader, b"a")
-    waiting = asyncio.create_task(leader.committed(end))
+    waiting = asyncio.create_task(leader.committed(end, leader.tenure))
     for _ in range(2):
         await brokers.fetch(2, 1)
         await brokers.fetch(3, 1)
@@ -94,7 +94,7 @@ async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> 
 @pytest.mark.rule(10)
 async def test_a_leader_that_is_replaced_answers_that_it_does_not_know(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a")))
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
     await asyncio.sleep(0)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1))
     with pytest.raises(OttlaError) as refused:
@@ -104,10 +104,28 @@ async def test_a_leader_that_is_replaced_answers_that_it_does_not_know(brokers: 
     assert (await values(leader)) == [b"a"], "it may survive, as here in the old leader's log"
 
 
+@pytest.mark.rule(10)
+async def test_what_was_cut_off_meanwhile_is_not_acknowledged(brokers: Brokers) -> None:
+    """1. It appends, and waits for something else than the high watermark, such as a flush. 2. Another leads; the batch
+    is cut off. 3. It leads again, and others' records lie where the batch was."""
+    one, two = brokers.replicas[1], brokers.replicas[2]
+    end, tenure = append(one, b"lost"), one.tenure
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1))
+    append(two, b"x")
+    for follower in (3, 1, 1, 3, 1):
+        await brokers.fetch(follower, 2)
+    brokers.apply(replace(ALL, leader_epoch=3, partition_epoch=2))
+    assert await values(one) == [b"x"]
+    assert one.high_watermark >= end
+    with pytest.raises(OttlaError) as refused:
+        await one.committed(end, tenure)
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
 async def test_a_leader_that_leads_on_keeps_who_waits(brokers: Brokers) -> None:
     """A new epoch of the same leader: its log stays, so what was appended in it may still be committed."""
     leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a")))
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
     await asyncio.sleep(0)
     brokers.apply(replace(ALL, leader_epoch=2, partition_epoch=1))
     for follower in (2, 3, 2, 3):
@@ -180,7 +198,7 @@ async def test_a_zombie_takes_no_fetch_of_the_new_epoch_and_no_append_that_count
         await brokers.fetch(2, 1)
     assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(zombie.committed(end), 0.01)
+        await asyncio.wait_for(zombie.committed(end, zombie.tenure), 0.01)
 
 
 async def test_an_answer_of_a_former_leader_that_comes_late_is_not_written(brokers: Brokers) -> None:
@@ -325,3 +343,55 @@ async def test_a_consumer_is_sent_to_an_in_sync_replica_in_its_rack(brokers: Bro
     assert find_closest(leader, 1, racks, "b", 2) is None, "nobody has that offset"
     brokers.apply(replace(ALL, isr=(1, 2), partition_epoch=1), 1)
     assert find_closest(leader, 1, racks, "b", 0) == 2
+
+
+@pytest.mark.rule(56)
+async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(brokers: Brokers) -> None:
+    append(brokers.replicas[1], b"a")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
+    audience = Consumers(brokers.found_on(2), lambda replica, rack, offset: None, "", from_follower=False)
+    want = FetchWant(PARTITION, 2, 0, 1000)
+    parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=1, max_bytes=1000))
+    await asyncio.sleep(0)
+    await brokers.fetch(3, 2)
+    [answer] = await asyncio.wait_for(parked, 10)
+    assert answer.records
+
+
+@pytest.mark.rule(15)
+async def test_a_follower_knows_no_more_to_be_committed_than_it_has(brokers: Brokers) -> None:
+    """Else it would begin as a leader with a high watermark above its log, and call its first appends committed."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    for value in (b"a", b"b"):
+        append(leader, value)
+    first = await leader.read(0, 1, 1, min_one_batch=True)
+    follower.on_fetched(0, follower.leader_epoch, LeaderAnswer(first, 2, 0))
+    assert (follower.log.log_end_offset, follower.high_watermark) == (1, 1)
+
+
+async def test_an_answer_to_an_earlier_fetch_is_not_written_again_nor_with_a_gap(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    for value in (b"a", b"b"):
+        append(leader, value)
+    epoch, all_of_it = follower.leader_epoch, await content(leader)
+    second = await leader.read(1, 1, 2, min_one_batch=True)
+    follower.on_fetched(1, epoch, LeaderAnswer(second, 0, 0))
+    assert follower.log.log_end_offset == 0, "a fetch from 1 was not its last"
+    follower.on_fetched(0, epoch, LeaderAnswer(all_of_it, 0, 0))
+    follower.on_fetched(0, epoch, LeaderAnswer(all_of_it, 0, 0))
+    assert await content(follower) == all_of_it
+
+
+async def test_retention_does_not_run_beside_a_cut(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cut, in its thread, has the segments in hand: what retention drops meanwhile it would put back."""
+    follower, deleted = brokers.replicas[2], []
+    monkeypatch.setattr(follower.log, "delete_old_segments", lambda *asked: deleted.append(asked) or [])
+    cutting = asyncio.create_task(follower.on_out_of_range(1, 0))
+    await asyncio.sleep(0)
+    follower.tidy(0)
+    assert deleted == []
+    await cutting
+    follower.tidy(0)
+    assert len(deleted) == 1

@@ -30,17 +30,21 @@ class Link(MemoryStore):
         super().__init__()
         self.cut = False
         self.lose_one = False
+        self.replaced_by: Link | None = None
         self.snapshots = 0
         self._seq = 0
 
     async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
         self._check()
         self.snapshots += 1
+        if self.replaced_by is not None:
+            return await self.replaced_by.snapshot(prefix, timeout=timeout)
         return await super().snapshot(prefix, timeout=timeout)
 
     async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
         self._check()
-        async with aclosing(super().watch(prefix, from_revision=from_revision)) as batches:
+        watch = super().watch if self.replaced_by is None else self.replaced_by.watch
+        async with aclosing(watch(prefix, from_revision=from_revision)) as batches:
             async for batch in batches:
                 self._check()
                 if self.lose_one and batch.events:
@@ -51,6 +55,11 @@ class Link(MemoryStore):
     def _check(self) -> None:
         if self.cut:
             raise StoreUnavailableError("the link is cut", indefinite=False)
+
+    def replace_by(self, other: Link) -> None:
+        """etcd is back at the same address, with other data."""
+        self.replaced_by = other
+        self.disconnect()
 
     async def write(self, *, put: str = "", delete: str = "") -> int:
         """A controller's transaction: topics, and the next `seq` with them."""
@@ -198,6 +207,50 @@ async def follower_repaired(link: Link, follower: Watched) -> ClusterImage:
     revision = await link.write(put="t")
     await until(lambda: follower.image.revision >= revision)
     return follower.image
+
+
+@pytest.fixture
+async def restored() -> AsyncIterator[Link]:
+    """A store with what a backup had: nothing."""
+    restored = Link()
+    yield restored
+    await restored.close()
+
+
+async def test_a_store_that_went_back_is_not_followed_and_the_image_stays(
+    link: Link, follower: Watched, restored: Link, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else brokers would delete the logs of all topics that it does not know."""
+    before, heard = follower.image, len(follower.changes)
+    waiting = asyncio.create_task(follower.wait_for(99, T))
+    await asyncio.sleep(0)
+    link.replace_by(restored)
+    with pytest.raises(OttlaError, match=r"went back from revision 2 \(seq 1\) to 1 \(seq 0\): it was restored"):
+        await waiting
+    assert "restart the services" in caplog.text
+    for name in ("a", "b", "c"):
+        await restored.write(put=name)  # it comes past the image's revision, and is another one all the same
+    loads = link.snapshots
+    await until(lambda: link.snapshots >= loads + 3)
+    assert (follower.image, len(follower.changes)) == (before, heard)
+    with pytest.raises(OttlaError, match="went back"):
+        await follower.wait_for(before.revision, T)  # whoever decides by this image would write to another store
+    fresh = Watched(link)
+    fresh.start()
+    assert sorted((await fresh.wait_for(1, T)).topics) == ["a", "b", "c"]
+    await fresh.stop()
+
+
+async def test_a_store_that_went_back_is_known_by_its_seq_too(link: Link, follower: Watched, restored: Link) -> None:
+    """Brokers that register again have brought it past the image's revision before it was looked at."""
+    before = follower.image
+    for n in range(5):
+        await restored.txn([], [Put(f"/ottla/c/other/{n}", b"")], timeout=T)
+    restored.compact(5)
+    link.replace_by(restored)
+    with pytest.raises(OttlaError, match=r"from revision 2 \(seq 1\) to 6 \(seq 0\)"):
+        await follower.wait_for(99, T)
+    assert follower.image is before
 
 
 async def test_waiting_ends_at_its_deadline_in_words(follower: Watched) -> None:

@@ -10,7 +10,7 @@ from images import after, topic_id
 from partitions import P0, broker, image_with, partition
 
 from ottla_controller.machines.decision import MAX_WRITES, Decision, ReliedOn, batches
-from ottla_controller.machines.isr import Proposal, Verdict, decide_alter_partition
+from ottla_controller.machines.isr import UNKNOWN_EPOCH, Proposal, Verdict, decide_alter_partition
 from ottla_core.cluster.image import Change, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
@@ -107,6 +107,38 @@ def test_who_is_away_restarted_fenced_or_going_does_not_join(fields: dict[str, A
     assert words in refused.message
 
 
+@pytest.mark.rule(11)
+@pytest.mark.rule(22)
+def test_a_member_that_has_not_fetched_from_this_leader_yet_keeps_nobody_from_joining() -> None:
+    image = image_with(3, SHRUNK)
+    grown = decide(image, propose(isr=((0, UNKNOWN_EPOCH), (1, UNKNOWN_EPOCH), (2, 102))))
+    assert after(image, grown).partitions[P0].isr == (0, 1, 2)
+
+
+@pytest.mark.rule(11)
+@pytest.mark.rule(22)
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        (None, "broker 1 is not registered"),
+        ({"fenced": True}, "is fenced"),
+        ({"shutting_down": True}, "is shutting down"),
+    ],
+)
+def test_a_member_of_unknown_epoch_is_live_all_the_same(fields: dict[str, Any] | None, words: str) -> None:
+    image = image_with(3, SHRUNK)
+    image = image.with_changes([Change(("broker", 1), broker(1, **fields) if fields is not None else None)], 210)
+    refused = refusal(image, propose(isr=((0, 100), (1, UNKNOWN_EPOCH), (2, 102))))
+    assert (refused.code, words in refused.message) == (ErrorCode.INELIGIBLE_REPLICA, True)
+
+
+@pytest.mark.rule(22)
+def test_nobody_joins_of_whom_the_leader_does_not_know_the_life() -> None:
+    refused = refusal(image_with(3, SHRUNK), propose(isr=((0, 100), (1, 101), (2, UNKNOWN_EPOCH))))
+    assert refused.code == ErrorCode.INELIGIBLE_REPLICA
+    assert "registered with epoch 102, not -1" in refused.message
+
+
 def test_a_leader_that_shuts_down_may_still_let_somebody_in_who_takes_over() -> None:
     image = image_with({0: {"shutting_down": True}, 1: {}}, partition(0, 1, isr=(0,)))
     assert decide(image, propose(0, 1)).reply[0].error is None
@@ -149,7 +181,9 @@ def test_an_unclean_leader_reports_that_it_recovered_before_others_join() -> Non
     image = after(image, recovered)
     assert image.partitions[P0] == replace(recovering, recovering=False, partition_epoch=10, mod_revision=201)
     assert decide(image, propose(0, 1, partition_epoch=10)).reply[0].error is None
-    assert decide(image_with(2, recovering), propose(0, 1, recovered=True)).reply[0].error is None
+    image = image_with(2, recovering)
+    at_once = after(image, decide(image, propose(0, 1, recovered=True))).partitions[P0]
+    assert (at_once.isr, at_once.recovering) == ((0, 1), False)
 
 
 @pytest.mark.rule(12)

@@ -63,3 +63,23 @@ async def test_who_is_cancelled_just_as_its_turn_comes_gives_it_on() -> None:
     gone.cancel()
     await stays
     assert order == ["stays"]
+
+
+async def test_a_turn_that_is_given_back_before_a_cancelled_one_has_run_passes_it_over() -> None:
+    """As with a deadline that strikes in the step in which the write before it ends."""
+    turns, order = Turns(10), list[str]()
+    await turns.take()
+    gone, stays = (asyncio.create_task(waiting(turns, name, order)) for name in ("gone", "stays"))
+    await asyncio.sleep(0)
+    gone.cancel()
+    turns.give_back()
+    async with asyncio.timeout(5):
+        await stays
+        assert order == ["stays"]
+        await turns.take()
+    last = asyncio.create_task(waiting(turns, "last", order))
+    await asyncio.sleep(0)
+    last.cancel()
+    turns.give_back()
+    async with asyncio.timeout(5):
+        await turns.take()  # nobody else waits: it is free

@@ -136,7 +136,7 @@ class Leader:
             lagging = self.lagging(now)
             if lagging:
                 self._propose(tuple(r for r in self.isr if r not in lagging))
-            elif self._recovering and self.high_watermark >= self.epoch_start_offset:
+            elif self._recovering:
                 self._propose(self.isr)
         return self._advance(now)
 
@@ -191,9 +191,8 @@ class Leader:
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         ordered = tuple(r for r in self.replicas if r in isr)
-        recovered = self._recovering and self.is_settled
         epochs = tuple(self._followers[r].broker_epoch if r in self._followers else UNKNOWN for r in ordered)
-        self.proposal = Proposal(self.epoch, self.partition_epoch, ordered, epochs, recovered)
+        self.proposal = Proposal(self.epoch, self.partition_epoch, ordered, epochs, self._recovering)
 
     def _advance(self, now: float) -> bool:
         """The high watermark is the smallest log end of those who are in the ISR or about to be (rules 6, 7, 8)."""
@@ -233,8 +232,6 @@ def find_cut(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int, lea
     own = epochs.end_offset_for(leader.epoch, log_end_offset)
     if leader.epoch == NO_EPOCH or own.start_offset == NO_OFFSET:
         return min(leader.start_offset, log_end_offset)
-    if own.epoch != leader.epoch:  # an epoch that this log never had: up to the end of the one before, and ask again
-        return min(own.start_offset, log_end_offset)
     return min(own.start_offset, leader.start_offset, log_end_offset)
 
 

@@ -27,6 +27,7 @@ from ottla_broker.storage.segment import Segment, ranges_of
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.view import LogView
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.batch import Buffer
 
 
 class Appended(NamedTuple):
@@ -124,7 +125,7 @@ class Log:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def append(self, records: bytes, leader_epoch: int, now_ms: int) -> Appended:
+    def append(self, records: Buffer, leader_epoch: int, now_ms: int) -> Appended:
         """Give the batches in `records` the next offsets and write them, all or none.
 
         Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps. What

@@ -102,11 +102,8 @@ class LogDir:
             if name is None or not directory.is_dir():
                 continue
             partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
-            log = self._open_log(partition, directory, config, now_ms, clean=clean)
-            if not self._checkpoints.is_reached(partition, log):
-                _logger.warning("%s ends at %d, before what it had once", directory, log.log_end_offset)
-                sound = False
-        if sound:
+            self._open_log(partition, directory, config, now_ms, clean=clean)
+        if self._reaches_checkpoints() and sound:
             self.vouch()
         else:
             soundness.withdraw(self.disk.path)
@@ -116,8 +113,8 @@ class LogDir:
 
     def _open_log(
         self, partition: PartitionId, directory: Path, config: LogConfig, now_ms: int, *, clean: bool = False
-    ) -> Log:
-        log = self._logs[partition] = Log.open(
+    ) -> None:
+        self._logs[partition] = Log.open(
             directory,
             self.disk,
             config,
@@ -127,7 +124,18 @@ class LogDir:
             log_start_offset=self._checkpoints.log_starts.get(partition, 0),
             on_cut=lambda: self._on_cut(partition),
         )
-        return log
+
+    def _reaches_checkpoints(self) -> bool:
+        """Whether every log has what the checkpoints promise. A log that is gone ends at 0, unless it was deleted."""
+        deleted = {path.name.partition(".")[0] for path in self._doomed}
+        reached = True
+        for partition, promised in self._checkpoints.promised().items():
+            log = self._logs.get(partition)
+            end = log.log_end_offset if log is not None else 0
+            if end < promised and (log is not None or str(partition) not in deleted):
+                _logger.warning("%s ends at %d, and went to %d once", self.disk.path / str(partition), end, promised)
+                reached = False
+        return reached
 
     def vouch(self) -> None:
         """All that was acknowledged is here, or the cluster knows what may not be. A few fsyncs, for a thread."""
@@ -185,11 +193,12 @@ class LogDir:
 
     def remove_deleted(self) -> int:
         """Free the space of deleted partitions and segments, for a thread; how many there were."""
-        count = self.disk.unlink_discarded()
-        while self._doomed:
+        unlinked, doomed = self.disk.unlink_discarded(), len(self._doomed)
+        if doomed:
+            self.checkpoint({})  # what it promised of them would count as lost once they are gone
+        for _ in range(doomed):
             shutil.rmtree(self._doomed.popleft(), ignore_errors=True)
-            count += 1
-        return count
+        return unlinked + doomed
 
     def checkpoint(self, high_watermarks: Mapping[PartitionId, int]) -> None:
         """Write down recovery points, log starts and high watermarks; a few fsyncs, for a thread.

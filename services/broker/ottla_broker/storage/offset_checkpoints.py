@@ -27,10 +27,12 @@ class OffsetCheckpoints:
         self.log_starts = self._read(checkpoint.LOG_START_OFFSETS)
         self.high_watermarks = self._read(checkpoint.HIGH_WATERMARKS)
 
-    def is_reached(self, partition: PartitionId, log: Log) -> bool:
-        """Whether the log has everything that was on the platter or committed when this was written."""
-        promised = max(self.recovery_points.get(partition, 0), self.high_watermarks.get(partition, 0))
-        return log.log_end_offset >= promised
+    def promised(self) -> Offsets:
+        """How far each log went: what was on the platter or committed when this was written."""
+        return {
+            id_: max(self.recovery_points.get(id_, 0), self.high_watermarks.get(id_, 0))
+            for id_ in self.recovery_points.keys() | self.high_watermarks.keys()
+        }
 
     def write(self, logs: Mapping[PartitionId, Log], high_watermarks: Mapping[PartitionId, int]) -> None:
         """A few fsyncs. A partition that is missing in `high_watermarks` keeps the one from before."""

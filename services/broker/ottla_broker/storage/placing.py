@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ottla_core.records.batch import BatchHeader, placed_prefix, read_header, with_log_append_time
+from ottla_core.records.batch import BatchHeader, Buffer, placed_prefix, read_header, with_log_append_time
 
 _PREFIX_SIZE: Final = 16  # what `placed_prefix` replaces
 
@@ -17,7 +17,7 @@ class PlacedBatch(NamedTuple):
     max_timestamp_ms: int
 
 
-def stamped(records: bytes, headers: list[BatchHeader], now_ms: int) -> tuple[bytes, list[BatchHeader]]:
+def stamped(records: Buffer, headers: list[BatchHeader], now_ms: int) -> tuple[bytes, list[BatchHeader]]:
     """The batches with the broker's time (rule 65), and their new headers."""
     at, stamped = 0, []
     for header in headers:
@@ -27,7 +27,7 @@ def stamped(records: bytes, headers: list[BatchHeader], now_ms: int) -> tuple[by
 
 
 def placed(
-    records: bytes, headers: list[BatchHeader], base_offset: int, leader_epoch: int
+    records: Buffer, headers: list[BatchHeader], base_offset: int, leader_epoch: int
 ) -> tuple[list[bytes | memoryview], list[PlacedBatch]]:
     """What to write, without a copy: 16 new bytes and the rest of each batch as it came; and the batches' places."""
     view, at = memoryview(records), 0

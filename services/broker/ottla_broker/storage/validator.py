@@ -15,6 +15,7 @@ from ottla_core.records.batch import (
     NO_PRODUCER_ID,
     TRANSACTIONAL,
     BatchHeader,
+    Buffer,
     check_batch,
     check_stored,
     corrupt,
@@ -24,7 +25,7 @@ from ottla_core.records.reader import read_records
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
-def check_appendable(records: bytes, config: LogConfig, now_ms: int) -> list[BatchHeader]:
+def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[BatchHeader]:
     """The headers of all batches in `records`, at least one; each may be appended as it is.
 
     Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,

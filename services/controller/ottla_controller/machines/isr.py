@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ottla_controller.machines.brokers import check_registered
 from ottla_controller.machines.decision import Decision
@@ -16,10 +17,15 @@ from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 
+UNKNOWN_EPOCH: Final = -1
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """`isr` has (broker id, broker epoch): of the life that fetched from the leader (KIP-903)."""
+    """`isr` has (broker id, broker epoch): of the life that fetched from the leader (KIP-903).
+
+    UNKNOWN_EPOCH stands for one that has not fetched from this leader yet.
+    """
 
     id: PartitionId
     leader_epoch: int
@@ -70,7 +76,8 @@ def _altered(image: ClusterImage, leader: Broker, proposal: Proposal, partition:
     _check_members(leader, partition, isr, recovering=recovering)
     for broker_id, epoch in proposal.isr:
         if broker_id != leader.id:
-            _check_eligible(image.brokers.get(broker_id), broker_id, epoch)
+            joins = broker_id not in partition.isr
+            _check_eligible(image.brokers.get(broker_id), broker_id, epoch, joins=joins)
     if set(isr) == set(partition.isr) and recovering == partition.recovering:
         return partition
     return replace(with_isr(partition, isr), recovering=recovering)
@@ -109,11 +116,14 @@ def _check_members(leader: Broker, partition: Partition, isr: tuple[int, ...], *
         raise _invalid("the partition recovers from an unclean election", "report it as recovered first (KIP-704)")
 
 
-def _check_eligible(broker: Broker | None, broker_id: int, epoch: int) -> None:
-    """Whoever restarted since it fetched may have lost what it fetched (KIP-903); who goes or is fenced soon lags."""
+def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins: bool) -> None:
+    """Whoever restarted since it fetched may have lost what it fetched (KIP-903); who goes or is fenced soon lags.
+
+    Who is in sync already may be of unknown epoch: a life that may have lost something was taken out (rule C15).
+    """
     if broker is None:
         why = "is not registered"
-    elif broker.epoch != epoch:
+    elif broker.epoch != epoch and (joins or epoch != UNKNOWN_EPOCH):
         why = f"is registered with epoch {broker.epoch}, not {epoch}"
     elif broker.fenced:
         why = "is fenced"

@@ -85,8 +85,10 @@ def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId
     )
 
 
-def decide_create_partitions(image: ClusterImage, name: str, total_count: int) -> Decision[PartitionsCreated]:
-    """New partition keys first, then the topic key with the new count."""
+def decide_create_partitions(
+    image: ClusterImage, name: str, total_count: int, assignments: Sequence[Replicas] = ()
+) -> Decision[PartitionsCreated]:
+    """New partition keys first, then the topic key with the new count. `assignments`: of the new ones, in order."""
     _check_client_may_change(name)
     topic = _known(image, name)
     if total_count <= topic.partition_count:
@@ -99,7 +101,10 @@ def decide_create_partitions(image: ClusterImage, name: str, total_count: int) -
     existing = [partition.replicas for _, partition in image.partitions_of(topic)]
     racks = _live_racks(image)
     count = total_count - topic.partition_count
-    placed = place_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
+    if assignments:
+        placed = _check_new_assignments(image, assignments, count, len(existing[0]))
+    else:
+        placed = place_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
     warning = (
         f"records with a key may now go to another partition than before: {name} has {total_count} partitions "
         f"instead of {topic.partition_count}, so order by key holds only from here on"
@@ -128,6 +133,16 @@ def decide_delete_topic(image: ClusterImage, name: str) -> Decision[TopicDeleted
     partitions = [p for p in image.partitions if p.topic_id == topic.id]
     commit = Write(Change(keys.topic(name), None), seen)
     return Decision(TopicDeleted(name, topic.id), (commit, *_removed(partitions)), commits_first=True)
+
+
+def decide_delete_topic_by_id(image: ClusterImage, topic_id: TopicId) -> Decision[TopicDeleted]:
+    """That very topic, and none that has its name by now. Raises UNKNOWN_TOPIC_ID."""
+    topic = image.topic_by_id(topic_id)
+    if topic is None:
+        raise OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_ID, f"no topic has the id {topic_id.hex()}", hint="list the topics there are"
+        )
+    return decide_delete_topic(image, topic.name)
 
 
 def decide_remove_orphans(image: ClusterImage) -> Decision[int]:
@@ -198,9 +213,22 @@ def _place(image: ClusterImage, new: NewTopic) -> list[Replicas]:
     _check_count(partitions)
     if new.assignments:
         _check_no_counts(new)
-        return check_assignments(new.assignments, {n: not b.fenced for n, b in image.brokers.items()})
+        return check_assignments(new.assignments, _registered(image))
     # Where the last topic's placement would have gone on, so that many small topics spread as one large one does.
     return place_replicas(_live_racks(image), partitions, factor, start=len(image.partitions))
+
+
+def _check_new_assignments(
+    image: ClusterImage, assignments: Sequence[Replicas], count: int, replication_factor: int
+) -> list[Replicas]:
+    if len(assignments) != count or len(assignments[0]) != replication_factor:
+        raise OttlaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{len(assignments)} partitions with {len(assignments[0])} replicas are assigned, and {count} with "
+            f"{replication_factor} are to be added",
+            hint="give one list for each new partition, with as many replicas as the topic has",
+        )
+    return check_assignments(list(enumerate(assignments)), _registered(image))
 
 
 def _check_no_counts(new: NewTopic) -> None:
@@ -217,6 +245,11 @@ def _check_count(partitions: int) -> None:
             f"{partitions} partitions are not possible",
             hint=f"give 1 to {MAX_PARTITIONS:,}, or -1 for the cluster's num.partitions",
         )
+
+
+def _registered(image: ClusterImage) -> dict[int, bool]:
+    """Of every registered broker, whether it is live."""
+    return {n: not b.fenced for n, b in image.brokers.items()}
 
 
 def _live_racks(image: ClusterImage) -> dict[int, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,43 @@ def test_a_log_that_ends_before_its_high_watermark_has_lost_something(
     again = opened(tmp_path)
     assert again.logs[ONE].log_end_offset < 20
     assert again.may_have_lost_tail
+
+
+@pytest.mark.rule(16, 21)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_whose_directory_is_gone_has_lost_everything(running: LogDir, tmp_path: Path, clean: bool) -> None:
+    if clean:
+        running.close({}, now_ms=NOON)
+    else:
+        running.abandon()
+    shutil.rmtree(tmp_path / str(ONE))
+    for _ in range(2):
+        again = opened(tmp_path)
+        assert again.may_have_lost_tail, "also the second time, although no checkpoint tells of it any more"
+        again.abandon()
+
+
+@pytest.mark.rule(21)
+def test_a_flushed_log_whose_directory_is_gone_had_something_committed_perhaps(running: LogDir, tmp_path: Path) -> None:
+    running.logs[ONE].flush(NOON)
+    running.checkpoint({ONE: 0})
+    running.abandon()
+    shutil.rmtree(tmp_path / str(ONE))
+    assert opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("freed", [True, False])
+def test_a_partition_that_was_deleted_is_no_loss(running: LogDir, tmp_path: Path, freed: bool) -> None:
+    running.delete(ONE)
+    if freed:
+        assert running.remove_deleted() == 1
+    running.abandon()
+    again = opened(tmp_path)
+    assert not again.may_have_lost_tail
+    again.remove_deleted()
+    again.abandon()
+    assert not opened(tmp_path).may_have_lost_tail
 
 
 @pytest.mark.rule(21)

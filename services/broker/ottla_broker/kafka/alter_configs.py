@@ -1,0 +1,101 @@
+"""AlterConfigs and IncrementalAlterConfigs: the first replaces all that is set, the second changes what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kafka.protocol.admin import AlterConfigsResponse, IncrementalAlterConfigsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.config_numbers import BROKER, TOPIC
+from ottla_broker.kafka.describe_configs import describe, resource_of
+from ottla_broker.kafka.forwarding import UNTIMED_S, check_once, forward, refused, said
+from ottla_broker.kafka.frames import Request
+from ottla_core.config_values import Source
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.status import raise_error
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+Ops = list[pb.ConfigOp]
+
+_DELETE: Final = 1
+
+
+async def incremental(backend: Backend, asked: Message, request: Request) -> Message:
+    return await _answer(backend, asked, request.version, IncrementalAlterConfigsResponse, replaces=False)
+
+
+async def replacing(backend: Backend, asked: Message, request: Request) -> Message:
+    return await _answer(backend, asked, request.version, AlterConfigsResponse, replaces=True)
+
+
+async def _answer(backend: Backend, asked: Message, version: int, answer_type: Any, *, replaces: bool) -> Message:
+    try:
+        check_once((r.resource_type, r.resource_name) for r in asked.resources)
+        ops = await _replacements(backend, asked.resources) if replaces else [_changes(r) for r in asked.resources]
+        results = await _altered(backend, asked, ops)
+    except OttlaError as error:
+        results = [refused(error)] * len(asked.resources)
+    told = answer_type.AlterConfigsResourceResponse
+    responses = [
+        told(version=version, resource_type=r.resource_type, resource_name=r.resource_name, **result)
+        for r, result in zip(asked.resources, results, strict=True)
+    ]
+    return answer_type(version=version, responses=responses)
+
+
+async def _altered(backend: Backend, asked: Message, planned: Sequence[Ops | OttlaError]) -> list[dict[str, Any]]:
+    """Carry out what is planned for each resource; the fields of its answer."""
+    legal = [(r, ops) for r, ops in zip(asked.resources, planned, strict=True) if not isinstance(ops, OttlaError)]
+    request = pb.AlterConfigsRequest(
+        resources=[pb.ConfigsAltered(resource=resource_of(r), ops=ops) for r, ops in legal],
+        validate_only=asked.validate_only,
+    )
+    reply = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
+    told = iter(reply.resources)
+    return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
+
+
+def _changes(resource: Message) -> Ops | OttlaError:
+    for config in resource.configs:
+        if config.value is None and config.config_operation != _DELETE:
+            return _no_value(config.name)
+    return [pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "") for c in resource.configs]
+
+
+async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[Ops | OttlaError]:
+    described, _ = await describe(backend, resources)
+    return [replacement(resource, one) for resource, one in zip(resources, described, strict=True)]
+
+
+def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | OttlaError:
+    """What sets the configs of the request and deletes all others that are set for this resource."""
+    try:
+        raise_error(described.error)
+    except OttlaError as error:
+        return error
+    for config in resource.configs:
+        if config.value is None:
+            return _no_value(config.name)
+    wanted = {config.name for config in resource.configs}
+    own = _own_source(resource)
+    gone = [e.name for e in described.entries if Source(e.source) is own and e.name not in wanted]
+    return [
+        *(pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in gone),
+        *(pb.ConfigOp(name=c.name, op=pb.CONFIG_OP_SET, value=c.value) for c in resource.configs),
+    ]
+
+
+def _own_source(resource: Message) -> Source:
+    """Where a value comes from that is set for this very resource."""
+    if resource.resource_type == TOPIC:
+        return Source.TOPIC
+    assert resource.resource_type == BROKER, "nothing else was described"
+    return Source.BROKER if resource.resource_name else Source.CLUSTER
+
+
+def _no_value(name: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_REQUEST, f"{name[:80]} has no value", hint="give one, or delete the config")

@@ -1,0 +1,54 @@
+"""What stands behind the handlers: the parts of the broker that gRPC's service calls too, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla_broker.controller_peer import ControllerPeer
+from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.errors import unknown_topic
+from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.replica import Replica
+from ottla_broker.replicas import Replicas
+from ottla_broker.service import BrokerService
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.model import PartitionId
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    replicas: Replicas
+    metadata: MetadataFollower
+    service: BrokerService
+    controller: ControllerPeer
+    producer_ids: ProducerIds
+    addresses: KafkaAddresses
+    sessions: FetchSessions
+    node_id: Callable[[], int]
+    log_dir: Callable[[], LogDir]
+
+    @property
+    def image(self) -> ClusterImage:
+        return self.metadata.image
+
+    def id_of(self, topic: str, partition: int) -> PartitionId | None:
+        """None where there is no such topic; whether it has the partition is told later."""
+        known = self.image.topics.get(topic)
+        return None if known is None else PartitionId(known.id, partition)
+
+
+def known_epoch(leader_epoch: int) -> int | None:
+    """A leader epoch as Kafka spells it, where -1 is not to be checked."""
+    return None if leader_epoch < 0 else leader_epoch
+
+
+def replica_by_name(backend: Backend, topic: str, partition: int, leader_epoch: int) -> Replica:
+    """The replica that this broker leads. Raises UNKNOWN_TOPIC_OR_PARTITION and what `Replicas.leader` raises."""
+    partition_id = backend.id_of(topic, partition)
+    if partition_id is None:
+        raise unknown_topic(topic)
+    return backend.replicas.leader(partition_id, known_epoch(leader_epoch))

@@ -1,0 +1,30 @@
+"""Kafka's numbers for what configs belong to, where their values come from and what type they have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_core.config_key import ConfigType
+from ottla_core.config_values import Source
+
+TOPIC: Final = 2
+BROKER: Final = 4
+
+SOURCES: Final = {
+    Source.TOPIC: 1,
+    Source.BROKER: 2,
+    Source.CLUSTER: 3,
+    Source.PROCESS: 4,
+    Source.DEFAULT: 5,
+}
+"""Of DescribeConfigsResponse.ConfigSource."""
+
+TYPES: Final = {
+    ConfigType.BOOLEAN: 1,
+    ConfigType.STRING: 2,
+    ConfigType.INT: 3,
+    ConfigType.LONG: 5,
+    ConfigType.DOUBLE: 6,
+    ConfigType.LIST: 7,
+}
+"""Of DescribeConfigsResponse.ConfigType."""

@@ -1,0 +1,51 @@
+"""CreatePartitions: a topic grows to a count, and where its new replicas lie may be said."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.protocol.admin import CreatePartitionsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.forwarding import forward, limit_s, refused, said, until_known
+from ottla_broker.kafka.frames import Request
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import OttlaError
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_Result: Final = CreatePartitionsResponse.CreatePartitionsTopicResult
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    try:
+        results = await _grown(backend, asked)
+    except OttlaError as error:
+        results = {topic.name: refused(error) for topic in asked.topics}
+    told = [_Result(version=version, name=name, **result) for name, result in results.items()]
+    return CreatePartitionsResponse(version=version, results=told)
+
+
+async def _grown(backend: Backend, asked: Message) -> dict[str, dict[str, Any]]:
+    """The error of each topic, or none."""
+    request = pb.CreatePartitionsRequest(
+        topics=[_increase(topic) for topic in asked.topics], validate_only=asked.validate_only
+    )
+    reply = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
+    if not asked.validate_only:
+        done = {topic.name for topic in reply.topics if not topic.error.code}
+        counts = {topic.name: topic.count for topic in asked.topics if topic.name in done}
+        await until_known(backend, lambda image: all(_count(image, name) >= n for name, n in counts.items()))
+    return {topic.name: said(topic.error) for topic in reply.topics}
+
+
+def _increase(topic: Message) -> pb.PartitionIncrease:
+    assignments = [pb.ReplicaList(replicas=each.broker_ids) for each in topic.assignments or ()]
+    return pb.PartitionIncrease(name=topic.name, total_count=topic.count, assignments=assignments)
+
+
+def _count(image: ClusterImage, name: str) -> int:
+    topic = image.topics.get(name)
+    return 0 if topic is None else topic.partition_count

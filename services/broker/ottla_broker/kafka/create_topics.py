@@ -1,0 +1,94 @@
+"""CreateTopics: each topic has its own answer; from version 5 on it tells what the topic is like (KIP-525)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafka.protocol.admin import CreateTopicsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.config_numbers import SOURCES
+from ottla_broker.kafka.forwarding import check_once, forward, limit_s, refused, said, until_known
+from ottla_broker.kafka.frames import Request
+from ottla_core.cluster.image import ClusterImage, Configs
+from ottla_core.config_table import TOPIC_CONFIGS
+from ottla_core.config_values import resolve
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_Topic: Final = CreateTopicsResponse.CreatableTopicResult
+_CONFIGS_FROM: Final = 5
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version, names = request.version, dict.fromkeys(t.name for t in asked.topics)
+    try:
+        check_once(t.name for t in asked.topics)
+        results = await _created(backend, asked, version)
+    except OttlaError as error:
+        results = {name: refused(error) for name in names}
+    topics = [_Topic(version=version, name=name, **results[name]) for name in names]
+    return CreateTopicsResponse(version=version, topics=topics)
+
+
+async def _created(backend: Backend, asked: Message, version: int) -> dict[str, dict[str, Any]]:
+    """The fields of each topic's answer."""
+    results: dict[str, dict[str, Any]] = {}
+    request = pb.CreateTopicsRequest(validate_only=asked.validate_only)
+    for topic in asked.topics:
+        try:
+            request.topics.append(_new_topic(topic))
+        except OttlaError as error:
+            results[topic.name] = refused(error)
+    reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
+    there = [topic.name for topic in reply.topics if not topic.error.code]
+    if not asked.validate_only:
+        await until_known(backend, lambda image: all(name in image.topics for name in there))
+    for wanted, topic in zip(request.topics, reply.topics, strict=True):
+        results[topic.name] = said(topic.error)
+        if version >= _CONFIGS_FROM and not topic.error.code:
+            results[topic.name] |= {
+                "topic_id": uuid.UUID(int=0) if asked.validate_only else uuid.UUID(bytes=topic.topic_id),
+                "num_partitions": topic.partitions,
+                "replication_factor": topic.replication_factor,
+                "configs": configs_of(backend.image, wanted.configs, version),
+            }
+    return results
+
+
+def _new_topic(topic: Message) -> pb.NewTopic:
+    check_once(a.partition_index for a in topic.assignments)
+    check_once(c.name for c in topic.configs)
+    unset = [config.name for config in topic.configs if config.value is None]
+    if unset:
+        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{unset[0][:80]} has no value", hint="leave it out or give one")
+    return pb.NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        configs={config.name: config.value for config in topic.configs},
+        assignments=[
+            pb.ReplicaAssignment(partition=a.partition_index, replicas=a.broker_ids) for a in topic.assignments
+        ],
+    )
+
+
+def configs_of(image: ClusterImage, configs: Mapping[str, str], version: int) -> list[Message]:
+    """What holds for a topic that was created with these configs, which are legal."""
+    canonical = {name: TOPIC_CONFIGS[name].parse(text) for name, text in configs.items()}
+    cluster = image.configs.get(("broker", ""), Configs({})).values
+    return [
+        _Topic.CreatableTopicConfigs(
+            version=version,
+            name=entry.key.name,
+            value=entry.text,
+            read_only=False,
+            config_source=SOURCES[entry.source],
+            is_sensitive=False,
+        )
+        for entry in resolve(canonical, cluster, {}).entries.values()
+    ]

@@ -1,0 +1,50 @@
+"""DeleteTopics: by name, and from version 6 on also by id, so that no other topic of that name goes (KIP-516)."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from kafka.protocol.admin import DeleteTopicsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.forwarding import forward, limit_s, refused, said, until_known
+from ottla_broker.kafka.frames import Request
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_Result: Final = DeleteTopicsResponse.DeletableTopicResult
+_IDS_FROM: Final = 6
+_DISABLED_FROM: Final = 3
+_NO_ID: Final = uuid.UUID(int=0)
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    names, ids = _named(asked.topics) if version >= _IDS_FROM else (asked.topic_names, [])
+    wanted = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
+    try:
+        reply = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
+        gone = {TopicId(topic.topic_id) for topic in reply.topics if not topic.error.code}
+        await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
+        told = [_told(topic, version) for topic in reply.topics]
+    except OttlaError as error:
+        told = [{"name": name, "topic_id": _NO_ID, **refused(error)} for name in dict.fromkeys(names)]
+        told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in dict.fromkeys(ids)]
+    return DeleteTopicsResponse(version=version, responses=[_Result(version=version, **each) for each in told])
+
+
+def _named(topics: list[Message]) -> tuple[list[str], list[uuid.UUID]]:
+    """Who is asked for by name, and who by id."""
+    by_name = [topic.name for topic in topics if topic.name is not None]
+    return by_name, [topic.topic_id for topic in topics if topic.name is None]
+
+
+def _told(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
+    error = said(topic.error)
+    if topic.error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DISABLED_FROM:
+        error["error_code"] = int(ErrorCode.INVALID_REQUEST)
+    return {"name": topic.name or None, "topic_id": uuid.UUID(bytes=topic.topic_id or bytes(16)), **error}

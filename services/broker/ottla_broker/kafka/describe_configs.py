@@ -1,0 +1,119 @@
+"""DescribeConfigs: the controller's configs with Kafka's numbers, and the values that would hold next (synonyms)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from kafka.protocol.admin import DescribeConfigsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.config_numbers import SOURCES, TOPIC, TYPES
+from ottla_broker.kafka.forwarding import UNTIMED_S, forward, refused, said
+from ottla_broker.kafka.frames import Request
+from ottla_core.config_key import ConfigType
+from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS
+from ottla_core.config_values import Source
+from ottla_core.errors import OttlaError
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_Result: Final = DescribeConfigsResponse.DescribeConfigsResult
+_Entry: Final = _Result.DescribeConfigsResourceResult
+_Synonym: Final = _Entry.DescribeConfigsSynonym
+
+
+class Value(NamedTuple):
+    """A value that is set, or would hold where nothing is set."""
+
+    name: str
+    text: str | None
+    source: Source
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    try:
+        described, cluster = await describe(backend, asked.resources)
+    except OttlaError as error:
+        results = [_result(resource, version, **refused(error), configs=[]) for resource in asked.resources]
+        return DescribeConfigsResponse(version=version, results=results)
+    results = []
+    for resource, one in zip(asked.resources, described, strict=True):
+        entries = [e for e in one.entries if _is_wanted(resource, e)]
+        configs = [_entry(resource, e, cluster, asked, version) for e in entries]
+        results.append(_result(resource, version, **said(one.error), configs=configs))
+    return DescribeConfigsResponse(version=version, results=results)
+
+
+async def describe(
+    backend: Backend, resources: Sequence[Message]
+) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
+    """The configs of each resource, and those that are set for the cluster, as they are at one moment."""
+    wanted = [resource_of(resource) for resource in resources]
+    wanted.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
+    request = pb.DescribeConfigsRequest(resources=wanted)
+    reply = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
+    *described, of_cluster = reply.resources
+    return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
+
+
+def resource_of(resource: Message) -> pb.ConfigResource:
+    """Kafka's numbers are ours; the controller refuses those that it does not know."""
+    return pb.ConfigResource(type=resource.resource_type, name=resource.resource_name)
+
+
+def synonyms(resource_type: int, entry: pb.ConfigEntry, cluster: Mapping[str, str]) -> Iterator[Value]:
+    """What is set for the config, what comes first decides; then Kafka's defaults.
+
+    `cluster`: what is set as the cluster-wide default. A topic's config has broker configs stand in for it.
+    """
+    source = Source(entry.source)
+    if source in (Source.TOPIC, Source.BROKER, Source.PROCESS):
+        yield Value(entry.name, _text(entry), source)
+    names = [s.name for s in SYNONYMS.get(entry.name, ())] if resource_type == TOPIC else [entry.name]
+    for name in names:
+        if name in cluster:
+            yield Value(name, cluster[name], Source.CLUSTER)
+    for name in names:
+        default = BROKER_CONFIGS[name].default if name in BROKER_CONFIGS else None
+        if default is not None:
+            yield Value(name, default, Source.DEFAULT)
+
+
+def _is_wanted(resource: Message, entry: pb.ConfigEntry) -> bool:
+    """Of the cluster-wide default Kafka tells only what is set."""
+    keys = resource.configuration_keys
+    if resource.resource_type != TOPIC and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
+        return False
+    return keys is None or entry.name in keys
+
+
+def _result(resource: Message, version: int, **fields: object) -> Message:
+    return _Result(
+        version=version, resource_type=resource.resource_type, resource_name=resource.resource_name, **fields
+    )
+
+
+def _entry(
+    resource: Message, entry: pb.ConfigEntry, cluster: Mapping[str, str], asked: Message, version: int
+) -> Message:
+    others = synonyms(resource.resource_type, entry, cluster) if asked.include_synonyms else ()
+    return _Entry(
+        version=version,
+        name=entry.name,
+        value=_text(entry),
+        read_only=entry.read_only,
+        config_source=SOURCES[Source(entry.source)],
+        is_sensitive=False,
+        synonyms=[_Synonym(version=version, name=o.name, value=o.text, source=SOURCES[o.source]) for o in others],
+        config_type=TYPES[ConfigType(entry.type)],
+        documentation=entry.documentation if asked.include_documentation else None,
+    )
+
+
+def _text(entry: pb.ConfigEntry) -> str | None:
+    """The contract has no null: it is the empty value of a config that has no default."""
+    key = BROKER_CONFIGS.get(entry.name)
+    return None if not entry.value and key is not None and key.default is None else entry.value

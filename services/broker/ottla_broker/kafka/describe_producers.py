@@ -1,0 +1,76 @@
+"""DescribeProducers: what this broker's replicas know of their idempotent producers (KIP-664)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.admin import DescribeProducersResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
+from ottla_broker.kafka.frames import Request
+from ottla_broker.machines.producers import Producer
+from ottla_broker.replica import Replica
+from ottla_core.errors import OttlaError
+
+_Topic: Final = DescribeProducersResponse.TopicResponse
+_Partition: Final = _Topic.PartitionResponse
+_Producer: Final = _Partition.ProducerState
+
+
+def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    topics = [
+        _Topic(
+            version=version,
+            name=topic.name,
+            partitions=[_described(backend, topic.name, number, version) for number in topic.partition_indexes],
+        )
+        for topic in asked.topics
+    ]
+    return DescribeProducersResponse(version=version, topics=topics)
+
+
+def _described(backend: Backend, topic: str, number: int, version: int) -> Message:
+    """Followers know them as well as the leader does."""
+    try:
+        replica = _replica(backend, topic, number)
+    except OttlaError as error:
+        return _Partition(
+            version=version,
+            partition_index=number,
+            error_code=code_by_name(error),
+            error_message=words_of(error),
+            active_producers=[],
+        )
+    producers = replica.log.producers
+    known = ((producer_id, producers.get(producer_id)) for producer_id in producers.entries())
+    return _Partition(
+        version=version,
+        partition_index=number,
+        error_code=0,
+        error_message=None,
+        active_producers=[_producer(producer_id, p, version) for producer_id, p in known if p is not None],
+    )
+
+
+def _replica(backend: Backend, topic: str, number: int) -> Replica:
+    partition_id = backend.id_of(topic, number)
+    if partition_id is None:
+        raise unknown_topic(topic)
+    return backend.replicas.find(partition_id)
+
+
+def _producer(producer_id: int, producer: Producer, version: int) -> Message:
+    """One that has only raised its epoch has no batch. There is no transaction, and so no coordinator."""
+    last = producer.batches[-1] if producer.batches else None
+    return _Producer(
+        version=version,
+        producer_id=producer_id,
+        producer_epoch=producer.epoch,
+        last_sequence=-1 if last is None else last.last_sequence,
+        last_timestamp=-1 if last is None else last.timestamp_ms,
+        coordinator_epoch=-1,
+        current_txn_start_offset=-1,
+    )

@@ -1,0 +1,194 @@
+"""What is served: every API with its versions and who answers it. ApiVersions and docs/kafka-apis.md are read off it.
+
+The minima are those of Kafka 4.x but for Produce, which is advertised from 0 and served from 3, as Kafka does it: old
+librdkafka takes a larger minimum for a broker that knows no compression (design: traps in docs/kafka-apis.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeTopicPartitionsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from ottla_broker.kafka import (
+    alter_configs,
+    api_versions,
+    codec,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_producers,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    frames,
+    init_producer_id,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.frames import Caller, Head, Parts, Request
+from ottla_broker.kafka.limits import PRODUCE_KEY
+from ottla_broker.kafka.wire import MalformedError
+from ottla_core.rpc.context import new_request_id
+from ottla_core.rpc.status import log_bug
+from ottla_core.telemetry import Counter, Metrics
+
+Handler = Callable[[Backend, Request], Answered]
+Control = Callable[[Backend, Message, Request], Message | Coroutine[Any, Any, Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """`flexible_from`: the first version with compact fields and tags; `advertised_from`: where not `min_version`."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int
+    handler: Handler
+    advertised_from: int | None = None
+
+    @property
+    def advertised_min(self) -> int:
+        return self.min_version if self.advertised_from is None else self.advertised_from
+
+
+def control(request_type: Any, answer: Control) -> Handler:
+    """A handler for a message of the codec library. It is decoded before anything is awaited."""
+
+    def handle(backend: Backend, request: Request) -> Answered:
+        answered = answer(backend, codec.decode(request_type, request.version, request.body), request)
+        return _encoded(answered) if asyncio.iscoroutine(answered) else codec.encode(answered)
+
+    return handle
+
+
+async def _encoded(answer: Coroutine[Any, Any, Message]) -> Parts:
+    return codec.encode(await answer)
+
+
+def _api_versions(backend: Backend, request: Request) -> Answered:
+    return api_versions.answer(request, APIS.values())
+
+
+_TABLE: Final = (
+    Api(PRODUCE_KEY, "Produce", 3, 11, 9, produce.answer, advertised_from=0),
+    Api(1, "Fetch", 4, 18, 12, fetch.answer),
+    Api(2, "ListOffsets", 1, 11, 6, control(ListOffsetsRequest, list_offsets.answer)),
+    Api(3, "Metadata", 0, 13, 9, control(MetadataRequest, metadata.answer)),
+    Api(10, "FindCoordinator", 0, 6, 3, control(FindCoordinatorRequest, find_coordinator.answer)),
+    Api(api_versions.KEY, "ApiVersions", 0, 4, 3, _api_versions),
+    Api(19, "CreateTopics", 2, 7, 5, control(CreateTopicsRequest, create_topics.answer)),
+    Api(20, "DeleteTopics", 1, 6, 4, control(DeleteTopicsRequest, delete_topics.answer)),
+    Api(21, "DeleteRecords", 0, 2, 2, control(DeleteRecordsRequest, delete_records.answer)),
+    Api(22, "InitProducerId", 0, 5, 2, control(InitProducerIdRequest, init_producer_id.answer)),
+    Api(23, "OffsetForLeaderEpoch", 2, 4, 4, control(OffsetForLeaderEpochRequest, offset_for_leader_epoch.answer)),
+    Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.answer)),
+    Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
+    Api(35, "DescribeLogDirs", 1, 5, 2, control(DescribeLogDirsRequest, describe_log_dirs.answer)),
+    Api(37, "CreatePartitions", 0, 3, 2, control(CreatePartitionsRequest, create_partitions.answer)),
+    Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.answer)),
+    Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
+    Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.answer)),
+    Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.answer)),
+    Api(
+        75,
+        "DescribeTopicPartitions",
+        0,
+        0,
+        0,
+        control(DescribeTopicPartitionsRequest, describe_topic_partitions.answer),
+    ),
+)
+
+APIS: Final = {api.key: api for api in sorted(_TABLE, key=lambda api: api.key)}
+
+
+class Dispatcher:
+    """Takes frames apart, finds who answers, and puts answers into frames."""
+
+    def __init__(self, backend: Backend, metrics: Metrics) -> None:
+        self._backend = backend
+        self._requests: Final[dict[int, Counter]] = {
+            api.key: metrics.counter("ottla_kafka_requests_total", "Requests of Kafka clients.", api=api.name)
+            for api in APIS.values()
+        }
+
+    def may_overlap(self, key: int) -> bool:
+        return key == PRODUCE_KEY
+
+    def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
+        """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
+        api = APIS.get(head.key)
+        if api is None:
+            raise CloseConnectionError(f"API {head.key} is not served")
+        if not api.min_version <= head.version <= api.max_version:
+            return _refused(api, head.version, frame)
+        flexible = head.version >= api.flexible_from
+        request = frames.read_request(frame, head.version, caller, flexible=flexible)
+        self._requests[head.key].value += 1
+        tagged = flexible and head.key != api_versions.KEY
+        try:
+            answered = api.handler(self._backend, request)
+        except (MalformedError, CloseConnectionError):
+            raise
+        except Exception as error:
+            raise _bug(api, error) from None
+        if answered is None:
+            return None
+        if isinstance(answered, list):
+            return frames.answer(request.correlation_id, answered, tagged=tagged)
+        return _framed(api, answered, request.correlation_id, tagged=tagged)
+
+
+async def _framed(
+    api: Api, answered: Coroutine[Any, Any, Parts | None], correlation_id: int, *, tagged: bool
+) -> Parts | None:
+    try:
+        body = await answered
+    except (MalformedError, CloseConnectionError):
+        raise
+    except Exception as error:
+        raise _bug(api, error) from None
+    return None if body is None else frames.answer(correlation_id, body, tagged=tagged)
+
+
+def _refused(api: Api, version: int, frame: memoryview) -> Parts:
+    """What an unknown version is answered: ApiVersions tells its own range, any other API ends the connection."""
+    if api.key != api_versions.KEY:
+        raise CloseConnectionError(f"{api.name} of version {version} is not served")
+    return frames.answer(frames.read_correlation_id(frame), api_versions.unsupported(api), tagged=False)
+
+
+def _bug(api: Api, error: Exception) -> CloseConnectionError:
+    return CloseConnectionError(log_bug(f"Kafka {api.name}", new_request_id(), error))

@@ -1,0 +1,23 @@
+"""Errors as Kafka's clients know them, where a version of an API knows fewer than we do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.status import error_message
+
+_BY_NAME: Final[dict[int, int]] = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+def code_by_name(error: OttlaError) -> int:
+    """The code for a request that names topics by their names: there is no unknown id in it."""
+    return _BY_NAME.get(error.code, error.code)
+
+
+def words_of(error: OttlaError) -> str:
+    return error_message(error).message
+
+
+def unknown_topic(name: str) -> OttlaError:
+    return OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}", hint="create it first")

@@ -1,0 +1,97 @@
+"""Fetch: what a consumer asks for, from the same logs and with the same waiting as over gRPC (rules 55 to 57, 68)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from ottla_broker.fetching import Consumers, Fetched, FetchWant, fetch
+from ottla_broker.kafka import fetch_wire
+from ottla_broker.kafka.backend import Backend, known_epoch
+from ottla_broker.kafka.connection import Answered
+from ottla_broker.kafka.errors import unknown_topic
+from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
+from ottla_broker.kafka.fetch_sessions import Turn
+from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.leaders import Leaders
+from ottla_broker.replica import Replica
+from ottla_broker.service import MAX_REPLY_BYTES
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+_NOWHERE: Final = PartitionId(TopicId(bytes(16)), -1)
+
+
+def answer(backend: Backend, request: Request) -> Answered:
+    asked, leaders = fetch_wire.read(request.body, request.version), Leaders(backend, request.caller)
+    by_id = request.version >= fetch_wire.TOPIC_ID_FROM
+    if asked.replica_id >= 0:
+        parts = [Part(each, Fetched(_NOWHERE, error=_no_follower(asked.replica_id))) for each in asked.partitions]
+        return fetch_wire.write(request.version, parts, leaders, isolation=asked.isolation)
+    try:
+        turn = backend.sessions.begin(asked, by_id=by_id, now=time.monotonic())
+    except OttlaError as error:
+        return fetch_wire.write(request.version, (), leaders, isolation=asked.isolation, error_code=error.code)
+    return _fetched(backend, request.version, replace(asked, partitions=turn.asked), turn, leaders)
+
+
+async def _fetched(backend: Backend, version: int, asked: FetchRequest, turn: Turn, leaders: Leaders) -> Parts:
+    parts = turn.told(await _read(backend, version, asked))
+    return fetch_wire.write(version, parts, leaders, isolation=asked.isolation, session_id=turn.session_id)
+
+
+async def _read(backend: Backend, version: int, asked: FetchRequest) -> list[Part]:
+    failed: dict[int, Fetched] = {}
+    wants = []
+    for position, each in enumerate(asked.partitions):
+        partition_id = _id_of(backend, each)
+        if partition_id is None:
+            failed[position] = Fetched(_NOWHERE, error=unknown_topic(str(each.topic)))
+        else:
+            wants.append(FetchWant(partition_id, known_epoch(each.leader_epoch), each.offset, max(0, each.max_bytes)))
+    max_bytes = min(max(0, asked.max_bytes), MAX_REPLY_BYTES)
+    fetched = iter(
+        await fetch(
+            wants,
+            _audience(backend, version, asked.rack),
+            max_wait_s=0 if failed else max(0, asked.max_wait_ms) / 1000,
+            min_bytes=min(asked.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+        )
+    )
+    return [Part(each, failed.get(n) or next(fetched)) for n, each in enumerate(asked.partitions)]
+
+
+def _id_of(backend: Backend, asked: Asked) -> PartitionId | None:
+    if isinstance(asked.topic, str):
+        return backend.id_of(asked.topic, asked.number)
+    return PartitionId(asked.topic, asked.number)
+
+
+def _audience(backend: Backend, version: int, rack: str) -> Consumers:
+    consumers = Consumers if version < fetch_wire.RACK_FROM else _NearbyConsumers
+    return consumers(backend.replicas, backend.service.closest, rack, from_follower=False)
+
+
+class _NearbyConsumers(Consumers):
+    """Of versions that know racks: any replica answers, and a leader may name a nearer one (KIP-392).
+
+    The protocol does not say whether a leader has sent the consumer here.
+    """
+
+    def replica(self, want: FetchWant) -> Replica:
+        replica = self._replicas.find(want.id)
+        replica.check_epoch(want.leader_epoch)
+        return replica
+
+    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+        return super().instead(want, replica) if replica.leads else None
+
+
+def _no_follower(replica_id: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        f"replica {replica_id} asks on a clients' listener, where replicas are not served",
+        hint="brokers copy from each other over their own contract",
+    )

@@ -1,0 +1,49 @@
+"""A fetch as values: what was asked, and what is answered to each part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla_broker.fetching import Fetched
+from ottla_core.model import TopicId
+
+NO_SESSION: Final = 0
+FINAL_EPOCH: Final = -1
+"""Of a session: the request stands alone, or it was the session's last."""
+CONSUMER: Final = -1
+
+TopicKey: TypeAlias = str | TopicId
+"""A topic as the request's version names it."""
+
+
+class Asked(NamedTuple):
+    """What is asked of one partition."""
+
+    topic: TopicKey
+    number: int
+    leader_epoch: int
+    offset: int
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    replica_id: int
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: int
+    session_id: int
+    session_epoch: int
+    partitions: Sequence[Asked]
+    forgotten: list[tuple[TopicKey, int]]
+    rack: str
+
+
+class Part(NamedTuple):
+    """One partition of the answer; what was asked is what it is found by."""
+
+    asked: Asked
+    fetched: Fetched

@@ -1,0 +1,185 @@
+"""Fetch sessions: a consumer says what has changed in what it wants, and is told what has changed (KIP-227, rule 57).
+
+A session is a cache and no more: where it was evicted, the client is told so and asks for everything again. Sessions
+are found by a number that is hard to guess and belong to no connection, as in Kafka. Pure: time and numbers come in.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from ottla_broker.kafka.fetch_request import FINAL_EPOCH, NO_SESSION, Asked, FetchRequest, Part, TopicKey
+from ottla_core.errors import ErrorCode, OttlaError
+
+MAX_SESSIONS: Final = 1_000
+"""Kafka's max.incremental.fetch.session.cache.slots."""
+MAX_PARTITIONS: Final = 200_000
+"""Of all sessions: what they may take of this process's memory."""
+EVICTABLE_S: Final = 120.0
+"""A session that was used since then is not evicted for another (min.incremental.fetch.session.eviction.ms)."""
+
+_INITIAL_EPOCH: Final = 0
+_MAX_EPOCH: Final = 2**31 - 1
+
+Key = tuple[TopicKey, int]
+
+
+class _Cached(NamedTuple):
+    """A partition of a session, with what the client knows of it: -1 is nothing yet."""
+
+    asked: Asked
+    high_watermark: int = -1
+    log_start_offset: int = -1
+
+
+class Session:
+    def __init__(self, session_id: int, asked: Iterable[Asked], *, by_id: bool, now: float) -> None:
+        self.id: Final = session_id
+        self.by_id: Final = by_id
+        self.used_at = now
+        self.next_epoch = 1
+        self._cached: Final[OrderedDict[Key, _Cached]] = OrderedDict()
+        self.change(asked, ())
+
+    def __len__(self) -> int:
+        return len(self._cached)
+
+    @property
+    def asked(self) -> list[Asked]:
+        return [cached.asked for cached in self._cached.values()]
+
+    def change(self, asked: Iterable[Asked], forgotten: Iterable[Key]) -> None:
+        for each in asked:
+            key = (each.topic, each.number)
+            known = self._cached.get(key)
+            self._cached[key] = _Cached(each) if known is None else known._replace(asked=each)
+        for key in forgotten:
+            self._cached.pop(key, None)
+
+    def news(self, parts: Sequence[Part]) -> list[Part]:
+        """Of what was read, what the client does not know. Who got records is the last to be read next time."""
+        news = []
+        for part in parts:
+            key, fetched = (part.asked.topic, part.asked.number), part.fetched
+            known = self._cached.get(key)
+            if known is None:
+                continue
+            failed = fetched.error is not None
+            now = _Cached(
+                known.asked, -1 if failed else fetched.high_watermark, -1 if failed else fetched.log_start_offset
+            )
+            self._cached[key] = now
+            if fetched.records:
+                self._cached.move_to_end(key)
+            if failed or fetched.records or now != known or fetched.preferred_replica is not None:
+                news.append(part)
+        return news
+
+
+class Turn(NamedTuple):
+    """One fetch: what is to be read, and of which session; None where the request stands alone."""
+
+    asked: Sequence[Asked]
+    session: Session | None
+    is_first: bool
+
+    @property
+    def session_id(self) -> int:
+        return NO_SESSION if self.session is None else self.session.id
+
+    def told(self, parts: Sequence[Part]) -> Sequence[Part]:
+        """What of `parts` goes into the answer."""
+        if self.session is None:
+            return parts
+        news = self.session.news(parts)
+        return parts if self.is_first else news
+
+
+class FetchSessions:
+    def __init__(
+        self,
+        new_id: Callable[[], int],
+        *,
+        max_sessions: int = MAX_SESSIONS,
+        max_partitions: int = MAX_PARTITIONS,
+    ) -> None:
+        self._new_id = new_id
+        self._max_sessions = max_sessions
+        self._max_partitions = max_partitions
+        self._partitions = 0
+        self._sessions: Final[OrderedDict[int, Session]] = OrderedDict()  # the least recently used first
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, *, by_id: bool, now: float) -> Turn:
+        """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
+
+        `by_id`: the request names topics by their ids.
+        """
+        if request.session_epoch == FINAL_EPOCH:
+            self._end(request.session_id)
+            return Turn(request.partitions, None, is_first=True)
+        if request.session_epoch == _INITIAL_EPOCH:
+            self._end(request.session_id)
+            return Turn(request.partitions, self._create(request.partitions, by_id=by_id, now=now), is_first=True)
+        session = self._check(request, by_id=by_id)
+        session.used_at = now
+        session.next_epoch = 1 if session.next_epoch == _MAX_EPOCH else session.next_epoch + 1
+        before = len(session)
+        session.change(request.partitions, request.forgotten)
+        self._partitions += len(session) - before
+        self._sessions.move_to_end(session.id)
+        asked = session.asked
+        if not asked or self._partitions > self._max_partitions:
+            self._end(session.id)
+        return Turn(asked, session if asked else None, is_first=False)
+
+    def _check(self, request: FetchRequest, *, by_id: bool) -> Session:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise OttlaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                f"there is no fetch session {request.session_id}",
+                hint="it was evicted, or this broker has restarted; begin another one",
+            )
+        if request.session_epoch != session.next_epoch:
+            raise OttlaError(
+                ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                f"fetch session {session.id} is at epoch {session.next_epoch}, not {request.session_epoch}",
+                hint="begin another one",
+            )
+        if session.by_id != by_id:
+            raise OttlaError(
+                ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+                f"fetch session {session.id} mixes names and ids of topics",
+                hint="begin another one",
+            )
+        return session
+
+    def _create(self, asked: Sequence[Asked], *, by_id: bool, now: float) -> Session | None:
+        """None where there is no place: the client goes on without a session."""
+        if not asked or not self._make_room(len(asked), now):
+            return None
+        session_id = self._new_id()
+        while session_id in self._sessions:
+            session_id = self._new_id()
+        session = Session(session_id, asked, by_id=by_id, now=now)
+        self._sessions[session_id] = session
+        self._partitions += len(session)
+        return session
+
+    def _make_room(self, partitions: int, now: float) -> bool:
+        while len(self._sessions) >= self._max_sessions or self._partitions + partitions > self._max_partitions:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now - oldest.used_at < EVICTABLE_S:
+                return False
+            self._end(oldest.id)
+        return True
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session)

@@ -1,0 +1,180 @@
+"""Fetch on the wire, read and written by hand: batches go from the file to the socket as they are.
+
+    request, 4 to 18:  replica int32 (to 14), max wait ms int32, min bytes int32, max bytes int32, isolation int8,
+        session id int32, session epoch int32 (7), [topic name (to 12) or id (13), [partition int32, leader epoch
+        int32 (9), offset int64, last fetched epoch int32 (12), log start int64 (5), max bytes int32]],
+        [forgotten: topic name or id, [partition int32]] (7), rack (11), tags: replica state (15)
+    answer:  throttle ms int32, error int16, session id int32 (7), [topic name or id, [partition int32, error int16,
+        high watermark int64, last stable offset int64, log start int64 (5), [aborted transactions], preferred
+        replica int32 (11), records, tags: current leader (12)]], tags: endpoints (16)
+
+Numbers in brackets: the version from which on the field is there. From 12 on everything is in its compact spelling.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from ottla_broker.fetching import Fetched
+from ottla_broker.kafka.errors import code_by_name
+from ottla_broker.kafka.fetch_request import (
+    CONSUMER,
+    FINAL_EPOCH,
+    NO_SESSION,
+    Asked,
+    FetchRequest,
+    Part,
+    TopicKey,
+)
+from ottla_broker.kafka.frames import Parts
+from ottla_broker.kafka.leaders import CHANGED, Leaders
+from ottla_broker.kafka.wire import MalformedError, Reader, Writer
+from ottla_core.model import TopicId
+
+_LOG_START_FROM: Final = 5
+_SESSION_FROM: Final = 7
+_LEADER_EPOCH_FROM: Final = 9
+RACK_FROM: Final = 11
+_LEADER_FROM: Final = 12
+TOPIC_ID_FROM: Final = 13
+_REPLICA_STATE_FROM: Final = 15
+_ENDPOINTS_FROM: Final = 16
+
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_TERMS: Final = struct.Struct(">iiib")
+_SESSION: Final = struct.Struct(">ii")
+_PARTITION: Final = struct.Struct(">ihqq")
+_REPLICA_STATE_TAG: Final = 1
+_LEADER_TAG: Final = 1
+_TOPIC_MIN_BYTES: Final = 2
+_PARTITION_MIN_BYTES: Final = 16
+_READ_COMMITTED: Final = 1
+_COPIED_BYTES: Final = 4096
+"""Records up to here are copied behind the fields before them: a piece of its own costs more."""
+
+
+def _layout(version: int) -> struct.Struct:
+    """A partition of the request up to its tags."""
+    epoch = "i" if version >= _LEADER_EPOCH_FROM else ""
+    last_epoch = "i" if version >= _LEADER_FROM else ""
+    log_start = "q" if version >= _LOG_START_FROM else ""
+    return struct.Struct(f">i{epoch}q{last_epoch}{log_start}i")
+
+
+_LAYOUTS: Final = [_layout(version) for version in range(19)]
+
+
+def read(reader: Reader, version: int) -> FetchRequest:
+    """Raises MalformedError."""
+    replica_id = reader.int32() if version < _REPLICA_STATE_FROM else CONSUMER
+    max_wait_ms, min_bytes, max_bytes, isolation = reader.unpack(_TERMS)
+    session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_FROM else (NO_SESSION, FINAL_EPOCH)
+    partitions = []
+    layout, has_epoch = _LAYOUTS[version], version >= _LEADER_EPOCH_FROM
+    for _ in range(reader.array(_TOPIC_MIN_BYTES)):
+        topic = _read_topic(reader, version)
+        for _ in range(reader.array(_PARTITION_MIN_BYTES)):
+            fields = reader.unpack(layout)
+            reader.tags()
+            epoch, offset = (fields[1], fields[2]) if has_epoch else (-1, fields[1])
+            partitions.append(Asked(topic, fields[0], epoch, offset, fields[-1]))
+        reader.tags()
+    forgotten = _read_forgotten(reader, version) if version >= _SESSION_FROM else []
+    rack = (reader.string() or "") if version >= RACK_FROM else ""
+    state = reader.tags().get(_REPLICA_STATE_TAG)
+    reader.done()
+    if version >= _REPLICA_STATE_FROM and state is not None:
+        replica_id = Reader(state).int32()
+    return FetchRequest(
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, partitions, forgotten, rack
+    )
+
+
+def _read_topic(reader: Reader, version: int) -> TopicKey:
+    if version >= TOPIC_ID_FROM:
+        return TopicId(bytes(reader.take(16)))
+    name = reader.string()
+    if name is None:
+        raise MalformedError("a topic without a name")
+    return name
+
+
+def _read_forgotten(reader: Reader, version: int) -> list[tuple[TopicKey, int]]:
+    forgotten = []
+    for _ in range(reader.array(_TOPIC_MIN_BYTES)):
+        topic = _read_topic(reader, version)
+        forgotten += [(topic, reader.int32()) for _ in range(reader.array(_INT32.size))]
+        reader.tags()
+    return forgotten
+
+
+def write(
+    version: int,
+    parts: Sequence[Part],
+    leaders: Leaders,
+    *,
+    isolation: int,
+    session_id: int = NO_SESSION,
+    error_code: int = 0,
+) -> Parts:
+    """The body of the answer; records are pieces of their own."""
+    writer = Writer(flexible=version >= _LEADER_FROM)
+    pieces: Parts = []
+    writer.int32(0)  # throttle
+    if version >= _SESSION_FROM:
+        writer.int16(error_code)
+        writer.int32(session_id)
+    topics = _by_topic(parts)
+    writer.array(len(topics))
+    for topic, of_topic in topics:
+        if isinstance(topic, str):
+            writer.string(topic)
+        else:
+            writer.buffer += topic
+        writer.array(len(of_topic))
+        for asked, fetched in of_topic:
+            _write_partition(writer, version, asked, fetched, isolation)
+            if len(fetched.records) > _COPIED_BYTES:
+                pieces += (writer.buffer, fetched.records)
+                writer.buffer = bytearray()
+            else:
+                writer.buffer += fetched.records
+            _write_tags(writer, version, fetched, leaders)
+        writer.tags()
+    writer.tags(leaders.endpoints() if version >= _ENDPOINTS_FROM else None)
+    return [*pieces, writer.buffer]
+
+
+def _by_topic(parts: Sequence[Part]) -> list[tuple[TopicKey, list[Part]]]:
+    """In order, neighbours of one topic together."""
+    topics: list[tuple[TopicKey, list[Part]]] = []
+    for part in parts:
+        if not topics or topics[-1][0] != part.asked.topic:
+            topics.append((part.asked.topic, []))
+        topics[-1][1].append(part)
+    return topics
+
+
+def _write_partition(writer: Writer, version: int, asked: Asked, fetched: Fetched, isolation: int) -> None:
+    """Up to the length of the records."""
+    code = 0
+    if fetched.error is not None:
+        code = fetched.error.code if version >= TOPIC_ID_FROM else code_by_name(fetched.error)
+    # Without transactions everything that is committed is stable.
+    writer.pack(_PARTITION, asked.number, code, fetched.high_watermark, fetched.high_watermark)
+    if version >= _LOG_START_FROM:
+        writer.pack(_INT64, fetched.log_start_offset)
+    writer.array(0 if isolation == _READ_COMMITTED else -1)  # aborted transactions
+    if version >= RACK_FROM:
+        writer.int32(-1 if fetched.preferred_replica is None else fetched.preferred_replica)
+    writer.bytes_length(len(fetched.records))
+
+
+def _write_tags(writer: Writer, version: int, fetched: Fetched, leaders: Leaders) -> None:
+    leader = None
+    if version >= _LEADER_FROM and fetched.error is not None and fetched.error.code in CHANGED:
+        leader = leaders.of(fetched.id)
+    writer.tags(None if leader is None else {_LEADER_TAG: leader})

@@ -1,0 +1,88 @@
+"""What stands before the body of a request and of an answer.
+
+    request:  size int32 | api key int16, version int16, correlation id int32, client id string [, tags] | body
+    answer:   size int32 | correlation id int32 [, tags] | body
+
+The size counts what follows it. The client id is spelled plain in every version; tags are there where the API's
+version is flexible, but never in the answer to ApiVersions (KIP-482, KIP-511).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla_broker.kafka.wire import MalformedError, Reader
+
+SIZE_BYTES: Final = 4
+HEAD_BYTES: Final = 8
+"""Of size, key and version: what has to be there before anything can be decided."""
+
+_SIZE: Final = struct.Struct(">i")
+_HEAD: Final = struct.Struct(">ihh")
+_CORRELATION: Final = struct.Struct(">i")
+_ANSWER: Final = struct.Struct(">ii")
+
+Parts = list[bytes | bytearray | memoryview]
+"""An answer's body in pieces, so that records need not be copied into one."""
+
+
+class Head(NamedTuple):
+    """The start of a frame; `size_bytes` without the four bytes that say it."""
+
+    size_bytes: int
+    key: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request as a handler sees it. `body` is valid until the handler first awaits."""
+
+    version: int
+    correlation_id: int
+    client_id: str
+    body: Reader
+    caller: Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who is at the other end of a connection, and the address of ours that it has reached."""
+
+    client_host: str
+    dialled_host: str
+
+
+def read_size(data: memoryview, at: int = 0) -> int:
+    return int(_SIZE.unpack_from(data, at)[0])
+
+
+def read_head(data: memoryview, at: int = 0) -> Head:
+    """The first eight bytes at `at`, which are there."""
+    return Head._make(_HEAD.unpack_from(data, at))
+
+
+def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: bool) -> Request:
+    """The request in a whole frame, its header read. Raises MalformedError."""
+    reader = Reader(frame, HEAD_BYTES)
+    (correlation_id,) = reader.unpack(_CORRELATION)
+    client_id = reader.plain_string() or ""
+    reader.flexible = flexible
+    reader.tags()
+    return Request(version, correlation_id, client_id, reader, caller)
+
+
+def read_correlation_id(frame: memoryview) -> int:
+    try:
+        return int(_CORRELATION.unpack_from(frame, HEAD_BYTES)[0])
+    except struct.error:
+        raise MalformedError("the request ends in its header") from None
+
+
+def answer(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:
+    """The frame of an answer; `tagged` where its header has (no) tags."""
+    size_bytes = sum(map(len, body)) + _CORRELATION.size + tagged
+    head = _ANSWER.pack(size_bytes, correlation_id)
+    return [head + b"\0" if tagged else head, *body]

@@ -1,0 +1,25 @@
+"""InitProducerId: an id for an idempotent producer, from this broker's block."""
+
+from __future__ import annotations
+
+from kafka.protocol.producer import InitProducerIdResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    if asked.transactional_id is not None:  # FindCoordinator has named nobody
+        return _failed(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    try:
+        producer_id = await backend.producer_ids.next()
+    except OttlaError as error:
+        return _failed(version, error.code)
+    return InitProducerIdResponse(version=version, error_code=0, producer_id=producer_id, producer_epoch=0)
+
+
+def _failed(version: int, code: int) -> Message:
+    return InitProducerIdResponse(version=version, error_code=int(code), producer_id=-1, producer_epoch=-1)

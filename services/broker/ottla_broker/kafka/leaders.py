@@ -1,0 +1,54 @@
+"""Who leads instead, in the answer to a client that asked the wrong broker: tagged fields of Produce and Fetch."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.wire import Writer
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode
+from ottla_core.model import PartitionId
+
+CHANGED: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
+
+_LEADER: Final = struct.Struct(">iiB")
+_INT32: Final = struct.Struct(">i")
+
+
+class Leaders:
+    """Collects the leaders that one answer names, to add at its end where they are found (KIP-951)."""
+
+    def __init__(self, backend: Backend, caller: Caller) -> None:
+        self._backend = backend
+        self._caller = caller
+        self._brokers: set[int] = set()
+
+    def of(self, partition_id: PartitionId) -> bytes | None:
+        """The present leader and its epoch, as a tagged field holds them; None where nobody leads."""
+        partition: Partition | None = self._backend.image.partitions.get(partition_id)
+        if partition is None or partition.leader not in self._backend.image.brokers:
+            return None
+        self._brokers.add(partition.leader)
+        return _LEADER.pack(partition.leader, partition.leader_epoch, 0)
+
+    def endpoints(self) -> dict[int, bytes]:
+        """The answer's tags: where those brokers are, or nothing."""
+        writer, count = Writer(flexible=True), 0
+        for broker_id in sorted(self._brokers):
+            broker = self._backend.image.brokers[broker_id]
+            told = self._backend.addresses.told(broker, self._caller.dialled_host)
+            if told is not None:
+                count += 1
+                writer.pack(_INT32, broker_id)
+                writer.string(told.host)
+                writer.pack(_INT32, told.port)
+                writer.string(broker.rack or None)
+                writer.tags()
+        if not count:
+            return {}
+        whole = Writer(flexible=True)
+        whole.array(count)
+        return {0: bytes(whole.buffer + writer.buffer)}

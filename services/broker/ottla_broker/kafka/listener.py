@@ -1,0 +1,130 @@
+"""The Kafka listener as a component: a port, its connections, and what they share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ottla_broker.kafka.connection import Answered, Connection
+from ottla_broker.kafka.dispatch import Dispatcher
+from ottla_broker.kafka.frames import Caller, Head
+from ottla_broker.kafka.limits import Budget, Limits
+from ottla_core.rpc.server import PortInUseError
+from ottla_core.tasks import end_task
+from ottla_core.telemetry import Metrics
+
+_log = logging.getLogger(__name__)
+
+_SCRATCH_BYTES: Final = 256 * 1024
+_TICK_S: Final = 1.0
+_DRAIN_S: Final = 5.0
+_BACKLOG: Final = 1024
+_WARNINGS_PER_TICK: Final = 5
+
+
+class Listener:
+    """`start` binds and serves, `stop` answers what is open and closes; `on_drain` is called when that begins, so that
+    what is parked may be answered now."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        metrics: Metrics,
+        *,
+        limits: Limits | None = None,
+        on_drain: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.port = port
+        self.limits: Final = limits or Limits()
+        self.budget: Final = Budget(self.limits.max_held)
+        self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
+        self.handle: Final[Callable[[Head, memoryview, Caller], Answered]] = dispatcher.handle
+        self.may_overlap: Final = dispatcher.may_overlap
+        self.now: Final = time.monotonic
+        self._host = host
+        self._on_drain = on_drain
+        self._connections: Final[set[Connection]] = set()
+        self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
+        self._warned = 0
+        self._server: asyncio.Server | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._empty = asyncio.Event()
+        metrics.gauge("ottla_kafka_connections", "Open Kafka connections.", lambda: float(len(self._connections)))
+        metrics.gauge(
+            "ottla_kafka_held_bytes", "Held by Kafka requests and answers.", lambda: float(self.budget.held_bytes)
+        )
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(
+                lambda: Connection(self), self._host, self.port, backlog=_BACKLOG, reuse_port=False
+            )
+        except OSError:
+            raise PortInUseError(self._host, self.port) from None
+        self.port = self._server.sockets[0].getsockname()[1]
+        self._ticking = asyncio.create_task(self._tick(), name="kafka-listener-tick")
+
+    async def stop(self) -> None:
+        await self._close()
+        self._on_drain()
+        for connection in list(self._connections):
+            connection.drain()
+        try:
+            async with asyncio.timeout(_DRAIN_S):
+                while self._connections:
+                    self._empty.clear()
+                    await self._empty.wait()
+        except TimeoutError:
+            _log.warning("%d Kafka connections were cut with requests open", len(self._connections))
+        self._cut()
+
+    async def kill(self) -> None:
+        """Cut every connection at once, as the end of the process would."""
+        await self._close()
+        self._cut()
+
+    # ---- what connections tell --------------------------------------------------------------------------------------
+
+    def on_open(self, connection: Connection) -> bool:
+        self._connections.add(connection)
+        if len(self._connections) <= self.limits.max_connections:
+            return True
+        self.on_refused(f"{self.limits.max_connections} connections are open, and no more are taken", "")
+        return False
+
+    def on_lost(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        if not self._connections:
+            self._empty.set()
+
+    def on_refused(self, why: str, client_host: str) -> None:
+        self._refused.value += 1
+        self._warned += 1
+        if self._warned <= _WARNINGS_PER_TICK:  # whoever sends rubbish can send much of it
+            _log.warning("a Kafka connection from %s is cut: %s", client_host, why)
+
+    # ---- time and the end -------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._warned = 0
+            now = self.now()
+            for connection in list(self._connections):
+                connection.on_tick(now)
+
+    async def _close(self) -> None:
+        """Take no connection any more."""
+        await end_task(self._ticking)
+        if self._server is not None:
+            self._server.close()
+
+    def _cut(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()

@@ -1,0 +1,38 @@
+"""OffsetForLeaderEpoch: where an epoch ended, by which a consumer sees that a log was cut (KIP-320, rule 67)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.consumer import OffsetForLeaderEpochResponse
+
+from ottla_broker.kafka.backend import Backend, replica_by_name
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import code_by_name
+from ottla_broker.kafka.frames import Request
+from ottla_core.errors import OttlaError
+
+_Topic: Final = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
+_Partition: Final = _Topic.EpochEndOffset
+
+
+def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    topics = [
+        _Topic(version=version, topic=t.topic, partitions=[_end(backend, t.topic, p, version) for p in t.partitions])
+        for t in asked.topics
+    ]
+    return OffsetForLeaderEpochResponse(version=version, topics=topics)
+
+
+def _end(backend: Backend, topic: str, wanted: Message, version: int) -> Message:
+    number = wanted.partition
+    try:
+        log = replica_by_name(backend, topic, number, wanted.current_leader_epoch).log
+    except OttlaError as error:
+        code = code_by_name(error)
+        return _Partition(version=version, error_code=code, partition=number, leader_epoch=-1, end_offset=-1)
+    end = log.end_offset_for_epoch(wanted.leader_epoch)
+    return _Partition(
+        version=version, error_code=0, partition=number, leader_epoch=end.epoch, end_offset=end.start_offset
+    )

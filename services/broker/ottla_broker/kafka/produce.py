@@ -1,0 +1,171 @@
+"""Produce, read and answered by hand: batches go from the frame to the file as they are.
+
+    request, 3 to 11:  transactional id (nullable), acks int16, timeout ms int32, [topic, [partition int32, records]]
+    answer:  [topic, [partition int32, error int16, base offset int64, append time int64, log start int64 (5),
+             [record errors] (8), message (8), tags: current leader (10)]], throttle ms int32, tags: endpoints (10)
+
+Numbers in brackets: the version from which on the field is there. From 9 on everything is in its compact spelling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
+from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.leaders import CHANGED, Leaders
+from ottla_broker.kafka.wire import MalformedError, Reader, Writer
+from ottla_broker.producing import Taken, append, check_acks
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+
+_LOG_START_FROM: Final = 5
+_MESSAGE_FROM: Final = 8
+_LEADER_FROM: Final = 10
+
+_ACKS_TIMEOUT: Final = struct.Struct(">hi")
+_RESULT: Final = struct.Struct(">ihqq")
+_INT64: Final = struct.Struct(">q")
+_PARTITION_MIN_BYTES: Final = 5  # its number and a length
+_TOPIC_MIN_BYTES: Final = 2
+
+
+@dataclass(slots=True)
+class _Result:
+    """What became of one partition's batches; `taken` waits for its acknowledgement."""
+
+    partition: int
+    id: PartitionId | None = None
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error: OttlaError | None = None
+    taken: Taken | None = None
+
+
+_Results = list[tuple[str, list[_Result]]]
+
+
+def answer(backend: Backend, request: Request) -> Answered:
+    """Everything is appended when this returns; what it returns may still wait for acknowledgements."""
+    acks, timeout_ms, topics = _read(request.body)
+    results = [(t, [_append(backend, t, number, records, acks) for number, records in parts]) for t, parts in topics]
+    if any(each.taken is not None for _, partitions in results for each in partitions):
+        return _when_acknowledged(backend, request, results, acks, timeout_ms)
+    return _finish(backend, request, results, acks)
+
+
+def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, memoryview | bytes]]]]]:
+    """acks, timeout, and each topic's partitions with their batches. All of it, before anything is appended."""
+    reader.string()  # a transactional id; transactional batches are refused one by one
+    acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
+    topics = []
+    for _ in range(reader.array(_TOPIC_MIN_BYTES)):
+        topic = reader.string()
+        if topic is None:
+            raise MalformedError("a topic without a name")
+        partitions: list[tuple[int, memoryview | bytes]] = []
+        for _ in range(reader.array(_PARTITION_MIN_BYTES)):
+            number, records = reader.int32(), reader.bytes_()
+            reader.tags()
+            partitions.append((number, b"" if records is None else records))
+        reader.tags()
+        topics.append((topic, partitions))
+    reader.tags()
+    reader.done()
+    return acks, timeout_ms, topics
+
+
+def _append(backend: Backend, topic: str, number: int, records: memoryview | bytes, acks: int) -> _Result:
+    result = _Result(number)
+    try:
+        check_acks(acks)
+        partition_id = result.id = backend.id_of(topic, number)
+        if partition_id is None:
+            raise unknown_topic(topic)
+        replica = backend.replicas.leader(partition_id, None)
+        taken = append(replica, records, acks)
+    except OttlaError as error:
+        result.error = error
+        return result
+    result.base_offset = taken.appended.base_offset
+    result.log_append_time_ms = taken.appended.log_append_time_ms
+    result.log_start_offset = replica.log.log_start_offset
+    if not taken.is_acknowledged:
+        result.taken = taken
+    return result
+
+
+async def _when_acknowledged(
+    backend: Backend, request: Request, results: _Results, acks: int, timeout_ms: int
+) -> Parts | None:
+    waiting = [each for _, partitions in results for each in partitions if each.taken is not None]
+    try:
+        async with asyncio.timeout(max(0, timeout_ms) / 1000):
+            await asyncio.gather(*map(_acknowledge, waiting))
+    except TimeoutError:
+        for each in waiting:
+            if each.taken is not None:
+                _fail(each, OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout_ms} ms"))
+    return _finish(backend, request, results, acks)
+
+
+async def _acknowledge(result: _Result) -> None:
+    assert result.taken is not None, "only what was taken waits"
+    try:
+        await result.taken.acknowledged()
+        result.taken = None
+    except OttlaError as error:
+        _fail(result, error)
+
+
+def _fail(result: _Result, error: OttlaError) -> None:
+    result.taken, result.error, result.base_offset = None, error, -1
+    result.log_append_time_ms = result.log_start_offset = -1
+
+
+def _finish(backend: Backend, request: Request, results: _Results, acks: int) -> Parts | None:
+    if acks == 0:
+        _check_silence(results)
+        return None
+    return _encoded(backend, request, results)
+
+
+def _check_silence(results: _Results) -> None:
+    """acks=0: silence, or the end of the connection where something failed, so that the client looks again (66)."""
+    for topic, partitions in results:
+        for each in partitions:
+            if each.error is not None:
+                raise CloseConnectionError(f"an acks=0 produce to {topic}-{each.partition} failed: {each.error}")
+
+
+def _encoded(backend: Backend, request: Request, results: Sequence[tuple[str, list[_Result]]]) -> Parts:
+    version, flexible = request.version, request.body.flexible
+    writer, leaders = Writer(flexible=flexible), Leaders(backend, request.caller)
+    writer.array(len(results))
+    for topic, partitions in results:
+        writer.string(topic)
+        writer.array(len(partitions))
+        for each in partitions:
+            error = each.error
+            code = 0 if error is None else code_by_name(error)
+            writer.pack(_RESULT, each.partition, code, each.base_offset, each.log_append_time_ms)
+            if version >= _LOG_START_FROM:
+                writer.pack(_INT64, each.log_start_offset)
+            if version >= _MESSAGE_FROM:
+                writer.array(0)
+                writer.string(None if error is None else words_of(error))
+            leader = None
+            if version >= _LEADER_FROM and error is not None and error.code in CHANGED and each.id is not None:
+                leader = leaders.of(each.id)
+            writer.tags(None if leader is None else {0: leader})
+        writer.tags()
+    writer.int32(0)  # throttle
+    writer.tags(leaders.endpoints() if version >= _LEADER_FROM else None)
+    return [writer.buffer]

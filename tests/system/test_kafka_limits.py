@@ -1,0 +1,149 @@
+"""What clients can make a Kafka listener hold, over real sockets: a stand-in answers, the listener is the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from waiting import until
+
+from ottla_broker.kafka.connection import Answered
+from ottla_broker.kafka.dispatch import Dispatcher
+from ottla_broker.kafka.frames import Caller, Head, Parts
+from ottla_broker.kafka.limits import Limits
+from ottla_broker.kafka.listener import Listener
+from ottla_core.rpc.server import PortInUseError
+from ottla_core.telemetry import Metrics
+
+ANSWER_BYTES = 1_000_000
+REQUEST = struct.pack(">ihhih", 10, 3, 1, 1, -1)
+WAIT = struct.pack(">ihhih", 10, 3, 2, 1, -1)
+
+
+class Answers:
+    """Answers every request with a megabyte; one of version 2 when `may_end` is set."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.cancelled = 0
+        self.may_end = asyncio.Event()
+
+    def may_overlap(self, key: int) -> bool:
+        return False
+
+    def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
+        self.begun += 1
+        return self._later() if head.version == 2 else [bytes(ANSWER_BYTES)]
+
+    async def _later(self) -> Parts | None:
+        try:
+            await self.may_end.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        return [bytes(8)]
+
+
+@asynccontextmanager
+async def listening(answers: Answers, **limits: Any) -> AsyncIterator[Listener]:
+    listener = Listener("127.0.0.1", 0, cast(Dispatcher, answers), Metrics(), limits=Limits(**limits))
+    await listener.start()
+    try:
+        yield listener
+    finally:
+        await listener.kill()
+
+
+async def connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", listener.port)
+
+
+async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> None:
+    answers = Answers()
+    async with listening(answers) as listener:
+        reader, writer = await connect(listener)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(REQUEST * 100)
+        await until(lambda: listener.budget.held_bytes > 0)
+        begun = answers.begun
+        other_reader, other_writer = await connect(listener)
+        for _ in range(20):
+            other_writer.write(REQUEST)
+            await other_reader.readexactly(ANSWER_BYTES)
+        assert answers.begun == begun + 20, "nothing is begun for who does not read"
+        assert listener.budget.held_bytes < 4 * ANSWER_BYTES
+        writer.transport.resume_reading()  # type: ignore[attr-defined]
+        await reader.readexactly(100 * ANSWER_BYTES)
+        await until(lambda: listener.budget.held_bytes == 0)
+
+
+async def test_a_reader_that_never_reads_is_cut() -> None:
+    async with listening(Answers(), write_s=0.05) as listener:
+        _, writer = await connect(listener)
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(REQUEST * 20)
+        await until(lambda: listener.budget.held_bytes > 0)
+        await until(lambda: listener.budget.held_bytes == 0)
+
+
+async def test_a_frame_that_stops_coming_is_given_up() -> None:
+    async with listening(Answers(), frame_s=0.05, frame_bytes_per_s=1 << 30) as listener:
+        reader, writer = await connect(listener)
+        writer.write(struct.pack(">ihh", 50_000_000, 0, 9) + bytes(1_000))
+        await until(lambda: listener.budget.held_bytes > 50_000_000)
+        assert await reader.read() == b""
+        assert listener.budget.held_bytes == 0
+
+
+async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
+    async with listening(Answers(), max_connections=3, idle_s=0.05) as listener:
+        kept = [await connect(listener) for _ in range(3)]
+        try:
+            refused, _ = await connect(listener)
+            assert await refused.read() == b""
+        except ConnectionResetError:
+            pass
+        for reader, _ in kept:
+            assert await reader.read() == b""
+        again, writer = await connect(listener)
+        writer.write(REQUEST)
+        await again.readexactly(ANSWER_BYTES)
+
+
+async def test_what_a_client_has_begun_ends_with_its_connection() -> None:
+    answers = Answers()
+    async with listening(answers) as listener:
+        _, writer = await connect(listener)
+        writer.write(WAIT)
+        await until(lambda: answers.begun == 1)
+        await asyncio.sleep(0)
+        writer.close()
+        await until(lambda: answers.cancelled == 1)
+
+
+async def test_a_stop_answers_what_is_open_and_takes_nobody_new() -> None:
+    answers = Answers()
+    async with listening(answers) as listener:
+        reader, writer = await connect(listener)
+        writer.write(WAIT)
+        await until(lambda: answers.begun == 1)
+        stopping = asyncio.create_task(listener.stop())
+        await asyncio.sleep(0)
+        writer.write(REQUEST)
+        answers.may_end.set()
+        assert len(await reader.read()) == 8
+        await stopping
+        with pytest.raises(ConnectionRefusedError):
+            await connect(listener)
+        assert answers.begun == 1
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    async with listening(Answers()) as listener:
+        second = Listener("127.0.0.1", listener.port, cast(Dispatcher, Answers()), Metrics())
+        with pytest.raises(PortInUseError, match=str(listener.port)):
+            await second.start()

@@ -1,0 +1,135 @@
+"""The dispatch table and what it refuses, with frames made by hand."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ottla_broker.kafka import codec, dispatch
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.dispatch import APIS, Api, Dispatcher
+from ottla_broker.kafka.frames import Caller, Request, read_head
+from ottla_broker.kafka.wire import MalformedError
+from ottla_core.telemetry import Metrics
+
+ROOT = Path(__file__).parents[4]
+CALLER = Caller("10.0.0.2", "10.0.0.1")
+
+
+def frame(key: int, version: int, body: bytes = b"", *, client_id: bytes | None = b"me", tags: bytes = b"") -> bytes:
+    name = struct.pack(">h", -1) if client_id is None else struct.pack(">h", len(client_id)) + client_id
+    inner = struct.pack(">hhi", key, version, 77) + name + tags + body
+    return struct.pack(">i", len(inner)) + inner
+
+
+def handle(sent: bytes) -> Answered:
+    view = memoryview(sent)
+    return Dispatcher(cast(Backend, None), Metrics()).handle(read_head(view), view, CALLER)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """The requests that reach API 500, which is served in versions 1 to 3 and flexible from 2 on."""
+    requests: list[Request] = []
+
+    def answer(backend: Backend, request: Request) -> Answered:
+        requests.append(request)
+        if request.client_id == "bug":
+            raise KeyError("a bug")
+        return [b"answer"]
+
+    monkeypatch.setitem(dispatch.APIS, 500, Api(500, "Test", 1, 3, 2, answer))
+    monkeypatch.setattr(dispatch, "APIS", dict(dispatch.APIS))
+    return requests
+
+
+@pytest.mark.parametrize(
+    ("sent", "client_id", "rest", "answered"),
+    [
+        (frame(500, 1, b"body"), "me", b"body", struct.pack(">ii", 10, 77) + b"answer"),
+        (frame(500, 1, b"body", client_id=None), "", b"body", struct.pack(">ii", 10, 77) + b"answer"),
+        (frame(500, 2, b"body", tags=b"\0"), "me", b"body", struct.pack(">iib", 11, 77, 0) + b"answer"),
+        (frame(500, 3, b"body", tags=b"\1\5\2xy"), "me", b"body", struct.pack(">iib", 11, 77, 0) + b"answer"),
+    ],
+)
+def test_headers_of_all_versions(
+    seen: list[Request], sent: bytes, client_id: str, rest: bytes, answered: bytes
+) -> None:
+    parts = handle(sent)
+    assert isinstance(parts, list)
+    assert b"".join(parts) == answered
+    (request,) = seen
+    assert (request.client_id, request.correlation_id, request.caller) == (client_id, 77, CALLER)
+    assert bytes(request.body.data[request.body.at :]) == rest
+
+
+@pytest.mark.rule(71)
+@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: int) -> None:
+    parts = handle(frame(18, version, b"whatever"))
+    assert isinstance(parts, list)
+    assert b"".join(parts) == struct.pack(">iihihhh", 16, 77, 35, 1, 18, 0, 4)
+
+
+@pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (500, 0), (500, 4), (0, 2), (0, 12), (3, 99)])
+def test_what_is_not_served_ends_the_connection(seen: list[Request], key: int, version: int) -> None:
+    with pytest.raises(CloseConnectionError, match="not served"):
+        handle(frame(key, version))
+    assert seen == []
+
+
+def test_a_bug_ends_the_connection_and_says_nothing_of_itself(seen: list[Request], caplog: Any) -> None:
+    with pytest.raises(CloseConnectionError) as closed:
+        handle(frame(500, 1, client_id=b"bug"))
+    assert "a bug" not in str(closed.value)
+    assert "Kafka Test failed" in caplog.text
+
+
+@pytest.mark.parametrize("cut", range(8, 20))
+def test_a_header_that_is_cut_off(seen: list[Request], cut: int) -> None:
+    whole = frame(500, 3, client_id=b"me", tags=b"\1\5\2xy")
+    with pytest.raises(MalformedError):
+        handle(whole[:cut])
+
+
+@pytest.mark.rule(71)
+def test_the_table() -> None:
+    for key, api in APIS.items():
+        assert key == api.key
+        assert 0 <= api.advertised_min <= api.min_version <= api.max_version
+    assert APIS[0].advertised_min == 0
+    assert APIS[0].max_version == 11
+    assert list(APIS) == sorted(APIS)
+
+
+@pytest.mark.parametrize("key", sorted(APIS.keys() - {0, 1, 18}))
+def test_the_table_agrees_with_the_message_definitions(key: int) -> None:
+    """Each version is one that the codec knows, with fields and tags spelled as it spells them."""
+    api = APIS[key]
+    assert api.handler.__closure__ is not None
+    (request_type,) = [c.cell_contents for c in api.handler.__closure__ if hasattr(c.cell_contents, "API_KEY")]
+    assert (request_type.API_KEY, request_type.__name__) == (key, f"{api.name}Request")
+    assert api.max_version <= request_type.max_version
+    flexible = [request_type.flexible_version_q(v) for v in range(api.max_version + 1)]
+    assert flexible == [v >= api.flexible_from for v in range(api.max_version + 1)]
+
+
+def test_the_page_is_fresh() -> None:
+    check = [sys.executable, "-W", "ignore", str(ROOT / "tools/kafka_apis.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_varints_of_the_codec_end() -> None:
+    from kafka.protocol.metadata import MetadataRequest
+
+    from ottla_broker.kafka.wire import Reader
+
+    with pytest.raises(MalformedError):
+        codec.decode(MetadataRequest, 12, Reader(memoryview(b"\xff" * 1_000_000), flexible=True))

@@ -1,0 +1,50 @@
+"""Who is asked whether it is alive, and what counts as no answer (rule C6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from partitions import image_with, partition
+from waiting import until
+
+from ottla_controller import presence as presence_module
+from ottla_controller.presence import Presence
+from ottla_core.clock import ManualClock
+from ottla_core.cluster.image import Change, ClusterImage
+from ottla_core.tasks import end_task
+
+
+class Metadata:
+    """Images as a test gives them."""
+
+    def __init__(self) -> None:
+        self.image = ClusterImage("test")
+        self.on_change: Any = self.listen
+
+    def listen(self, listener: Any) -> None:
+        self._listener = listener
+
+    def become(self, image: ClusterImage) -> None:
+        old, self.image = self.image, image
+        self._listener(old, image)
+
+
+@pytest.mark.parametrize("failure", [ValueError("no address"), OSError(24, "Too many open files")])
+async def test_a_broker_that_can_not_be_asked_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    async def fails(address: str, *, timeout: float) -> bool:
+        raise failure
+
+    monkeypatch.setattr(presence_module, "answers", fails)
+    metadata: Any = Metadata()
+    presence, journal = Presence(metadata, ManualClock()), Any
+    image = image_with(2, partition(0, 1))
+    metadata.become(image)
+    metadata.become(image.with_changes([Change(("broker", n), None) for n in range(2)], 210))
+    assert presence.spared() == {0, 1}
+    running = asyncio.create_task(presence.run(journal))
+    await until(lambda: not presence.spared())
+    await end_task(running)

@@ -1,0 +1,62 @@
+"""Write docs/kafka-apis.md from the dispatch table of the Kafka listener; `--check` fails where the page is stale."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from ottla_broker.kafka.dispatch import APIS, Api
+
+PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
+
+HEAD = """\
+# Kafka APIs
+
+What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
+`services/broker/ottla_broker/kafka/dispatch.py`.
+
+| key | API | versions | flexible from |
+|---|---|---|---|
+"""
+
+TAIL = """
+Versions are Kafka 4.x's, less what needs services that are not there yet. What is different, and why:
+
+- **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
+  larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
+  to 2 ends its connection. The largest is 11: from 12 on clients expect `transaction.version=2`.
+- **FindCoordinator** answers COORDINATOR_NOT_AVAILABLE to everybody: no group or transaction coordinator is served yet.
+  Consumers use `assign()`.
+- **InitProducerId** serves idempotent producers; with a transactional id it answers COORDINATOR_NOT_AVAILABLE.
+- **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
+- **CreatePartitions** places the new replicas itself: assignments are refused.
+- Topics are not created by asking for their metadata.
+
+An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version
+that it does not know, in version 0 and with its own range (KIP-511).
+"""
+
+
+def row(api: Api) -> str:
+    served = f"{api.min_version}–{api.max_version}"
+    if api.advertised_min != api.min_version:
+        served += f" (advertised from {api.advertised_min})"
+    return f"| {api.key} | {api.name} | {served} | {api.flexible_from} |\n"
+
+
+def page() -> str:
+    return HEAD + "".join(map(row, APIS.values())) + TAIL
+
+
+def main() -> int:
+    if "--check" in sys.argv[1:]:
+        if PAGE.read_text() != page():
+            print("docs/kafka-apis.md is stale: run `make coverage-table`", file=sys.stderr)
+            return 1
+        return 0
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
