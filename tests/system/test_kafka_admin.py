@@ -1,15 +1,12 @@
-"""Administration over the Kafka protocol: every API in every version, and the admin clients that people have."""
+"""Administration over the Kafka protocol, byte by byte: every API in every version."""
 
 from __future__ import annotations
 
 import itertools
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
-import confluent_kafka.admin as confluent
-import kafka as kafka_python
 import kafka.protocol.admin as messages
 import pytest
 from kafka_wire import KafkaWire
@@ -97,6 +94,31 @@ def test_delete_topics(kafka: KafkaWire, admin: ottla.Admin, topic: ottla.TopicI
     assert not admin.topics.exists(topic.name)
 
 
+def test_a_topic_is_deleted_by_its_name_or_by_its_id(kafka: KafkaWire, admin: ottla.Admin) -> None:
+    state = messages.DeleteTopicsRequest.DeleteTopicState
+    info = admin.topics.create(next(_names), partitions=1)
+    assert info is not None
+    for wanted in (state(name=info.name, topic_id=uuid.UUID(info.id)), state(name=None, topic_id=None)):
+        answer = ask(kafka, "DeleteTopics", 6, timeout_ms=5_000, topics=[wanted])
+        assert [t.error_code for t in answer.responses] == [ErrorCode.INVALID_REQUEST]
+    by_name = ask(kafka, "DeleteTopics", 6, timeout_ms=5_000, topics=[state(name=info.name, topic_id=None)])
+    assert [(t.error_code, t.topic_id) for t in by_name.responses] == [(0, uuid.UUID(info.id))]
+
+
+@pytest.mark.parametrize("version", versions(20))
+def test_topics_may_not_be_deleted(kafka: KafkaWire, topic: ottla.TopicInfo, version: int) -> None:
+    wanted = messages.IncrementalAlterConfigsRequest.AlterConfigsResource
+    for operation, expected in ((0, ErrorCode.TOPIC_DELETION_DISABLED if version >= 3 else 42), (1, 0)):
+        config = wanted.AlterableConfig(name="delete.topic.enable", config_operation=operation, value="false")
+        resource = wanted(resource_type=BROKER, resource_name="", configs=[config])
+        assert not ask(kafka, "IncrementalAlterConfigs", 1, resources=[resource]).responses[0].error_code
+        told = [c.name for c in described(kafka, 4, BROKER, "").configs]
+        assert told == ["delete.topic.enable"] * (operation == 0), "of the cluster's configs, those that are set"
+        states = [messages.DeleteTopicsRequest.DeleteTopicState(name=topic.name, topic_id=None)]
+        answer = ask(kafka, "DeleteTopics", version, timeout_ms=5_000, topics=states)
+        assert [t.error_code for t in answer.responses] == [expected]
+
+
 @pytest.mark.parametrize("version", versions(37))
 def test_create_partitions(kafka: KafkaWire, admin: ottla.Admin, topic: ottla.TopicInfo, version: int) -> None:
     wanted = messages.CreatePartitionsRequest.CreatePartitionsTopic
@@ -165,6 +187,29 @@ def test_incremental_alter_configs(kafka: KafkaWire, topic: ottla.TopicInfo, ver
     assert alter(("retention.ms", 9, "1")) == ErrorCode.INVALID_REQUEST
 
 
+def test_what_is_named_twice_or_has_no_value_changes_nothing(kafka: KafkaWire, topic: ottla.TopicInfo) -> None:
+    wanted = messages.IncrementalAlterConfigsRequest.AlterConfigsResource
+
+    def alter(value: str | None, times: int) -> list[int]:
+        config = wanted.AlterableConfig(name="retention.ms", config_operation=0, value=value)
+        resources = [wanted(resource_type=TOPIC, resource_name=topic.name, configs=[config])] * times
+        answer = ask(kafka, "IncrementalAlterConfigs", 1, resources=resources, validate_only=False)
+        return [r.error_code for r in answer.responses]
+
+    assert alter("1", 2) == [ErrorCode.INVALID_REQUEST] * 2
+    assert alter(None, 1) == [ErrorCode.INVALID_REQUEST]
+    assert described(kafka, 4, TOPIC, topic.name, ["retention.ms"]).configs[0].config_source == 5
+    name = next(_names)
+    unset, legal = new_topic(name), new_topic(name + "-x")
+    unset.configs = [type(unset).CreatableTopicConfig(name="retention.ms", value=None)]
+    asked = [
+        ask(kafka, "CreateTopics", 7, topics=t, timeout_ms=5_000)
+        for t in ([unset, new_topic(name)], [unset, legal], [legal, legal])
+    ]
+    codes = [[t.error_code for t in answer.topics] for answer in asked]
+    assert codes == [[ErrorCode.INVALID_REQUEST], [ErrorCode.INVALID_CONFIG, 0], [ErrorCode.INVALID_REQUEST]]
+
+
 @pytest.mark.parametrize("version", versions(33))
 def test_alter_configs_replaces_all_of_them(kafka: KafkaWire, topic: ottla.TopicInfo, version: int) -> None:
     wanted = messages.AlterConfigsRequest.AlterConfigsResource
@@ -195,6 +240,9 @@ def test_delete_records(cluster: Cluster, kafka: KafkaWire, topic: ottla.TopicIn
     answer = ask(kafka, "DeleteRecords", version, topics=topics, timeout_ms=5_000)
     told = [(p.error_code, p.low_watermark) for p in answer.topics[0].partitions]
     assert told == [(0, 1), (0, 2), (ErrorCode.OFFSET_OUT_OF_RANGE, -1), (3, -1)]
+    internal = [wanted(name="__consumer_offsets", partitions=parts[:1])]
+    answer = ask(kafka, "DeleteRecords", version, topics=internal, timeout_ms=5_000)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("version", versions(35))
@@ -227,8 +275,8 @@ def test_describe_cluster(cluster: Cluster, kafka: KafkaWire, version: int) -> N
     assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, "ottla", 0)
     assert [f"{b.host}:{b.port}" for b in answer.brokers] == [cluster.kafka_bootstrap]
     if version >= 1:
-        controllers = ask(kafka, "DescribeCluster", version, endpoint_type=2)
-        assert controllers.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        asked = [ask(kafka, "DescribeCluster", version, endpoint_type=kind).error_code for kind in (2, 9)]
+        assert asked == [ErrorCode.MISMATCHED_ENDPOINT_TYPE, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE]
 
 
 def test_describe_topic_partitions_page_by_page(kafka: KafkaWire, admin: ottla.Admin) -> None:
@@ -259,38 +307,3 @@ def test_describe_producers(cluster: Cluster, kafka: KafkaWire, topic: ottla.Top
     (producer,) = known.active_producers
     assert (producer.producer_id, producer.producer_epoch, producer.last_sequence) == (77, 3, 1)
     assert (missing.error_code, missing.active_producers) == (3, [])
-
-
-def test_confluent_admin(cluster: Cluster) -> None:
-    admin, name = confluent.AdminClient({"bootstrap.servers": cluster.kafka_bootstrap}), next(_names)
-    admin.create_topics([confluent.NewTopic(name, 2, 1, config={"retention.ms": "60000"})])[name].result(10)
-    assert len(admin.list_topics(name, timeout=10).topics[name].partitions) == 2
-    resource = confluent.ConfigResource(confluent.ConfigResource.Type.TOPIC, name)
-    assert admin.describe_configs([resource])[resource].result(10)["retention.ms"].value == "60000"
-    operation = confluent.AlterConfigOpType.SET
-    changed = confluent.ConfigResource(
-        confluent.ConfigResource.Type.TOPIC,
-        name,
-        incremental_configs=[confluent.ConfigEntry("retention.ms", "70000", incremental_operation=operation)],
-    )
-    admin.incremental_alter_configs([changed])[changed].result(10)
-    admin.create_partitions([confluent.NewPartitions(name, 4)])[name].result(10)
-    assert len(admin.list_topics(name, timeout=10).topics[name].partitions) == 4
-    assert [n.id for n in admin.describe_cluster().result(10).nodes] == [0]
-    admin.delete_topics([name])[name].result(10)
-
-
-def test_kafka_python_admin(cluster: Cluster) -> None:
-    admin, name = kafka_python.KafkaAdminClient(bootstrap_servers=cluster.kafka_bootstrap), next(_names)
-    try:
-        admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}})
-        assert name in admin.list_topics()
-        (told,) = admin.describe_topics([name])
-        assert len(told["partitions"]) == 2
-        assert admin.describe_cluster()["cluster_id"] == "ottla"
-        admin.delete_topics([name])
-        give_up_at = time.monotonic() + 10
-        while name in admin.list_topics():
-            assert time.monotonic() < give_up_at
-    finally:
-        admin.close()

@@ -420,9 +420,9 @@ BAD_BYTES = {
     "no header": _sized("hh", 3, 1),
     "a control request of 64 MB": _sized("hhih", 3, 1, 1, -1, size_bytes=64 << 20),
     "a client id that is longer than the frame": _sized("hhih", 3, 1, 1, 3_000),
+    "a string that is cut off at the end of the frame": _sized("hhihh", 10, 0, 1, -1, 50, more=b"abc"),
     "a body that is cut off": _sized("hhih", 3, 1, 1, -1),
     "an array longer than the frame": _sized("hhihi", 3, 1, 1, -1, 1 << 30),
-    "bytes behind the body": _sized("hhihiq", 3, 1, 1, -1, 0, 0),
     "a varint without an end": _sized("hhihb", 3, 9, 1, -1, 0, more=b"\xff" * 1_000_000),
     "a string that is not UTF-8": _sized("hhihih", 3, 1, 1, -1, 1, 2, more=b"\xff\xff"),
     "a fetch of two thousand million partitions": _sized(

@@ -241,6 +241,17 @@ async def test_a_store_that_went_back_is_not_followed_and_the_image_stays(
     await fresh.stop()
 
 
+async def test_a_store_that_went_back_by_a_registration_alone_is_known_by_its_revision(
+    link: Link, follower: Watched, restored: Link
+) -> None:
+    put = await link.txn([], [Put("/ottla/c/other", b"")], timeout=T)
+    await follower.wait_for(put.revision, T)
+    await restored.write(put="first")
+    link.replace_by(restored)
+    with pytest.raises(OttlaError, match=r"from revision 3 \(seq 1\) to 2 \(seq 1\)"):
+        await follower.wait_for(99, T)
+
+
 async def test_a_store_that_went_back_is_known_by_its_seq_too(link: Link, follower: Watched, restored: Link) -> None:
     """Brokers that register again have brought it past the image's revision before it was looked at."""
     before = follower.image

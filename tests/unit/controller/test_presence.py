@@ -12,6 +12,7 @@ from waiting import until
 from ottla_controller import presence as presence_module
 from ottla_controller.presence import Presence
 from ottla_core.clock import ManualClock
+from ottla_core.cluster.follower import Listener
 from ottla_core.cluster.image import Change, ClusterImage
 from ottla_core.tasks import end_task
 
@@ -21,9 +22,9 @@ class Metadata:
 
     def __init__(self) -> None:
         self.image = ClusterImage("test")
-        self.on_change: Any = self.listen
+        self._listener: Listener = lambda old, new: None
 
-    def listen(self, listener: Any) -> None:
+    def on_change(self, listener: Listener) -> None:
         self._listener = listener
 
     def become(self, image: ClusterImage) -> None:
@@ -40,11 +41,12 @@ async def test_a_broker_that_can_not_be_asked_does_not_answer(
 
     monkeypatch.setattr(presence_module, "answers", fails)
     metadata: Any = Metadata()
-    presence, journal = Presence(metadata, ManualClock()), Any
+    presence = Presence(metadata, ManualClock())
     image = image_with(2, partition(0, 1))
     metadata.become(image)
     metadata.become(image.with_changes([Change(("broker", n), None) for n in range(2)], 210))
     assert presence.spared() == {0, 1}
-    running = asyncio.create_task(presence.run(journal))
+    no_journal: Any = None  # nobody is proven dead
+    running = asyncio.create_task(presence.run(no_journal))
     await until(lambda: not presence.spared())
     await end_task(running)

@@ -14,6 +14,7 @@ from ottla_controller.machines.topics import (
     decide_create_partitions,
     decide_create_topic,
     decide_delete_topic,
+    decide_delete_topic_by_id,
     decide_remove_orphans,
 )
 from ottla_core.cluster.image import Change, ClusterImage, Configs, Partition
@@ -158,6 +159,17 @@ def test_partitions_are_never_taken_away(total: int, words: str) -> None:
     assert refused.value.code == ErrorCode.INVALID_PARTITIONS
 
 
+def test_added_partitions_lie_where_they_are_assigned() -> None:
+    image = with_topic(image_of(3), "orders", 2)
+    decision = decide_create_partitions(image, "orders", 4, [(2,), (0,)])
+    grown = after(image, decision)
+    assert [p.replicas for _, p in grown.partitions_of(grown.topics["orders"])][2:] == [(2,), (0,)]
+    for assignments in ([(2,)], [(2,), (0,), (1,)], [(2, 0), (0, 1)], [(2,), (0, 1)], [(2,), (7,)], [(), ()]):
+        with pytest.raises(OttlaError) as refused:
+            decide_create_partitions(image, "orders", 4, assignments)
+        assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
 def test_adding_partitions_to_what_is_not_there_or_too_many_is_refused() -> None:
     image = with_topic(image_of(3), "orders", 2)
     for name, total, code in [
@@ -180,6 +192,14 @@ def test_a_deletion_takes_the_topic_key_first() -> None:
     ]
     assert decision.writes[0].relied_on[0] == ReliedOn(("topic", "orders"), mod_revision=201)
     assert (after(image, decision).topics, after(image, decision).partitions) == ({}, {})
+
+
+def test_a_deletion_by_id_takes_that_topic_whatever_its_name_is_now() -> None:
+    image = with_topic(image_of(3), "orders", 2)
+    assert decide_delete_topic_by_id(image, ID) == decide_delete_topic(image, "orders")
+    with pytest.raises(OttlaError) as refused:
+        decide_delete_topic_by_id(image, topic_id(9))
+    assert refused.value.code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_a_deletion_is_refused_where_there_is_nothing_or_it_is_switched_off() -> None:

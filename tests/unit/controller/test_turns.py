@@ -75,11 +75,19 @@ async def test_a_turn_that_is_given_back_before_a_cancelled_one_has_run_passes_i
     turns.give_back()
     async with asyncio.timeout(5):
         await stays
+        with pytest.raises(asyncio.CancelledError):
+            await gone
         assert order == ["stays"]
-        await turns.take()
-    last = asyncio.create_task(waiting(turns, "last", order))
+        await turns.take()  # it is free again
+
+
+async def test_a_turn_that_only_a_cancelled_one_waited_for_is_free() -> None:
+    turns, order = Turns(10), list[str]()
+    await turns.take()
+    gone = asyncio.create_task(waiting(turns, "gone", order))
     await asyncio.sleep(0)
-    last.cancel()
+    gone.cancel()
     turns.give_back()
     async with asyncio.timeout(5):
-        await turns.take()  # nobody else waits: it is free
+        await turns.take()
+    assert order == []

@@ -1,7 +1,8 @@
 """Control messages through kafka-python's `kafka.protocol`, which is made from Kafka's own message definitions.
 
-It is written for clients, which may trust their broker. Here the other side may be anybody: varints are bounded, what
-ends in the middle of a field is refused, and so is what has bytes left over.
+It is written for clients, which may trust their broker. Here the other side may be anybody: varints are bounded, and
+what ends in the middle of a field is refused. Bytes left over are passed by, as Kafka does it: librdkafka leaves three
+behind the Metadata request for all topics (confluentinc/librdkafka#5049), which is that of `kcat -L`.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
         request, body.at = read(body.data, body.at)
     except (ValueError, IndexError, TypeError, OverflowError, struct.error) as error:
         raise MalformedError(f"this is no {request_type.__name__} of version {version}: {error}") from None
-    body.done()
+    if body.at > body.end:  # a slice of what is not there is short, and no error
+        raise MalformedError(f"the {request_type.__name__} ends in the middle of a field")
     return request
 
 

@@ -137,7 +137,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._frame_due_at is not None and now > self._frame_due_at:
             self._refuse("a request has not come whole in time")
         elif self._write_due_at is not None and now > self._write_due_at:
-            self._refuse(f"an answer was not taken within {limits.write_s:g} s")
+            self._around.on_refused(f"an answer was not taken within {limits.write_s:g} s", self._caller.client_host)
+            self.abort()
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
 
@@ -159,10 +160,10 @@ class Connection(asyncio.BufferedProtocol):
             self._begin(self._rest)
 
     def _begin(self, data: memoryview) -> None:
-        """Begin what is there whole and may begin; keep the rest."""
+        """Begin what is there whole and may begin; keep the rest. Nothing of it where the connection ends."""
         at, whole = 0, 0
         try:
-            while len(data) - at >= HEAD_BYTES:
+            while len(data) - at >= HEAD_BYTES and not self._draining:
                 head = read_head(data, at)
                 self._around.limits.check_size(head.key, head.size_bytes)
                 whole = SIZE_BYTES + head.size_bytes
@@ -172,11 +173,15 @@ class Connection(asyncio.BufferedProtocol):
                 at, whole = at + whole, 0
         except (MalformedError, CloseConnectionError) as error:
             self._refuse(str(error))
-        if self._transport is not None and (at < len(data) or self._held_bytes or not self._reading):
+        if (
+            not self._draining
+            and self._transport is not None
+            and (at < len(data) or self._held_bytes or not self._reading)
+        ):
             self._keep(data[at:], whole)
 
     def _may_begin(self, key: int) -> bool:
-        if self._draining or self._write_due_at is not None or self._transport is None:
+        if self._write_due_at is not None or self._transport is None:
             return False
         if not self._around.may_overlap(key) and not self._has_room():
             return False  # its answer may be large, which that to a produce is not
@@ -272,14 +277,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse(self, why: str) -> None:
         """Cut it: there is no answer that the client would understand."""
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
             self._around.on_refused(why, self._caller.client_host)
             self._close()
 
     def _close(self) -> None:
-        """After what was written has left; nothing more is read or begun."""
+        """Once what was written has left, or is not taken in time; nothing more is read or begun."""
         if self._transport is not None:
             self._draining = True
+            self._frame_due_at = None
+            if self._write_due_at is None:
+                self._write_due_at = self._around.now() + self._around.limits.write_s
             self._transport.close()
 
 

@@ -61,7 +61,6 @@ async def _created(backend: Backend, asked: Message, version: int) -> dict[str, 
 
 
 def _new_topic(topic: Message) -> pb.NewTopic:
-    check_once(a.partition_index for a in topic.assignments)
     check_once(c.name for c in topic.configs)
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterable
 from typing import Any, Final
 
 from kafka.protocol.admin import DeleteTopicsResponse
@@ -19,28 +20,30 @@ from ottla_proto.contracts import Controller
 _Result: Final = DeleteTopicsResponse.DeletableTopicResult
 _IDS_FROM: Final = 6
 _DISABLED_FROM: Final = 3
-_NO_ID: Final = uuid.UUID(int=0)
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    names, ids = _named(asked.topics) if version >= _IDS_FROM else (asked.topic_names, [])
-    wanted = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
+    names, ids = asked.topic_names, []
+    if version >= _IDS_FROM:
+        names = [topic.name for topic in asked.topics if topic.name is not None]
+        ids = [topic.topic_id for topic in asked.topics if topic.name is None]
     try:
+        _check_named(asked.topics or ())
+        wanted = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
         reply = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
         gone = {TopicId(topic.topic_id) for topic in reply.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
         told = [_told(topic, version) for topic in reply.topics]
     except OttlaError as error:
-        told = [{"name": name, "topic_id": _NO_ID, **refused(error)} for name in dict.fromkeys(names)]
+        told = [{"name": name, "topic_id": None, **refused(error)} for name in dict.fromkeys(names)]
         told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in dict.fromkeys(ids)]
     return DeleteTopicsResponse(version=version, responses=[_Result(version=version, **each) for each in told])
 
 
-def _named(topics: list[Message]) -> tuple[list[str], list[uuid.UUID]]:
-    """Who is asked for by name, and who by id."""
-    by_name = [topic.name for topic in topics if topic.name is not None]
-    return by_name, [topic.topic_id for topic in topics if topic.name is None]
+def _check_named(topics: Iterable[Message]) -> None:
+    if any((topic.name is None) == (topic.topic_id is None) for topic in topics):  # the codec gives None for a zero id
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or its id", hint="give one of them")
 
 
 def _told(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:

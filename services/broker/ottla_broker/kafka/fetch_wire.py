@@ -85,7 +85,6 @@ def read(reader: Reader, version: int) -> FetchRequest:
     forgotten = _read_forgotten(reader, version) if version >= _SESSION_FROM else []
     rack = (reader.string() or "") if version >= RACK_FROM else ""
     state = reader.tags().get(_REPLICA_STATE_TAG)
-    reader.done()
     if version >= _REPLICA_STATE_FROM and state is not None:
         replica_id = Reader(state).int32()
     return FetchRequest(

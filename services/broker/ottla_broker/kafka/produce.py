@@ -78,7 +78,6 @@ def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, mem
         reader.tags()
         topics.append((topic, partitions))
     reader.tags()
-    reader.done()
     return acks, timeout_ms, topics
 
 

@@ -93,11 +93,6 @@ class Reader:
             return {}
         return {self.varint(): self.take(self.varint()) for _ in range(self._tag_count())}
 
-    def done(self) -> None:
-        """Raise unless everything was read: what is left over was meant otherwise than it was read."""
-        if self.at != self.end:
-            raise MalformedError(f"{self.end - self.at} bytes more than the request has fields")
-
     def _tag_count(self) -> int:
         count = self.varint()
         if count * 2 > self.end - self.at:

@@ -184,6 +184,13 @@ async def test_another_request_does_not_overlap_produces(client: Client) -> None
     await client.answered(b"wait-1", body(b"other"), body(b"quick"))
 
 
+async def test_a_produce_does_not_overlap_another_request(client: Client) -> None:
+    client.send(frame(b"wait-1") + frame(b"quick", PRODUCE))
+    assert client.around.began == [b"wait-1"]
+    client.around.waits[b"wait-1"].set_result(None)
+    await client.answered(b"wait-1", body(b"quick"))
+
+
 async def test_reading_pauses_while_much_waits(client: Client) -> None:
     client.send(frame(b"wait"))
     client.send(frame(b"x" * 100) * 2)
