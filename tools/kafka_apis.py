@@ -29,7 +29,6 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
   Consumers use `assign()`.
 - **InitProducerId** serves idempotent producers; with a transactional id it answers COORDINATOR_NOT_AVAILABLE.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
-- **CreatePartitions** places the new replicas itself: assignments are refused.
 - Topics are not created by asking for their metadata.
 
 An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version

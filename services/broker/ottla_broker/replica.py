@@ -2,20 +2,20 @@
 
 It leads, or follows a leader, or neither for a moment. The leader appends and answers; a follower writes what its
 leader wrote. Who asks with another leader epoch is told which side is behind (rule 5). Everything here runs on the
-loop and an append never yields (I1); what waits for the disk waits in a thread.
+loop and an append never yields (I1).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_broker.commits import Commits
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.held_log import HeldLog
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Leader, Proposal, find_cut, find_divergence
 from ottla_broker.storage.log import Appended, Log
@@ -56,13 +56,11 @@ class LeaderAnswer(NamedTuple):
     log_start_offset: int
 
 
-class Replica:
+class Replica(HeldLog):
     def __init__(
         self, partition_id: PartitionId, topic: str, log: Log, around: Surroundings, *, high_watermark: int = 0
     ) -> None:
-        self.id: Final = partition_id
-        self.topic: Final = topic
-        self.log: Final = log
+        super().__init__(partition_id, topic, log, around.threads, around.clock, around.on_disk_failure)
         self._around: Final = around
         self._commits: Final = Commits()
         self._leader: Leader | None = None
@@ -70,7 +68,6 @@ class Replica:
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
         self._tenures = 0
-        self._flushing: asyncio.Task[None] | None = None
         self._cutting: asyncio.Future[object] | None = None
 
     # ---- its part in the partition -------------------------------------------------------------------------------
@@ -197,7 +194,7 @@ class Replica:
         self._around.followers.wake(self.id)
 
     def _now(self) -> float:
-        return self._around.clock.monotonic()
+        return self._clock.monotonic()
 
     # ---- checks --------------------------------------------------------------------------------------------------
 
@@ -240,7 +237,7 @@ class Replica:
         leader = self.check_leader(None)
         if acks == ACKS_ALL and not leader.has_min_isr:
             raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS, leader, "nothing was appended")
-        now_ms = self._around.clock.wall_ms()
+        now_ms = self._clock.wall_ms()
         with self._watching_the_disk():
             done = self.log.append(records, leader.epoch, now_ms)
         if not done.duplicate:
@@ -309,8 +306,8 @@ class Replica:
             return
         with self._watching_the_disk():
             if answer.records:
-                self.log.append_replicated(answer.records, self._around.clock.wall_ms())
-            if self.log.is_flush_due(self._around.clock.wall_ms()):
+                self.log.append_replicated(answer.records, self._clock.wall_ms())
+            if self.log.is_flush_due(self._clock.wall_ms()):
                 self.start_flush()
             self._on_leader_high_watermark(answer.high_watermark)
             if self.log.log_start_offset < answer.log_start_offset <= self._high_watermark:  # DeleteRecords, there
@@ -348,7 +345,7 @@ class Replica:
         """In a thread: a cut waits for the disk. Nothing is written to the log meanwhile, by nobody."""
         before, leader_id = self.log.log_end_offset, self.leader_id
         committed = self._high_watermark - offset
-        self._cutting = asyncio.ensure_future(self._around.threads.keep(cut, offset))
+        self._cutting = asyncio.ensure_future(self._threads.keep(cut, offset))
         self._cutting.add_done_callback(self._on_cut)
         with self._watching_the_disk():
             await asyncio.shield(self._cutting)
@@ -363,39 +360,6 @@ class Replica:
         self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, end))
         self._around.consumers.wake(self.id)
 
-    # ---- durability ----------------------------------------------------------------------------------------------
-
-    @property
-    def must_flush(self) -> bool:
-        """Whether flush.messages wants what was appended on the platter before it is acknowledged."""
-        return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
-
-    async def flushed(self) -> None:
-        """Return once what is appended now is on the platter. Who asks while a flush runs shares the next one."""
-        end = self.log.log_end_offset
-        while self.log.recovery_point < min(end, self.log.log_end_offset):
-            await asyncio.shield(self.start_flush())
-
-    def start_flush(self) -> asyncio.Task[None]:
-        """The flush that runs, or a new one."""
-        if self._flushing is None or self._flushing.done():
-            self._flushing = asyncio.create_task(self._flush(), name=f"flush-{self}")
-        return self._flushing
-
-    async def _flush(self) -> None:
-        with self._watching_the_disk():
-            await self._around.threads.flush(self.log.flush, self._around.clock.wall_ms())
-
-    @contextmanager
-    def _watching_the_disk(self) -> Iterator[None]:
-        """Report a disk that has failed for good; a full one, or a log that was closed meanwhile, ends nothing."""
-        try:
-            yield
-        except OttlaError as error:
-            if self.log.is_offline:
-                self._around.on_disk_failure(error)
-            raise
-
     def tidy(self, now_ms: int) -> None:
         """Retention, and producers that are idle for too long. Not beside a cut: it has the segments in hand."""
         if self._cutting is not None:
@@ -409,19 +373,6 @@ class Replica:
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
-    async def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
-        """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
-
-        Raises OFFSET_OUT_OF_RANGE outside the log.
-        """
-        with self._watching_the_disk():
-            hot = self.log.read_hot(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
-            if hot is not None:
-                return hot
-            return await self._around.threads.read(
-                lambda: self.log.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
-            )
-
     async def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 ask for; None where there is none.
 
@@ -429,9 +380,7 @@ class Replica:
         """
         leader = self.check_leader(None)
         with self._watching_the_disk():
-            found = await self._around.threads.read(
-                lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark)
-            )
+            found = await self._threads.read(lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark))
         if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not leader.is_settled:
             raise OttlaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,
@@ -447,6 +396,3 @@ class Replica:
             self.log.delete_records_before(high_watermark if before_offset == -1 else before_offset, high_watermark)
         self._wake()
         return self.log.log_start_offset
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.id.partition}"

@@ -1,0 +1,83 @@
+"""One partition's log as a broker holds it: read, flushed, and watched for the end of its disk.
+
+What waits for the disk waits in a thread. Who leads and who follows is the replica's matter, which is built on this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.storage.log import Log
+from ottla_core.clock import Clock
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId
+
+
+class HeldLog:
+    def __init__(
+        self,
+        partition_id: PartitionId,
+        topic: str,
+        log: Log,
+        threads: DiskThreads,
+        clock: Clock,
+        on_disk_failure: Callable[[OttlaError], None],
+    ) -> None:
+        self.id: Final = partition_id
+        self.topic: Final = topic
+        self.log: Final = log
+        self._threads: Final = threads
+        self._clock: Final = clock
+        self._on_disk_failure: Final = on_disk_failure
+        self._flushing: asyncio.Task[None] | None = None
+
+    async def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool) -> bytes:
+        """Whole batches from `offset` on, below `limit_offset`. A cold read waits in a thread.
+
+        Raises OFFSET_OUT_OF_RANGE outside the log.
+        """
+        with self._watching_the_disk():
+            hot = self.log.read_hot(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
+            if hot is not None:
+                return hot
+            return await self._threads.read(
+                lambda: self.log.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch)
+            )
+
+    @property
+    def must_flush(self) -> bool:
+        """Whether flush.messages wants what was appended on the platter before it is acknowledged."""
+        return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
+
+    async def flushed(self) -> None:
+        """Return once what is appended now is on the platter. Who asks while a flush runs shares the next one."""
+        end = self.log.log_end_offset
+        while self.log.recovery_point < min(end, self.log.log_end_offset):
+            await asyncio.shield(self.start_flush())
+
+    def start_flush(self) -> asyncio.Task[None]:
+        """The flush that runs, or a new one."""
+        if self._flushing is None or self._flushing.done():
+            self._flushing = asyncio.create_task(self._flush(), name=f"flush-{self}")
+        return self._flushing
+
+    async def _flush(self) -> None:
+        with self._watching_the_disk():
+            await self._threads.flush(self.log.flush, self._clock.wall_ms())
+
+    @contextmanager
+    def _watching_the_disk(self) -> Iterator[None]:
+        """Report a disk that has failed for good; a full one, or a log that was closed meanwhile, ends nothing."""
+        try:
+            yield
+        except OttlaError as error:
+            if self.log.is_offline:
+                self._on_disk_failure(error)
+            raise
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.id.partition}"
