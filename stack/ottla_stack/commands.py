@@ -145,7 +145,8 @@ def _detach(plan: StackPlan) -> int:
         state = StackState.read(plan.directory)
         if state is not None and state.ready and state.supervisor.pid == process.pid:
             _out.print(stack_table(state))
-            _out.print(f"ready; bootstrap {plan.bootstrap}; stop with: ottla down --dir {plan.directory}")
+            _out.print(f"ready; bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}")
+            _out.print(f"stop with: ottla down --dir {plan.directory}")
             return 0
         time.sleep(0.05)
     _err.print(log.read_text().strip() or f"the supervisor ended with {process.poll()}")
