@@ -66,6 +66,20 @@ class AnsweringBroker:
     async def describe_log_dirs(self, request: Any, context: RequestContext) -> pb.DescribeLogDirsReply:
         return pb.DescribeLogDirsReply()
 
+    async def offsets_for_leader_epoch(
+        self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
+    ) -> pb.OffsetsForLeaderEpochReply:
+        reply = pb.OffsetsForLeaderEpochReply()
+        for part in request.partitions:
+            end = pb.EpochEnd(leader_epoch=part.leader_epoch, end_offset=1 << 60)
+            reply.partitions.add(topic_id=part.topic_id, partition=part.partition, end=end)
+        return reply
+
+    async def init_producer_id(
+        self, request: pb.InitProducerIdRequest, context: RequestContext
+    ) -> pb.InitProducerIdReply:
+        return pb.InitProducerIdReply(producer_id=1, producer_epoch=0)
+
 
 async def serve(port: int, partitions: int, response_bytes: int) -> None:
     service = AnsweringBroker(partitions, bytes(response_bytes))
