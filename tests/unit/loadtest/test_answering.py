@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from loadtest.answering import AnsweringBroker
+
 from ottla_core.rpc.server import RpcServer
 from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Broker
