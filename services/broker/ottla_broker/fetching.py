@@ -149,13 +149,13 @@ class Replicated(Protocol):
 
 
 class Consumers:
-    """Consumers, in `rack` or nowhere: up to the high watermark. `from_follower`: sent here by the leader."""
+    """Consumers: up to the high watermark. `closest` knows a nearer replica, where one was asked for; `from_follower`:
+    the leader has sent them here."""
 
-    def __init__(self, replicas: Replicated, closest: Closest, rack: str, *, from_follower: bool) -> None:
+    def __init__(self, replicas: Replicated, closest: Closest | None, *, from_follower: bool) -> None:
         self.waiters: Final = replicas.consumers
         self._replicas = replicas
-        self._closest = closest
-        self._rack = rack
+        self._closest = None if from_follower else closest
         self._from_follower = from_follower
 
     def replica(self, want: FetchWant) -> Replica:
@@ -167,9 +167,7 @@ class Consumers:
         return replica
 
     def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
-        if not self._rack or self._from_follower:
-            return None
-        closest = self._closest(replica, self._rack, want.offset)
+        closest = None if self._closest is None else self._closest(replica, want.offset)
         if closest is None:
             return None
         start = replica.log.log_start_offset
@@ -183,8 +181,8 @@ class Consumers:
 
 
 class Closest(Protocol):
-    def __call__(self, replica: Replica, rack: str, offset: int) -> int | None:
-        """An in-sync replica in the rack that has `offset`, unless this broker is as close."""
+    def __call__(self, replica: Replica, offset: int) -> int | None:
+        """An in-sync replica in the consumer's rack that has `offset`, unless this broker is as close."""
         ...
 
 

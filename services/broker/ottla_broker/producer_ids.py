@@ -74,13 +74,10 @@ class ProducerIds:
             await self._low.wait()
             try:
                 block = await self._ask()
-            except OttlaError as error:
-                if backoff.attempts == 1:  # the first one may only come too early
-                    _log.warning("no producer ids from the controller, trying on: %s", error)
-                await asyncio.sleep(backoff.next())
-                continue
-            except Exception:  # without this task nobody gets an id any more
-                _log.exception("asking for producer ids failed, trying on")
+            except Exception as error:  # without this task nobody gets an id any more
+                known = isinstance(error, OttlaError)
+                if backoff.attempts == 1 or not known:  # the first one may only come too early
+                    _log.warning("no producer ids from the controller, trying on: %s", error, exc_info=not known)
                 await asyncio.sleep(backoff.next())
                 continue
             backoff.reset()

@@ -40,11 +40,15 @@ def check_acks(acks: int) -> None:
         raise OttlaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} does not exist", hint="use 0, 1 or all (-1)")
 
 
-def append(replica: Replica, records: Buffer, acks: int) -> Taken:
-    """Append without a yield (I1). Raises what `Replica.append` raises; internal topics are the services' own."""
-    if replica.topic in INTERNAL_TOPICS:
+def check_client_may_write(topic: str) -> None:
+    """Raise INVALID_TOPIC_EXCEPTION for an internal topic: those are the services' own."""
+    if topic in INTERNAL_TOPICS:
         raise OttlaError(
-            ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"the topic {replica.topic} is internal, and clients do not write to it",
+            ErrorCode.INVALID_TOPIC_EXCEPTION, f"the topic {topic} is internal, and clients do not write to it"
         )
+
+
+def append(replica: Replica, records: Buffer, acks: int) -> Taken:
+    """Append without a yield (I1). Raises what `check_client_may_write` and `Replica.append` raise."""
+    check_client_may_write(replica.topic)
     return Taken(replica, replica.append(records, acks), acks, replica.tenure)

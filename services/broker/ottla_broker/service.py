@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from ottla_broker.addresses import Addresses
-from ottla_broker.fetching import Audience, Consumers, FetchWant, Followers, check_follower, fetch
+from ottla_broker.fetching import Audience, Closest, Consumers, FetchWant, Followers, check_follower, fetch
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.producing import Taken, append, check_acks
-from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
@@ -108,17 +107,21 @@ class BrokerService:
 
     def _audience(self, request: pb.FetchRequest) -> Audience:
         if not request.HasField("follower"):
-            return Consumers(self._replicas, self.closest, request.rack, from_follower=request.from_follower)
+            closest = self.closest_to(request.rack)
+            return Consumers(self._replicas, closest, from_follower=request.from_follower)
         follower = request.follower
         registered = self._metadata.image.brokers.get(follower.broker_id)
         check_follower(follower.broker_id, follower.broker_epoch, None if registered is None else registered.epoch)
         return Followers(self._replicas, follower.broker_id, follower.broker_epoch)
 
-    def closest(self, replica: Replica, rack: str, offset: int) -> int | None:
-        """An in-sync replica in the rack that has `offset`, unless this broker is as close (fetching.Closest)."""
-        image = self._metadata.image
-        racks = {broker_id: broker.rack for broker_id, broker in image.live_brokers().items()}
-        return find_closest(replica.check_leader(None), self._log_dir().identity.node_id, racks, rack, offset)
+    def closest_to(self, rack: str) -> Closest | None:
+        """Which replica a consumer in that rack is sent to; None for one that is nowhere. The brokers are looked at
+        once, for all partitions of a fetch."""
+        if not rack:
+            return None
+        racks = {broker_id: broker.rack for broker_id, broker in self._metadata.image.live_brokers().items()}
+        node_id = self._log_dir().identity.node_id
+        return lambda replica, offset: find_closest(replica.check_leader(None), node_id, racks, rack, offset)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
         reply = pb.ListOffsetsReply()
@@ -194,7 +197,7 @@ class BrokerService:
             except OttlaError as error:
                 answer.error.CopyFrom(error_message(error))
                 continue
-            end = log.epochs.end_offset_for(wanted.leader_epoch, log.log_end_offset)
+            end = log.end_offset_for_epoch(wanted.leader_epoch)
             answer.end.leader_epoch, answer.end.end_offset = end.epoch, end.start_offset
         return reply
 

@@ -244,7 +244,7 @@ async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(bro
 
     async def consumed(broker_id: int, *, from_follower: bool = False) -> bytes:
         found = brokers.found_on(broker_id)
-        audience = Consumers(found, lambda replica, rack, offset: None, "", from_follower=from_follower)
+        audience = Consumers(found, None, from_follower=from_follower)
         want = FetchWant(PARTITION, 1, 0, 1000)
         [answer] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
         assert answer.error is None
@@ -351,7 +351,7 @@ async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(br
     await brokers.fetch(2, 1)
     await brokers.fetch(3, 1)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
-    audience = Consumers(brokers.found_on(2), lambda replica, rack, offset: None, "", from_follower=False)
+    audience = Consumers(brokers.found_on(2), None, from_follower=False)
     want = FetchWant(PARTITION, 2, 0, 1000)
     parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=1, max_bytes=1000))
     await asyncio.sleep(0)

@@ -28,8 +28,11 @@ class Backend:
     producer_ids: ProducerIds
     addresses: KafkaAddresses
     sessions: FetchSessions
-    node_id: Callable[[], int]
     log_dir: Callable[[], LogDir]
+
+    @property
+    def node_id(self) -> int:
+        return self.log_dir().identity.node_id
 
     @property
     def image(self) -> ClusterImage:

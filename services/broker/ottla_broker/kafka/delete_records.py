@@ -13,8 +13,8 @@ from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.frames import Request
-from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import INTERNAL_TOPICS
+from ottla_broker.producing import check_client_may_write
+from ottla_core.errors import OttlaError
 
 _Topic: Final = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Partition: Final = _Topic.DeleteRecordsPartitionResult
@@ -32,13 +32,8 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message:
 def _delete(backend: Backend, topic: str, wanted: Message, version: int) -> Message:
     number, low_watermark, code = wanted.partition_index, -1, 0
     try:
-        _check_client_may_delete(topic)
+        check_client_may_write(topic)
         low_watermark = replica_by_name(backend, topic, number, -1).delete_records(wanted.offset)
     except OttlaError as error:
         code = code_by_name(error)
     return _Partition(version=version, partition_index=number, low_watermark=low_watermark, error_code=code)
-
-
-def _check_client_may_delete(topic: str) -> None:
-    if topic in INTERNAL_TOPICS:
-        raise OttlaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is the cluster's own")

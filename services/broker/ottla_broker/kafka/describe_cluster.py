@@ -44,7 +44,7 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message:
         error_message=None,
         endpoint_type=_BROKERS,
         cluster_id=image.cluster_id,
-        controller_id=backend.node_id(),  # any broker passes on what is the controller's
+        controller_id=backend.node_id,  # any broker passes on what is the controller's
         brokers=brokers,
         authorized_operations=ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None,
     )

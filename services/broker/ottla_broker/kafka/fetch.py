@@ -71,7 +71,7 @@ def _id_of(backend: Backend, asked: Asked) -> PartitionId | None:
 
 def _audience(backend: Backend, version: int, rack: str) -> Consumers:
     consumers = Consumers if version < fetch_wire.RACK_FROM else _NearbyConsumers
-    return consumers(backend.replicas, backend.service.closest, rack, from_follower=False)
+    return consumers(backend.replicas, backend.service.closest_to(rack), from_follower=False)
 
 
 class _NearbyConsumers(Consumers):

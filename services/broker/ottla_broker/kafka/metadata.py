@@ -38,7 +38,7 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message:
         version=version,
         brokers=brokers,
         cluster_id=image.cluster_id,
-        controller_id=backend.node_id(),  # any broker passes on what is the controller's
+        controller_id=backend.node_id,  # any broker passes on what is the controller's
         topics=topics,
         authorized_operations=operations,
     )

@@ -26,6 +26,11 @@ class LeaderEpochs:
         for entry in entries:
             self.assign(*entry)
 
+    def copy(self) -> LeaderEpochs:
+        copy = LeaderEpochs()
+        copy._entries = list(self._entries)
+        return copy
+
     @property
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)

@@ -160,11 +160,12 @@ class Log:
         """
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
-        epochs = LeaderEpochs(self.epochs.entries)
-        for header in headers:
-            if header.leader_epoch > epochs.latest:
-                epochs.assign(header.leader_epoch, header.base_offset)
-        if epochs.latest != self.epochs.latest:
+        epochs = self.epochs
+        if headers[-1].leader_epoch > epochs.latest:  # they never go back: else there is no news in any of them
+            epochs = epochs.copy()
+            for header in headers:
+                if header.leader_epoch > epochs.latest:
+                    epochs.assign(header.leader_epoch, header.base_offset)
             self._write_epochs(epochs)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
@@ -181,7 +182,7 @@ class Log:
         """
         self._check_appendable()
         assert leader_epoch >= self.epochs.latest, f"epoch {leader_epoch} after epoch {self.epochs.latest}"
-        epochs = LeaderEpochs(self.epochs.entries)
+        epochs = self.epochs.copy()
         if epochs.assign(leader_epoch, self.log_end_offset):
             self._write_epochs(epochs)
             self.epochs = epochs  # known only once it is written (rule 60)
@@ -299,7 +300,7 @@ class Log:
 
     def _forget_epochs(self, offset: int) -> None:
         """Those that began at or after `offset`."""
-        epochs = LeaderEpochs(self.epochs.entries)
+        epochs = self.epochs.copy()
         if epochs.truncate_from_end(offset):
             self._write_epochs(epochs)
             self.epochs = epochs

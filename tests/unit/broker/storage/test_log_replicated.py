@@ -185,3 +185,12 @@ def test_a_follower_knows_the_producers_that_its_leader_knows(leader: Log, follo
     assert state.batches[-1].first_sequence == 77, "no gap is looked for on a follower"
     follower.assign_epoch(5)
     assert follower.append(produced(5, producer_id=9), 5, NOON).base_offset == start + 3, "and as a leader it uses them"
+
+
+def test_what_brings_no_new_epoch_leaves_the_epochs_alone(leader: Log, follower: Log) -> None:
+    """After many elections there are many of them, and an append is not the time to go through all."""
+    follower.append_replicated(leader.read(0, 1 << 20, 54), NOON)
+    known = follower.epochs
+    assert known.latest == 4
+    follower.append_replicated(leader.read(54, 1 << 20, 60), NOON)
+    assert follower.epochs is known

@@ -1,0 +1,47 @@
+"""The Kafka listener put together: what `app` adds to a broker for Kafka's own protocol."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from ottla_broker.config import BrokerConfig
+from ottla_broker.controller_peer import ControllerPeer
+from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.dispatch import Dispatcher
+from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.listener import Listener
+from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.replicas import Replicas
+from ottla_broker.service import BrokerService
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.telemetry import Metrics
+
+_MAX_SESSION_ID: Final = 2**31 - 1
+
+
+class KafkaSide:
+    """The listener, a component, and `address()`: what the registration says of it."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        replicas: Replicas,
+        metadata: MetadataFollower,
+        service: BrokerService,
+        controller: ControllerPeer,
+        producer_ids: ProducerIds,
+        log_dir: Callable[[], LogDir],
+        metrics: Metrics,
+    ) -> None:
+        self._addresses = KafkaAddresses(config.advertised_host or config.host, config.kafka_advertised)
+        sessions = FetchSessions(lambda: secrets.randbelow(_MAX_SESSION_ID) + 1)
+        backend = Backend(replicas, metadata, service, controller, producer_ids, self._addresses, sessions, log_dir)
+        dispatcher = Dispatcher(backend, metrics)
+        self.listener: Final = Listener(config.host, config.kafka_port, dispatcher, metrics, on_drain=replicas.drain)
+
+    def address(self) -> str:
+        return self._addresses.own(self.listener.port)
