@@ -1,7 +1,8 @@
 """Kafka's error codes, and the one exception that carries them.
 
 A code is what a client may branch on, so it travels in band (docs/boundaries.md). Codes, names and the retriable flag
-are Kafka's (org.apache.kafka.common.protocol.Errors); a code that no service of ours answers yet is not listed.
+are Kafka's (org.apache.kafka.common.protocol.Errors); a code that no service of ours answers yet is not listed. From
+1,000 on they are our own, which Kafka has no word for: they go between our services and never to a Kafka client.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 
 
 class ErrorCode(IntEnum):
-    """Kafka's int16 error codes, by Kafka's names."""
+    """Kafka's int16 error codes, by Kafka's names; our own at the end."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -24,12 +25,15 @@ class ErrorCode(IntEnum):
     BROKER_NOT_AVAILABLE = 8
     MESSAGE_TOO_LARGE = 10
     NETWORK_EXCEPTION = 13
+    COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
     RECORD_LIST_TOO_LARGE = 18
     NOT_ENOUGH_REPLICAS = 19
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
+    INCONSISTENT_GROUP_PROTOCOL = 23
     TOPIC_AUTHORIZATION_FAILED = 29
     CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
@@ -50,6 +54,7 @@ class ErrorCode(IntEnum):
     UNKNOWN_PRODUCER_ID = 59
     FETCH_SESSION_ID_NOT_FOUND = 70
     INVALID_FETCH_SESSION_EPOCH = 71
+    LISTENER_NOT_FOUND = 72
     TOPIC_DELETION_DISABLED = 73
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
@@ -71,6 +76,11 @@ class ErrorCode(IntEnum):
     MISMATCHED_ENDPOINT_TYPE = 114
     UNSUPPORTED_ENDPOINT_TYPE = 115
 
+    OFFSET_MISMATCH = 1000
+    """Nothing was appended: the shard's log does not end where its owner thinks."""
+    SHARD_FENCED = 1001
+    """The shard has another owner: its fence is in the log."""
+
 
 _RETRIABLE: Final = frozenset(
     {
@@ -80,7 +90,9 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
         ErrorCode.NOT_CONTROLLER,
@@ -88,6 +100,7 @@ _RETRIABLE: Final = frozenset(
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
         ErrorCode.INVALID_FETCH_SESSION_EPOCH,
         ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.OFFSET_NOT_AVAILABLE,

@@ -1,0 +1,131 @@
+"""What the members of a consumer group tell each other through the coordinator, which need not read it.
+
+A member's *subscription* travels in JoinGroup; the *assignment* that the leading member made, in SyncGroup. Both are
+Kafka's own bytes (ConsumerProtocolSubscription and ConsumerProtocolAssignment; KIP-429, KIP-792, KIP-881), so members
+of one group may be clients of different makers. Newer versions only add to the end, so an unknown one is read as the
+newest that is known here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError, Reader, Writer
+
+PROTOCOL_TYPE: Final = "consumer"
+UNKNOWN_GENERATION: Final = -1
+
+_SUBSCRIPTION_VERSION: Final = 3
+_ASSIGNMENT_VERSION: Final = 0
+"""Later ones say the same, and some clients know no other."""
+
+_LEAST_TOPIC_BYTES: Final = 2
+_LEAST_OWNED_BYTES: Final = 6
+_PARTITION_BYTES: Final = 4
+
+
+class Subscription(NamedTuple):
+    """What a member says of itself when it joins.
+
+    `owned`: what it still holds, by the assignment of `generation`. `user_data` is the assignor's own.
+    """
+
+    topics: tuple[str, ...]
+    user_data: bytes = b""
+    owned: tuple[TopicPartition, ...] = ()
+    generation: int = UNKNOWN_GENERATION
+    rack: str | None = None
+
+
+class Assignment(NamedTuple):
+    partitions: tuple[TopicPartition, ...] = ()
+    user_data: bytes = b""
+
+
+def encode_subscription(said: Subscription) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(_SUBSCRIPTION_VERSION)
+    writer.array(len(said.topics))
+    for topic in said.topics:
+        writer.string(topic)
+    writer.bytes_(said.user_data)
+    write_partitions(writer, said.owned)
+    writer.int32(said.generation)
+    writer.string(said.rack)
+    return bytes(writer.buffer)
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none."""
+    reader = Reader(memoryview(data))
+    try:
+        version = reader.int16()
+        topics = tuple(_topic(reader) for _ in range(reader.array(_LEAST_TOPIC_BYTES)))
+        user_data = bytes(reader.bytes_() or b"")
+        owned = read_partitions(reader) if version >= 1 else ()
+        generation = reader.int32() if version >= 2 else UNKNOWN_GENERATION
+        rack = reader.string() if version >= 3 else None
+    except MalformedError as error:
+        raise _unreadable(error) from None
+    return Subscription(topics, user_data, owned, generation, rack)
+
+
+def encode_assignment(made: Assignment) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(_ASSIGNMENT_VERSION)
+    write_partitions(writer, made.partitions)
+    writer.bytes_(made.user_data)
+    return bytes(writer.buffer)
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none; no bytes at all are an assignment of nothing."""
+    if not data:
+        return Assignment()
+    reader = Reader(memoryview(data))
+    try:
+        reader.int16()
+        return Assignment(read_partitions(reader), bytes(reader.bytes_() or b""))
+    except MalformedError as error:
+        raise _unreadable(error) from None
+
+
+def write_partitions(writer: Writer, partitions: Iterable[TopicPartition]) -> None:
+    """An array of topics, each with an array of numbers."""
+    numbers_of: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        numbers_of.setdefault(topic, []).append(number)
+    writer.array(len(numbers_of))
+    for topic, numbers in numbers_of.items():
+        writer.string(topic)
+        writer.array(len(numbers))
+        writer.pack(struct.Struct(f">{len(numbers)}i"), *numbers)
+
+
+def read_partitions(reader: Reader) -> tuple[TopicPartition, ...]:
+    """Raises MalformedError."""
+    found: list[TopicPartition] = []
+    for _ in range(reader.array(_LEAST_OWNED_BYTES)):
+        topic = _topic(reader)
+        count = reader.array(_PARTITION_BYTES)
+        found += [TopicPartition(topic, number) for number in reader.unpack(struct.Struct(f">{count}i"))]
+    return tuple(found)
+
+
+def _topic(reader: Reader) -> str:
+    topic = reader.string()
+    if topic is None:
+        raise MalformedError("null where there must be a topic")
+    return topic
+
+
+def _unreadable(error: MalformedError) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        f"what a member of the group says can't be read: {error}",
+        hint="all members must speak the consumer protocol; look for another kind of client in the group",
+    )

@@ -1,0 +1,208 @@
+"""Kafka's primitive types, read from bytes and written to them, in their plain and their compact spelling.
+
+Whatever is claimed about lengths and counts is held against the bytes that are there, before anything is taken by it.
+Source: the protocol guide of Apache Kafka, KIP-482 (flexible versions).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_VARINT_MAX_SHIFT: Final = 28
+
+MAX_STRING_BYTES: Final = 0x7FFF
+"""Kafka's own limit, also where the spelling could say more."""
+MAX_ELEMENTS: Final = 100_000
+"""Of all arrays of a request together: read, each takes many times its bytes, and no honest request has so many."""
+
+
+class MalformedError(Exception):
+    """Bytes that are not what they say they are: where what follows begins can't be known."""
+
+
+class Reader:
+    """Reads on from `at`. `flexible` chooses the compact spelling of strings, bytes and arrays, and tags."""
+
+    __slots__ = ("_elements", "at", "data", "end", "flexible")
+
+    def __init__(self, data: memoryview, at: int = 0, *, flexible: bool = False) -> None:
+        self.data = data
+        self.at = at
+        self.end = len(data)
+        self.flexible = flexible
+        self._elements = 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not read yet."""
+        return self.end - self.at
+
+    def unpack(self, layout: struct.Struct) -> tuple[Any, ...]:
+        """Several fields of fixed size at once."""
+        try:
+            values = layout.unpack_from(self.data, self.at)
+        except struct.error:
+            raise _cut_off() from None
+        self.at += layout.size
+        return values
+
+    def int16(self) -> int:
+        return int(self.unpack(_INT16)[0])
+
+    def int32(self) -> int:
+        return int(self.unpack(_INT32)[0])
+
+    def int64(self) -> int:
+        return int(self.unpack(_INT64)[0])
+
+    def varint(self) -> int:
+        """An unsigned varint of at most five bytes."""
+        value = shift = 0
+        while self.at < self.end:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+            if shift > _VARINT_MAX_SHIFT:
+                raise MalformedError("a varint of more than five bytes")
+        raise _cut_off()
+
+    def plain_string(self) -> str | None:
+        """A string with a length of two bytes, whatever `flexible` says."""
+        return self._text(self.int16())
+
+    def string(self) -> str | None:
+        return self._text(self.varint() - 1 if self.flexible else self.int16())
+
+    def bytes_(self) -> memoryview | None:
+        """A view of the frame, not a copy."""
+        size_bytes = self.varint() - 1 if self.flexible else self.int32()
+        return None if size_bytes < 0 else self.take(size_bytes)
+
+    def array(self, element_min_bytes: int) -> int:
+        """How many elements follow; 0 where the array is null. Each takes at least so many bytes."""
+        return self.array_or_null(element_min_bytes) or 0
+
+    def array_or_null(self, element_min_bytes: int) -> int | None:
+        count = self.varint() - 1 if self.flexible else self.int32()
+        if count < 0:
+            return None
+        self._elements += count
+        if count * element_min_bytes > self.end - self.at or self._elements > MAX_ELEMENTS:
+            raise MalformedError(f"an array of {count} elements in {self.end - self.at} bytes")
+        return count
+
+    def take(self, size_bytes: int) -> memoryview:
+        start, self.at = self.at, self.at + size_bytes
+        if self.at > self.end:
+            raise _cut_off()
+        return self.data[start : self.at]
+
+    def pass_tags(self) -> None:
+        """Go on behind the tagged fields; there are none in a version that has no tags."""
+        if not self.flexible:
+            return
+        if self.at < self.end and self.data[self.at] == 0:
+            self.at += 1
+            return
+        self.tag(-1)
+
+    def tag(self, wanted: int) -> memoryview | None:
+        """The same; the value of one of them, None where it is not there. Nothing is kept of the others."""
+        value = None
+        for _ in range(self.varint() if self.flexible else 0):
+            number, size_bytes = self.varint(), self.varint()
+            if number == wanted:
+                value = self.take(size_bytes)
+            else:
+                self.at += size_bytes
+        if self.at > self.end:
+            raise _cut_off()
+        return value
+
+    def _text(self, size_bytes: int) -> str | None:
+        if size_bytes < 0:
+            return None
+        if size_bytes > MAX_STRING_BYTES:
+            raise MalformedError(f"a string of {size_bytes} bytes")
+        try:
+            return str(self.take(size_bytes), "utf-8")
+        except UnicodeDecodeError:
+            raise MalformedError("a string that is not UTF-8") from None
+
+
+def _cut_off() -> MalformedError:
+    return MalformedError("the bytes end in the middle of a field")
+
+
+class Writer:
+    """Collects an answer's fields. `flexible` chooses the compact spelling, as in `Reader`."""
+
+    __slots__ = ("buffer", "flexible")
+
+    def __init__(self, *, flexible: bool) -> None:
+        self.buffer = bytearray()
+        self.flexible = flexible
+
+    def pack(self, layout: struct.Struct, *values: Any) -> None:
+        self.buffer += layout.pack(*values)
+
+    def int16(self, value: int) -> None:
+        self.buffer += _INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self.buffer += _INT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self.buffer += _INT64.pack(value)
+
+    def varint(self, value: int) -> None:
+        while value > 0x7F:
+            self.buffer.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.buffer.append(value)
+
+    def string(self, text: str | None) -> None:
+        if text is None:
+            self._length(-1, _INT16)
+            return
+        data = text.encode()
+        self._length(len(data), _INT16)
+        self.buffer += data
+
+    def array(self, count: int) -> None:
+        """-1 is null."""
+        self._length(count, _INT32)
+
+    def bytes_(self, data: bytes) -> None:
+        self.bytes_length(len(data))
+        self.buffer += data
+
+    def bytes_length(self, size_bytes: int) -> None:
+        """What comes before that many bytes, which the caller adds."""
+        self._length(size_bytes, _INT32)
+
+    def tags(self, fields: dict[int, bytes] | None = None) -> None:
+        """Tagged fields in the order of their numbers; nothing in a version that has no tags."""
+        if not self.flexible:
+            return
+        if not fields:
+            self.buffer.append(0)
+            return
+        self.varint(len(fields))
+        for number, value in sorted(fields.items()):
+            self.varint(number)
+            self.varint(len(value))
+            self.buffer += value
+
+    def _length(self, length: int, plain: struct.Struct) -> None:
+        if self.flexible:
+            self.varint(length + 1)
+        else:
+            self.buffer += plain.pack(length)

@@ -1,0 +1,175 @@
+"""Who reads what: the strategies by which a group's leading member gives the partitions to the members.
+
+Names and results are Kafka's, so that members of other makers may lead or follow:
+
+* `range`: of every topic, each member gets a run of partitions; topics of equal size are split alike.
+* `roundrobin`: the partitions of all topics are dealt out one by one.
+* `sticky`: even to within one, and as many as possible stay where they are (KIP-54).
+* `cooperative-sticky`: the same, and what moves is given to nobody in this round: its owner goes on reading the rest,
+  gives it up, and the next round hands it on (KIP-429).
+
+The coordinator gives members in no certain order; all results depend on ids alone, never on that order.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from itertools import cycle, islice
+from typing import ClassVar, Final, NamedTuple
+
+from ottla.machines.stickiness import Owned, balance
+from ottla_core.consumer_protocol import UNKNOWN_GENERATION, Subscription, read_partitions, write_partitions
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError, Reader, Writer
+
+_GENERATION_BYTES: Final = 4
+
+
+class Subscriber(NamedTuple):
+    """A member that is to be given partitions."""
+
+    member_id: str
+    subscription: Subscription
+    instance_id: str | None = None
+
+    @property
+    def rank(self) -> tuple[bool, str]:
+        """By which members are ordered: static ones first, for theirs is the order that outlives restarts."""
+        return (self.instance_id is None, self.instance_id or self.member_id)
+
+
+Assignments = dict[str, list[TopicPartition]]
+"""By member id. Every member stands in it, and every partition of a subscribed topic stands once in it."""
+
+
+class Assignor(ABC):
+    """To make one of your own, subclass this, give it a `name`, and pass an instance: `assignors=[mine]`."""
+
+    name: ClassVar[str]
+    cooperative: ClassVar[bool] = False
+    """Whether members keep reading what they own while the group rebalances."""
+
+    @abstractmethod
+    def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
+        """`partitions_of`: the number of partitions of each topic that somebody subscribes to and that exists."""
+
+    def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
+        """What a member adds to its subscription, for the assignor in the leading member."""
+        return b""
+
+
+class RangeAssignor(Assignor):
+    name = "range"
+
+    def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
+        ranked = sorted(members, key=lambda member: member.rank)
+        made: Assignments = {member.member_id: [] for member in ranked}
+        for topic in sorted(partitions_of):
+            readers = [m for m in ranked if topic in m.subscription.topics]
+            numbers = iter(range(partitions_of[topic]))
+            for place, member in enumerate(readers):
+                least, more = divmod(partitions_of[topic], len(readers))
+                share = islice(numbers, least + (place < more))
+                made[member.member_id] += [TopicPartition(topic, number) for number in share]
+        return made
+
+
+class RoundRobinAssignor(Assignor):
+    name = "roundrobin"
+
+    def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
+        ranked = sorted(members, key=lambda member: member.rank)
+        made: Assignments = {member.member_id: [] for member in ranked}
+        subscribed = {topic for member in ranked for topic in member.subscription.topics}
+        turns = cycle(ranked)
+        for partition in all_partitions(partitions_of):
+            if partition.topic in subscribed:
+                member = next(m for m in turns if partition.topic in m.subscription.topics)
+                made[member.member_id].append(partition)
+        return made
+
+
+class StickyAssignor(Assignor):
+    """A member says what it owns in its user data, as Java's does."""
+
+    name = "sticky"
+
+    def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
+        ranked = sorted(members, key=lambda member: member.rank)
+        topics_of = {member.member_id: frozenset(member.subscription.topics) for member in ranked}
+        owned = {member.member_id: self._owned(member.subscription) for member in ranked}
+        return balance(list(all_partitions(partitions_of)), topics_of, owned)
+
+    def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
+        writer = Writer(flexible=False)
+        write_partitions(writer, owned)
+        writer.int32(generation)
+        return bytes(writer.buffer)
+
+    def _owned(self, said: Subscription) -> Owned:
+        if not said.user_data:
+            return Owned(said.generation, said.owned)
+        reader = Reader(memoryview(said.user_data))
+        try:
+            partitions = read_partitions(reader)
+            generation = reader.int32() if reader.left >= _GENERATION_BYTES else UNKNOWN_GENERATION
+        except MalformedError:
+            return Owned(UNKNOWN_GENERATION, ())  # it keeps nothing, and the group goes on
+        return Owned(generation, partitions)
+
+
+class CooperativeStickyAssignor(StickyAssignor):
+    """A member says what it owns in its subscription; only the generation is in the user data of older clients."""
+
+    name = "cooperative-sticky"
+    cooperative = True
+
+    def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
+        members = list(members)
+        wanted = super().assign(partitions_of, members)
+        return withhold_moving(wanted, {m.member_id: self._owned(m.subscription) for m in members})
+
+    def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
+        writer = Writer(flexible=False)
+        writer.int32(generation)
+        return bytes(writer.buffer)
+
+    def _owned(self, said: Subscription) -> Owned:
+        generation = said.generation
+        if generation == UNKNOWN_GENERATION and len(said.user_data) >= _GENERATION_BYTES:
+            generation = Reader(memoryview(said.user_data)).int32()
+        return Owned(generation, said.owned)
+
+
+def withhold_moving(wanted: Assignments, owned: Mapping[str, Owned]) -> Assignments:
+    """`wanted` without what another member still holds: nobody may get it before that one has given it up.
+
+    Who claims a partition by an older generation than another does not hold it: it has missed that it moved.
+    """
+    holders: dict[TopicPartition, tuple[int, set[str]]] = {}
+    for member_id, (generation, partitions) in owned.items():
+        for partition in partitions:
+            newest, some = holders.get(partition, (generation, set()))
+            if generation > newest:
+                some = set()
+            if generation >= newest:
+                holders[partition] = (generation, some | {member_id})
+    nobody = (UNKNOWN_GENERATION, set[str]())
+    return {
+        member_id: [p for p in partitions if holders.get(p, nobody)[1] <= {member_id}]
+        for member_id, partitions in wanted.items()
+    }
+
+
+def all_partitions(partitions_of: Mapping[str, int]) -> Iterable[TopicPartition]:
+    """In the order of topics and numbers."""
+    for topic in sorted(partitions_of):
+        for number in range(partitions_of[topic]):
+            yield TopicPartition(topic, number)
+
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {
+    assignor.name: assignor
+    for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor(), CooperativeStickyAssignor())
+}

@@ -1,0 +1,118 @@
+"""An even assignment that moves as little as it can: what the sticky assignors share.
+
+Three steps. What members own is looked through: where two claim a partition, the newer generation has it, and of two
+in the same generation neither. Everybody keeps of it what an even share allows. The rest goes to whoever reads its
+topic and has least; and where members read different topics, partitions then move from the fuller to the emptier
+until no move makes the shares more even.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from ottla_core.model import TopicPartition
+
+
+class Owned(NamedTuple):
+    """What a member holds, by the assignment of that generation."""
+
+    generation: int
+    partitions: Sequence[TopicPartition]
+
+
+TopicsOf = Mapping[str, frozenset[str]]
+"""What each member subscribes to; in the order in which members come first where they are equal."""
+
+
+def balance(
+    partitions: Sequence[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
+) -> dict[str, list[TopicPartition]]:
+    """Every one of `partitions` that somebody subscribes to, by member."""
+    readers = _readers(partitions, topics_of)
+    wanted = [partition for partition in partitions if readers[partition.topic]]
+    kept = _claims(wanted, topics_of, owned)
+    alike = len(set(topics_of.values())) <= 1
+    made = _within_even_share(kept, len(wanted)) if alike else kept
+    given = {partition for some in made.values() for partition in some}
+    _hand_out([partition for partition in wanted if partition not in given], made, readers)
+    if not alike:
+        _even_out(made, readers)
+    return {member_id: sorted(some) for member_id, some in made.items()}
+
+
+def _readers(partitions: Iterable[TopicPartition], topics_of: TopicsOf) -> dict[str, list[str]]:
+    """The members that subscribe to each topic, in their order."""
+    topics = {partition.topic for partition in partitions}
+    return {topic: [member_id for member_id, some in topics_of.items() if topic in some] for topic in topics}
+
+
+def _claims(
+    wanted: Iterable[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
+) -> dict[str, list[TopicPartition]]:
+    """What each member owns in fact: it exists, is subscribed to, and nobody has as good a claim."""
+    there = set(wanted)
+    best: dict[TopicPartition, tuple[int, str | None]] = {}
+    for member_id, (generation, partitions) in owned.items():
+        for partition in dict.fromkeys(partitions):
+            if partition not in there or partition.topic not in topics_of[member_id]:
+                continue
+            known = best.get(partition)
+            if known is None or generation > known[0]:
+                best[partition] = (generation, member_id)
+            elif generation == known[0]:
+                best[partition] = (generation, None)
+    kept: dict[str, list[TopicPartition]] = {member_id: [] for member_id in topics_of}
+    for partition, (_, holder) in best.items():
+        if holder is not None:
+            kept[holder].append(partition)
+    return kept
+
+
+def _within_even_share(kept: Mapping[str, list[TopicPartition]], total: int) -> dict[str, list[TopicPartition]]:
+    """What members keep where all read the same topics: the share, and one more for as many as that leaves over."""
+    if not kept:
+        return {}
+    least, with_one_more = divmod(total, len(kept))
+    made = {}
+    for member_id in sorted(kept, key=lambda m: -len(kept[m])):  # stable: who has more is the first to keep one more
+        room = least
+        if len(kept[member_id]) > least and with_one_more:
+            room, with_one_more = least + 1, with_one_more - 1
+        made[member_id] = sorted(kept[member_id])[:room]
+    return {member_id: made[member_id] for member_id in kept}
+
+
+def _hand_out(
+    free: Iterable[TopicPartition], made: dict[str, list[TopicPartition]], readers: Mapping[str, list[str]]
+) -> None:
+    """Give each to whoever of its readers has least; what few may read goes first."""
+    by_readers: dict[tuple[str, ...], list[TopicPartition]] = defaultdict(list)
+    for partition in free:
+        by_readers[tuple(readers[partition.topic])].append(partition)
+    for some, partitions in sorted(by_readers.items(), key=lambda item: len(item[0])):
+        heap = [(len(made[member_id]), place, member_id) for place, member_id in enumerate(some)]
+        heapify(heap)
+        for partition in partitions:
+            load, place, member_id = heappop(heap)
+            made[member_id].append(partition)
+            heappush(heap, (load + 1, place, member_id))
+
+
+def _even_out(made: dict[str, list[TopicPartition]], readers: Mapping[str, list[str]]) -> None:
+    """Move partitions from the fuller to the emptier of their readers while that makes shares more even.
+
+    Each move takes at least 2 from the sum of the squares of the shares, so it ends.
+    """
+    moved = True
+    while moved:
+        moved = False
+        for member_id in sorted(made, key=lambda m: -len(made[m])):
+            for partition in sorted(made[member_id]):
+                emptiest = min(readers[partition.topic], key=lambda m: len(made[m]))
+                if len(made[member_id]) - len(made[emptiest]) > 1:
+                    made[member_id].remove(partition)
+                    made[emptiest].append(partition)
+                    moved = True
