@@ -1,0 +1,78 @@
+"""What members are answered: values, and refusals in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """`members` are told to the leader alone."""
+
+    generation: int
+    protocol_type: str
+    protocol: str
+    leader: str
+    member_id: str
+    members: tuple[Subscriber, ...] = ()
+    skip_assignment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    protocol_type: str
+    protocol: str
+    assignment: bytes
+
+
+class MemberIdRequiredError(OttlaError):
+    """Come back with `member_id` (KIP-394): so a client that gives up on its first try leaves no member behind."""
+
+    def __init__(self, member_id: str) -> None:
+        super().__init__(ErrorCode.MEMBER_ID_REQUIRED, f"join again as {member_id}")
+        self.member_id = member_id
+
+
+def unknown_member(group: str, member_id: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        f"group {group} has no member {member_id!r}",
+        hint="join again; it was evicted, or the group was deleted",
+    )
+
+
+def fenced_instance(instance_id: str, member_id: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.FENCED_INSTANCE_ID,
+        f"another process has joined as {instance_id!r} since {member_id!r} did",
+        hint="give every process a group.instance.id of its own",
+    )
+
+
+def illegal_generation(group: str, given: int, current: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.ILLEGAL_GENERATION,
+        f"generation {given} of group {group} is not the current one, {current}",
+        hint="join again; nothing was done for the old generation",
+    )
+
+
+def rebalance_in_progress(group: str) -> OttlaError:
+    return OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group} is rebalancing", hint="join again")
+
+
+def inconsistent(group: str, why: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        f"can't be a member of group {group}: {why}",
+        hint="all members need one assignor (partition.assignment.strategy) in common",
+    )

@@ -1,0 +1,55 @@
+"""What happened to a group, and why: kept so that a rebalance can be explained. Bounded, and memory only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from ottla_core.consumer_protocol import decode_assignment
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicPartition
+
+KEPT: Final = 200
+"""Events of a group."""
+
+
+class Kind(Enum):
+    JOINED = "joined"
+    LEFT = "left"
+    EVICTED = "evicted"
+    REPLACED = "replaced"
+    REBALANCE_BEGAN = "rebalance-began"
+    GENERATION = "generation"
+    ASSIGNED = "assigned"
+    LOADED = "loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`duration_ms` and the `moved` partitions are of a rebalance that has ended."""
+
+    at_ms: int
+    kind: Kind
+    cause: str
+    generation: int
+    member_id: str = ""
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    duration_ms: int = 0
+    moved: int = 0
+
+
+def partitions_moved(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> int:
+    """How many partitions have another owner; 0 where the members don't speak the consumer protocol."""
+    try:
+        owners = [_owners(assignments) for assignments in (before, after)]
+    except OttlaError:
+        return 0
+    return sum(owners[0].get(partition) not in (None, owner) for partition, owner in owners[1].items())
+
+
+def _owners(assignments: Mapping[str, bytes]) -> dict[TopicPartition, str]:
+    return {p: member_id for member_id, data in assignments.items() for p in decode_assignment(data).partitions}

@@ -1,0 +1,374 @@
+"""What members may ask: to join, to synchronize, to be counted as alive, to leave.
+
+Kafka's classic protocol: KIP-62 (rebalance timeout), KIP-345 and KIP-814 (static members), KIP-394 (member ids before
+members), KIP-800 (reasons).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.timers import Moment
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_group_coordinator.machines.answers import (
+    MemberIdRequiredError,
+    fenced_instance,
+    illegal_generation,
+    inconsistent,
+    rebalance_in_progress,
+    unknown_member,
+)
+from ottla_group_coordinator.machines.group import Group, Member, State
+from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.rebalance import (
+    assign,
+    begin,
+    complete,
+    complete_if_all_joined,
+    drop,
+    evict_unsynchronized,
+    gather,
+    joined,
+    rebalance_without,
+    replace_instance,
+    synced,
+    synchronized,
+)
+from ottla_group_coordinator.machines.transition import SessionTimer, Transition, session_ends_at
+
+_NEW_MEMBER_JOIN_MS: Final = 300_000
+"""How long a member that is new may wait in a join whose client may be gone (Kafka's NewMemberJoinTimeoutMs)."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Kafka's names, with dots: `group.initial.rebalance.delay.ms` and so on."""
+
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3600 * 1000
+    retention_check_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """A member as it names itself."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """`fresh_id` is what the member is called if it is new. `key`: of the request, while it waits."""
+
+    who: Who
+    fresh_id: str
+    key: Hashable
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: Mapping[str, bytes]
+    client_id: str = ""
+    client_host: str = ""
+    member_id_required: bool = False
+    skips_assignment: bool = False
+    reason: str = ""
+
+    def member(self, member_id: str) -> Member:
+        return Member(
+            member_id,
+            self.who.instance_id,
+            self.client_id,
+            self.client_host,
+            self.rebalance_timeout_ms,
+            self.session_timeout_ms,
+            self.protocols,
+            joining=self.key,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """`protocol_type` and `protocol` are compared unless empty. `assignments` are the leader's, by member id."""
+
+    who: Who
+    generation: int
+    key: Hashable
+    protocol_type: str = ""
+    protocol: str = ""
+    assignments: Mapping[str, bytes] | None = None
+
+
+# ---- join -----------------------------------------------------------------------------------------------------------
+
+
+def decide_join(group: Group, asked: Join, settings: GroupSettings, now: Moment) -> Decision[Any]:
+    """Joined, now or when the rebalance is complete. Raises what Kafka answers, MemberIdRequiredError among it."""
+    _check_join(group, asked, settings)
+    step = Transition(group, now)
+    here = step.group
+    if asked.who.member_id:
+        return _join_again(step, asked, settings)
+    old = here.by_instance(asked.who.instance_id)
+    if old is not None:
+        return _come_back(step, old, asked, settings)
+    if asked.who.instance_id is None and asked.member_id_required:
+        return _require_member_id(step, asked)
+    return _join_new(step, asked.member(asked.fresh_id), asked, settings)
+
+
+def _check_join(group: Group, asked: Join, settings: GroupSettings) -> None:
+    if not settings.min_session_timeout_ms <= asked.session_timeout_ms <= settings.max_session_timeout_ms:
+        raise OttlaError(
+            ErrorCode.INVALID_SESSION_TIMEOUT,
+            f"a session timeout of {asked.session_timeout_ms} ms is not allowed",
+            hint=f"give {settings.min_session_timeout_ms} to {settings.max_session_timeout_ms} (session.timeout.ms)",
+        )
+    if not asked.protocol_type or not asked.protocols:
+        raise inconsistent(group.group_id, "it names no protocol type or no protocols")
+    replaced = group.by_instance(asked.who.instance_id)
+    own_id = asked.who.member_id or (replaced.member_id if replaced is not None else "")
+    if not group.supports(asked.protocol_type, asked.protocols, but=own_id):
+        raise inconsistent(
+            group.group_id,
+            f"it offers {asked.protocol_type} with {', '.join(asked.protocols)}, "
+            f"where the members are {group.protocol_type} with others",
+        )
+    size = len(group.members) + len(group.pending)
+    if size >= settings.max_size and own_id not in group.members and own_id not in group.pending:
+        raise OttlaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"group {group.group_id} has {size} members, which is its most",
+            hint="raise group.max.size, or run fewer members",
+        )
+
+
+def _require_member_id(step: Transition, asked: Join) -> Decision[Any]:
+    """It is an answer, not a refusal: that the id was given out is to be remembered."""
+    step.await_member(asked.fresh_id, asked.session_timeout_ms)
+    return step.decision(MemberIdRequiredError(asked.fresh_id))
+
+
+def _join_new(step: Transition, member: Member, asked: Join, settings: GroupSettings) -> Decision[Any]:
+    group = step.group
+    group.pending -= {member.member_id}
+    if not group.members:
+        group.protocol_type = asked.protocol_type
+    step.put(member)
+    step.note(Kind.JOINED, asked.reason or "joined", member)
+    _go_on(step, f"{member.client_id or member.member_id} joined", settings)
+    _bound_wait(step, member)
+    return step.later(asked.key)
+
+
+def _bound_wait(step: Transition, member: Member) -> None:
+    """Nobody hears of a new member whose client is gone while it waits: so its wait has an end."""
+    still = step.group.members.get(member.member_id)
+    if still is not None and still.joining is not None:
+        step.await_reply(member.member_id, _NEW_MEMBER_JOIN_MS)
+
+
+def _go_on(step: Transition, cause: str, settings: GroupSettings) -> None:
+    """Somebody joins: begin to rebalance, or see whether all are there."""
+    group = step.group
+    if group.state is not State.PREPARING:
+        begin(step, cause, settings.initial_rebalance_delay_ms)
+    elif group.gathers_until is not None:
+        gather(step, settings.initial_rebalance_delay_ms)
+    else:
+        complete_if_all_joined(step)
+
+
+def _join_again(step: Transition, asked: Join, settings: GroupSettings) -> Decision[Any]:
+    group, who = step.group, asked.who
+    if who.member_id in group.pending:
+        return _join_new(step, asked.member(who.member_id), asked, settings)
+    member = check_member(group, who)
+    changed = dict(member.protocols) != dict(asked.protocols)
+    if group.state is State.EMPTY:
+        raise unknown_member(group.group_id, who.member_id)
+    if group.state is State.COMPLETING and not changed:  # its answer was lost
+        step.start_session(member)
+        return step.decision(joined(step, member))
+    if group.state is State.STABLE and not changed and who.member_id != group.leader:
+        step.start_session(member)
+        return step.decision(joined(step, member))
+    _refuse_former(step, member)
+    again = replace(asked.member(who.member_id), assignment=member.assignment)
+    step.put(again)
+    step.end_session(who.member_id)
+    _go_on(step, asked.reason or f"{asked.client_id or who.member_id} asked to join again", settings)
+    return step.later(asked.key)
+
+
+def _refuse_former(step: Transition, member: Member) -> None:
+    """A request of the same member that still waits: its client has given it up."""
+    for waiting in (member.joining, member.syncing):
+        if waiting is not None:
+            step.resolve(waiting, rebalance_in_progress(step.group.group_id))
+
+
+def _come_back(step: Transition, old: Member, asked: Join, settings: GroupSettings) -> Decision[Any]:
+    """A static member after a restart: if it is what it was, the others need not know (rule 45)."""
+    group = step.group
+    new = replace(asked.member(asked.fresh_id), assignment=old.assignment)
+    replace_instance(step, old, new)
+    unchanged = old.metadata(group.protocol) == new.metadata(group.protocol)
+    if group.state is State.STABLE and unchanged and group.vote() == group.protocol:
+        member = step.change(new, joining=None)
+        step.write()
+        step.start_session(member)
+        is_leader = group.leader == member.member_id
+        reply = joined(step, member, skip_assignment=is_leader and asked.skips_assignment)
+        if is_leader and not asked.skips_assignment:
+            # An older client would assign anew as a leader; it is told another's name, and gets what it had (KIP-814).
+            reply = replace(reply, leader=old.member_id, members=())
+        return step.decision(reply)
+    _go_on(step, f"static member {asked.who.instance_id} came back changed, or in a rebalance", settings)
+    return step.later(asked.key)
+
+
+# ---- sync -----------------------------------------------------------------------------------------------------------
+
+
+def decide_sync(group: Group, asked: Sync, now: Moment) -> Decision[Any]:
+    """Synced, now or when the leading member has assigned."""
+    check_member(group, asked.who)
+    check_generation(group, asked.generation)
+    _check_protocol(group, asked)
+    if group.state is State.PREPARING:
+        raise rebalance_in_progress(group.group_id)
+    step = Transition(group, now)
+    member = step.group.members[asked.who.member_id]
+    if group.state is State.STABLE:
+        synchronized(step, member)
+        return step.decision(synced(step, member))
+    _refuse_former(step, member)
+    step.change(member, syncing=asked.key)
+    step.end_session(member.member_id)
+    if member.member_id == group.leader:
+        assign(step, asked.assignments or {})
+    return step.later(asked.key)
+
+
+def _check_protocol(group: Group, asked: Sync) -> None:
+    for given, there in ((asked.protocol_type, group.protocol_type), (asked.protocol, group.protocol)):
+        if given and given != there:
+            raise inconsistent(group.group_id, f"it synchronizes as {given}, where the group agreed on {there}")
+
+
+# ---- heartbeat ------------------------------------------------------------------------------------------------------
+
+
+def decide_heartbeat(group: Group, who: Who, generation: int, now: Moment) -> Decision[Any]:
+    """The session goes on. REBALANCE_IN_PROGRESS, as an answer, where the member is to join again (rule 48)."""
+    member = check_member(group, who)
+    check_generation(group, generation)
+    if member.joining is not None or member.syncing is not None:
+        return Decision(None)  # it waits for us, and its session has no end
+    reply = rebalance_in_progress(group.group_id) if group.state is State.PREPARING else None
+    timer = SessionTimer(group.group_id, member.member_id)
+    return Decision(reply, timers={timer: session_ends_at(member, now)})
+
+
+# ---- leave ----------------------------------------------------------------------------------------------------------
+
+
+def decide_leave(
+    group: Group, leavers: Sequence[tuple[Who, str]], settings: GroupSettings, now: Moment
+) -> Decision[list[OttlaError | None]]:
+    """Who leaves, each with a reason; one outcome each. A static member may be named by its instance id alone."""
+    step = Transition(group, now)
+    outcomes: list[OttlaError | None] = []
+    gone: list[str] = []
+    for who, reason in leavers:
+        try:
+            if who.instance_id is None and who.member_id in step.group.pending:
+                step.group.pending -= {who.member_id}
+                step.end_session(who.member_id)
+            else:
+                member = check_leaver(step.group, who)
+                drop(step, member, Kind.LEFT, reason or "left")
+                gone.append(member.client_id or member.member_id)
+            outcomes.append(None)
+        except OttlaError as error:
+            outcomes.append(error)
+    if any(outcome is None for outcome in outcomes):
+        rebalance_without(step, f"{', '.join(gone)} left", settings.initial_rebalance_delay_ms)
+    return step.decision(outcomes)
+
+
+def check_leaver(group: Group, who: Who) -> Member:
+    if who.instance_id is not None and not who.member_id:
+        member = group.by_instance(who.instance_id)
+        if member is None:
+            raise unknown_member(group.group_id, who.instance_id)
+        return member
+    return check_member(group, who)
+
+
+# ---- time -----------------------------------------------------------------------------------------------------------
+
+
+def decide_session_end(group: Group, member_id: str, settings: GroupSettings, now: Moment) -> Decision[None]:
+    """A heartbeat is missed, or one that was given an id did not come back."""
+    step = Transition(group, now)
+    if member_id in group.pending:
+        step.group.pending -= {member_id}
+        complete_if_all_joined(step)
+        return step.decision(None)
+    member = group.members.get(member_id)
+    if member is not None:
+        cause = f"sent no heartbeat for {member.session_timeout_ms} ms (session.timeout.ms)"
+        drop(step, member, Kind.EVICTED, cause)
+        rebalance_without(step, f"{member.client_id or member_id} {cause}", settings.initial_rebalance_delay_ms)
+    return step.decision(None)
+
+
+def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> Decision[None]:
+    """The time to join, or to synchronize, is over."""
+    step = Transition(group, now)
+    if group.state is State.PREPARING:
+        complete(step)
+    elif group.state in (State.COMPLETING, State.STABLE) and group.unsynced:
+        evict_unsynchronized(step, settings.initial_rebalance_delay_ms)
+    return step.decision(None)
+
+
+def decide_resume(group: Group, now: Moment) -> Decision[None]:
+    """After a load every member has a full session to be heard of (rule 49)."""
+    step = Transition(group, now)
+    for member in step.group.members.values():
+        step.start_session(member)
+    if step.group.members:
+        step.note(Kind.LOADED, "another coordinator took over; what happened before is not known here")
+    return step.decision(None)
+
+
+# ---- who may speak --------------------------------------------------------------------------------------------------
+
+
+def check_member(group: Group, who: Who) -> Member:
+    """The member that speaks. Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID."""
+    if who.instance_id is not None:
+        static = group.by_instance(who.instance_id)
+        if static is None:
+            raise unknown_member(group.group_id, who.member_id)
+        if static.member_id != who.member_id:
+            raise fenced_instance(who.instance_id, who.member_id)
+    member = group.members.get(who.member_id)
+    if member is None:
+        raise unknown_member(group.group_id, who.member_id)
+    return member
+
+
+def check_generation(group: Group, generation: int) -> None:
+    if generation != group.generation:
+        raise illegal_generation(group.group_id, generation, group.generation)

@@ -1,0 +1,158 @@
+"""Committed offsets: who may commit, what is told, and what is given up with time.
+
+A commit is of a member in its generation (rule 46), or nobody's where a group has no members: a program that chooses
+its partitions itself may use a group's name only to keep its place. Offsets of a group without members are given up
+`offsets.retention.minutes` after the last of them left, those of a topic that a living group reads no more so long
+after they were committed (KIP-211); never while a transaction is open on them (rule 50).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ottla_core.coordination.shard import Decision, Entry
+from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.answers import illegal_generation, rebalance_in_progress, unknown_member
+from ottla_group_coordinator.machines.group import Group, State
+from ottla_group_coordinator.machines.membership import GroupSettings, Who, check_generation, check_member
+from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
+from ottla_group_coordinator.machines.transition import SessionTimer, session_ends_at
+
+NO_GENERATION: Final = -1
+
+Offsets = Mapping[TopicPartition, CommittedOffset]
+
+
+class ToCommit(NamedTuple):
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+# ---- commit ---------------------------------------------------------------------------------------------------------
+
+
+def decide_commit(
+    group: Group, who: Who, generation: int, wanted: Sequence[ToCommit], settings: GroupSettings, now: Moment
+) -> Decision[list[OttlaError | None]]:
+    """One outcome for each; what can be committed is, all of it together."""
+    timers = _check_commit(group, who, generation, now)
+    outcomes = [_check_metadata(each, settings) for each in wanted]
+    records = tuple(
+        Entry(
+            encode_key(OffsetKey(group.group_id, each.partition)),
+            encode_offset(CommittedOffset(each.offset, each.leader_epoch, each.metadata, now.wall_ms)),
+        )
+        for each, refused in zip(wanted, outcomes, strict=True)
+        if refused is None
+    )
+    return Decision(outcomes, records, timers=timers)
+
+
+def _check_commit(group: Group, who: Who, generation: int, now: Moment) -> Mapping[TimerKey, float | None]:
+    """Raises for whoever may not commit (rules 46 and 47); gives the session that goes on by it."""
+    if generation < 0 and not who.member_id and who.instance_id is None:
+        if group.members:
+            raise unknown_member(group.group_id, who.member_id)
+        return {}
+    if not group.members and not group.pending and group.generation == 0:
+        raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
+    member = check_member(group, who)
+    check_generation(group, generation)
+    if group.state is State.COMPLETING:
+        raise rebalance_in_progress(group.group_id)
+    if member.joining is not None:
+        return {}
+    return {SessionTimer(group.group_id, member.member_id): session_ends_at(member, now)}
+
+
+def _check_metadata(wanted: ToCommit, settings: GroupSettings) -> OttlaError | None:
+    size_bytes = len(wanted.metadata.encode())
+    if size_bytes <= settings.offset_metadata_max_bytes:
+        return None
+    return OttlaError(
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        f"{size_bytes} bytes of metadata at {wanted.partition}",
+        hint=f"give at most {settings.offset_metadata_max_bytes} (offset.metadata.max.bytes)",
+    )
+
+
+# ---- delete ---------------------------------------------------------------------------------------------------------
+
+
+def decide_delete_offsets(
+    group: Group, offsets: Offsets, wanted: Sequence[TopicPartition]
+) -> Decision[list[OttlaError | None]]:
+    """One outcome for each: what a living group reads stays. An offset that isn't there counts as deleted."""
+    if group.state is State.EMPTY:
+        read: frozenset[str] = frozenset()
+    elif group.is_consumers:
+        known = group.subscribed_topics()
+        read = frozenset(partition.topic for partition in wanted) if known is None else known
+    else:
+        raise non_empty(group.group_id, len(group.members))
+    outcomes = [
+        None
+        if partition.topic not in read
+        else OttlaError(
+            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+            f"members of group {group.group_id} read {partition.topic}",
+            hint="stop them, or have them read other topics",
+        )
+        for partition in wanted
+    ]
+    gone = [p for p, refused in zip(wanted, outcomes, strict=True) if refused is None and p in offsets]
+    return Decision(outcomes, tombstones(group.group_id, gone))
+
+
+def decide_delete_group(group: Group, offsets: Offsets) -> Decision[None]:
+    if group.members or group.pending:
+        raise non_empty(group.group_id, len(group.members))
+    return Decision(None, (*tombstones(group.group_id, offsets), group_tombstone(group.group_id)))
+
+
+def non_empty(group: str, members: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.NON_EMPTY_GROUP, f"group {group} has {members} members", hint="stop them, or remove them, first"
+    )
+
+
+# ---- time -----------------------------------------------------------------------------------------------------------
+
+
+def decide_expiry(group: Group, offsets: Offsets, settings: GroupSettings, now: Moment) -> Decision[None]:
+    """What nobody has wanted for so long is given up; with the last of it the group, too."""
+    gone = [
+        partition for partition, committed in offsets.items() if _is_over(group, partition, committed, settings, now)
+    ]
+    records: list[Any] = list(tombstones(group.group_id, gone))
+    if group.state is State.EMPTY and not group.pending and len(gone) == len(offsets) and (gone or group.generation):
+        records.append(group_tombstone(group.group_id))
+    return Decision(None, tuple(records))
+
+
+def _is_over(
+    group: Group, partition: TopicPartition, committed: CommittedOffset, settings: GroupSettings, now: Moment
+) -> bool:
+    if committed.expires_at_ms is not None:
+        return now.wall_ms >= committed.expires_at_ms
+    since_ms = committed.committed_at_ms
+    if group.state is State.EMPTY:
+        since_ms = max(since_ms, group.state_since_ms)
+    else:
+        read = group.subscribed_topics()
+        if group.state is not State.STABLE or read is None or partition.topic in read:
+            return False
+    return now.wall_ms - since_ms >= settings.offsets_retention_ms
+
+
+def tombstones(group: str, partitions: Iterable[TopicPartition]) -> tuple[Entry, ...]:
+    return tuple(Entry(encode_key(OffsetKey(group, partition)), None) for partition in partitions)
+
+
+def group_tombstone(group: str) -> Entry:
+    return Entry(encode_key(GroupKey(group)), None)

@@ -1,0 +1,184 @@
+"""The moves of a rebalance: it begins, all have joined or the time is over, all have synchronized or the time is over.
+
+Timers (rule 48): a group that was empty waits `initial_delay_ms` for more members, and again while new ones come, up to
+the slowest member's rebalance timeout; any other waits that long for its members to join again. While a member waits
+for us its session has no end; it begins anew with each answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla_core.errors import OttlaError
+from ottla_group_coordinator.machines.answers import Joined, Subscriber, Synced, fenced_instance, rebalance_in_progress
+from ottla_group_coordinator.machines.group import Member, State
+from ottla_group_coordinator.machines.history import Kind, partitions_moved
+from ottla_group_coordinator.machines.transition import Transition
+
+NOT_JOINED: Final = "did not join again within the rebalance timeout"
+NOT_SYNCED: Final = "did not synchronize within the rebalance timeout"
+
+
+def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
+    """Ask all members to join again."""
+    group, was = step.group, step.group.state
+    if was is State.COMPLETING:
+        _refuse_syncing(step, rebalance_in_progress(group.group_id))
+    group.state, group.unsynced = State.PREPARING, frozenset()
+    group.rebalance_began_ms = step.now.wall_ms
+    step.note(Kind.REBALANCE_BEGAN, cause)
+    if was is State.EMPTY and initial_delay_ms > 0:
+        group.gathers_until = step.now.at + group.rebalance_timeout_ms / 1000
+        step.wait(min(initial_delay_ms, group.rebalance_timeout_ms))
+    else:
+        group.gathers_until = None
+        step.wait(group.rebalance_timeout_ms)
+        complete_if_all_joined(step)
+
+
+def gather(step: Transition, initial_delay_ms: int) -> None:
+    """One more has come to a group that waits for its first members: wait for others again."""
+    until = step.group.gathers_until
+    if until is not None:
+        left_ms = max(0.0, (until - step.now.at) * 1000)
+        step.wait(min(initial_delay_ms, left_ms))
+
+
+def complete_if_all_joined(step: Transition) -> None:
+    group = step.group
+    if group.state is State.PREPARING and group.gathers_until is None and group.all_have_joined:
+        complete(step)
+
+
+def complete(step: Transition) -> None:
+    """Everybody has joined, or the time is over: whoever did not is out, but for static members, who may be restarting
+    and have their session to come back in."""
+    group = step.group
+    for member in [m for m in group.members.values() if m.joining is None and m.instance_id is None]:
+        drop(step, member, Kind.EVICTED, NOT_JOINED)
+    group.pending, group.gathers_until = frozenset(), None
+    if group.members and all(member.joining is None for member in group.members.values()):
+        step.wait(group.rebalance_timeout_ms)  # static members alone, all of them away
+        return
+    step.wait(None)
+    group.generation += 1
+    group.state_since_ms = step.now.wall_ms
+    if not group.members:
+        group.state, group.protocol, group.leader = State.EMPTY, None, None
+        step.note(Kind.GENERATION, "the last member is gone")
+        step.write()
+        return
+    if group.leader not in group.members or group.members[group.leader].joining is None:
+        group.leader = next(m.member_id for m in group.members.values() if m.joining is not None)
+    group.state, group.protocol = State.COMPLETING, group.vote()
+    group.unsynced = frozenset(group.members)
+    step.wait(group.rebalance_timeout_ms)
+    step.note(Kind.GENERATION, f"{len(group.members)} members, assignor {group.protocol}, leader {group.leader}")
+    for member in list(group.members.values()):
+        if member.joining is not None:
+            step.resolve(member.joining, joined(step, member))
+            step.start_session(step.change(member, joining=None))
+
+
+def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -> Joined:
+    """What a member is told when its generation is there."""
+    group = step.group
+    assert group.leader is not None
+    subscribers = tuple(
+        Subscriber(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()
+    )
+    return Joined(
+        group.generation,
+        group.protocol_type,
+        group.protocol or "",
+        group.leader,
+        member.member_id,
+        subscribers if member.member_id == group.leader else (),
+        skip_assignment,
+    )
+
+
+def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
+    """The leading member has decided: it is written down, and then everybody who waits is told (rule 49)."""
+    group = step.group
+    before = {m.member_id: m.assignment for m in group.members.values()}
+    for member in list(group.members.values()):
+        step.change(member, assignment=assignments.get(member.member_id, b""))
+    group.state, group.state_since_ms = State.STABLE, step.now.wall_ms
+    moved = partitions_moved(before, {m.member_id: m.assignment for m in group.members.values()})
+    took_ms = max(0, step.now.wall_ms - group.rebalance_began_ms)
+    step.note(Kind.ASSIGNED, f"{len(group.members)} members go on", duration_ms=took_ms, moved=moved)
+    step.write()
+    for member in list(group.members.values()):
+        if member.syncing is not None:
+            step.resolve(member.syncing, synced(step, member))
+            synchronized(step, step.change(member, syncing=None))
+
+
+def synced(step: Transition, member: Member) -> Synced:
+    return Synced(step.group.protocol_type, step.group.protocol or "", member.assignment)
+
+
+def synchronized(step: Transition, member: Member) -> None:
+    """A member knows what it is to do."""
+    step.group.unsynced -= {member.member_id}
+    if not step.group.unsynced and step.group.state is State.STABLE:
+        step.wait(None)
+    step.start_session(member)
+
+
+def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
+    """The time to synchronize is over."""
+    for member_id in sorted(step.group.unsynced & set(step.group.members)):
+        if step.group.members[member_id].syncing is None:
+            drop(step, step.group.members[member_id], Kind.EVICTED, NOT_SYNCED)
+    rebalance_without(step, NOT_SYNCED, initial_delay_ms)
+
+
+def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
+    """A member is out; what it waits for is refused."""
+    group = step.group
+    del group.members[member.member_id]
+    group.unsynced -= {member.member_id}
+    step.end_session(member.member_id)
+    refusal = rebalance_in_progress(group.group_id)
+    for waiting in (member.joining, member.syncing):
+        if waiting is not None:
+            step.resolve(waiting, refusal)
+    step.note(kind, cause, member)
+
+
+def rebalance_without(step: Transition, cause: str, initial_delay_ms: int) -> None:
+    """Members are gone: the others share what was theirs."""
+    group = step.group
+    if group.state in (State.STABLE, State.COMPLETING):
+        begin(step, cause, initial_delay_ms)
+    else:
+        complete_if_all_joined(step)
+
+
+def replace_instance(step: Transition, old: Member, new: Member) -> None:
+    """A static member comes back under a new id: who still speaks under the old one is told that it is fenced."""
+    group = step.group
+    for waiting in (old.joining, old.syncing):
+        if waiting is not None:
+            assert old.instance_id is not None
+            step.resolve(waiting, fenced_instance(old.instance_id, old.member_id))
+    order = [new.member_id if member_id == old.member_id else member_id for member_id in group.members]
+    group.members[new.member_id] = new
+    del group.members[old.member_id]
+    group.members = {member_id: group.members[member_id] for member_id in order}
+    if group.leader == old.member_id:
+        group.leader = new.member_id
+    if old.member_id in group.unsynced:
+        group.unsynced = group.unsynced - {old.member_id} | {new.member_id}
+    step.end_session(old.member_id)
+    step.note(Kind.REPLACED, f"came back in place of {old.member_id}", new)
+
+
+def _refuse_syncing(step: Transition, refusal: OttlaError) -> None:
+    for member in list(step.group.members.values()):
+        if member.syncing is not None:
+            step.resolve(member.syncing, refusal)
+            step.start_session(step.change(member, syncing=None))

@@ -1,0 +1,185 @@
+"""The records of `__consumer_offsets`, in Kafka's own formats, so that Kafka's tools read the topic.
+
+Keys begin with their version, which says what they are: 0 and 1 a committed offset, 2 a group's members. Values are
+read in versions 0 to 4 and written in 3. What is of another kind is kept in the log and left alone: it is `None` here.
+Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Apache Kafka.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError, Reader, Writer
+
+NO_LEADER_EPOCH: Final = -1
+
+_OFFSET_KEYS: Final = (0, 1)
+_GROUP_KEY: Final = 2
+_OFFSET_KEY_VERSION: Final = 1
+_VALUE_VERSION: Final = 3
+_FLEXIBLE_FROM: Final = 4
+_LEAST_MEMBER_BYTES: Final = 18
+
+
+class OffsetKey(NamedTuple):
+    group: str
+    partition: TopicPartition
+
+
+class GroupKey(NamedTuple):
+    group: str
+
+
+Key: TypeAlias = OffsetKey | GroupKey
+
+
+class CommittedOffset(NamedTuple):
+    """`offset` is that of the next record to read. `expires_at_ms` was written by very old clients alone."""
+
+    offset: int
+    leader_epoch: int = NO_LEADER_EPOCH
+    metadata: str = ""
+    committed_at_ms: int = 0
+    expires_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """A generation of a group. `protocol` and `leader` are None while it has no members."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    state_since_ms: int
+    members: tuple[MemberRecord, ...] = ()
+
+
+# ---- keys ---------------------------------------------------------------------------------------------------------
+
+
+def encode_key(key: Key) -> bytes:
+    writer = Writer(flexible=False)
+    if isinstance(key, OffsetKey):
+        writer.int16(_OFFSET_KEY_VERSION)
+        writer.string(key.group)
+        writer.string(key.partition.topic)
+        writer.int32(key.partition.partition)
+    else:
+        writer.int16(_GROUP_KEY)
+        writer.string(key.group)
+    return bytes(writer.buffer)
+
+
+def decode_key(data: bytes) -> Key | None:
+    """None for a kind that is not known here. Raises MalformedError."""
+    reader = Reader(memoryview(data))
+    version = reader.int16()
+    if version in _OFFSET_KEYS:
+        return OffsetKey(_text(reader), TopicPartition(_text(reader), reader.int32()))
+    return GroupKey(_text(reader)) if version == _GROUP_KEY else None
+
+
+# ---- committed offsets ----------------------------------------------------------------------------------------------
+
+
+def encode_offset(committed: CommittedOffset) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(_VALUE_VERSION)
+    writer.int64(committed.offset)
+    writer.int32(committed.leader_epoch)
+    writer.string(committed.metadata)
+    writer.int64(committed.committed_at_ms)
+    return bytes(writer.buffer)
+
+
+def decode_offset(data: bytes) -> CommittedOffset:
+    """Raises MalformedError."""
+    reader = Reader(memoryview(data))
+    version = reader.int16()
+    reader.flexible = version >= _FLEXIBLE_FROM
+    offset = reader.int64()
+    epoch = reader.int32() if version >= _VALUE_VERSION else NO_LEADER_EPOCH
+    metadata = reader.string() or ""
+    committed_at_ms = reader.int64()
+    expires_at_ms = reader.int64() if version == 1 else -1
+    return CommittedOffset(offset, epoch, metadata, committed_at_ms, None if expires_at_ms < 0 else expires_at_ms)
+
+
+# ---- groups ---------------------------------------------------------------------------------------------------------
+
+
+def encode_group(group: GroupRecord) -> bytes:
+    writer = Writer(flexible=False)
+    writer.int16(_VALUE_VERSION)
+    writer.string(group.protocol_type)
+    writer.int32(group.generation)
+    writer.string(group.protocol)
+    writer.string(group.leader)
+    writer.int64(group.state_since_ms)
+    writer.array(len(group.members))
+    for member in group.members:
+        writer.string(member.member_id)
+        writer.string(member.instance_id)
+        writer.string(member.client_id)
+        writer.string(member.client_host)
+        writer.int32(member.rebalance_timeout_ms)
+        writer.int32(member.session_timeout_ms)
+        writer.bytes_(member.subscription)
+        writer.bytes_(member.assignment)
+    return bytes(writer.buffer)
+
+
+def decode_group(data: bytes) -> GroupRecord:
+    """Raises MalformedError."""
+    reader = Reader(memoryview(data))
+    version = reader.int16()
+    reader.flexible = version >= _FLEXIBLE_FROM
+    protocol_type, generation = _text(reader), reader.int32()
+    protocol, leader = reader.string(), reader.string()
+    since_ms = reader.int64() if version >= 2 else -1
+    members = tuple(_member(reader, version) for _ in range(reader.array(_LEAST_MEMBER_BYTES)))
+    return GroupRecord(protocol_type, generation, protocol, leader, since_ms, members)
+
+
+def _member(reader: Reader, version: int) -> MemberRecord:
+    member_id = _text(reader)
+    instance_id = reader.string() if version >= 3 else None
+    client_id, client_host = _text(reader), _text(reader)
+    rebalance_timeout_ms = reader.int32() if version >= 1 else -1
+    session_timeout_ms = reader.int32()
+    subscription, assignment = bytes(reader.bytes_() or b""), bytes(reader.bytes_() or b"")
+    reader.pass_tags()
+    if rebalance_timeout_ms < 0:
+        rebalance_timeout_ms = session_timeout_ms
+    return MemberRecord(
+        member_id,
+        instance_id,
+        client_id,
+        client_host,
+        rebalance_timeout_ms,
+        session_timeout_ms,
+        subscription,
+        assignment,
+    )
+
+
+def _text(reader: Reader) -> str:
+    text = reader.string()
+    if text is None:
+        raise MalformedError("null where there must be a string")
+    return text

@@ -1,0 +1,144 @@
+"""A shard of groups: all groups whose ids hash to one partition of `__consumer_offsets`, with their offsets.
+
+What the log says is `apply`, what is only memory is `remember` (a group whose members are joining); together they are
+the state, and `on_timer` and the functions in `membership` and `offsets` decide on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from ottla_core.coordination.shard import Decision, Entry, Marker, Record
+from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.primitives import MalformedError
+from ottla_group_coordinator.machines.group import Group, State, group_from
+from ottla_group_coordinator.machines.membership import (
+    GroupSettings,
+    decide_rebalance_end,
+    decide_resume,
+    decide_session_end,
+)
+from ottla_group_coordinator.machines.offsets import decide_expiry
+from ottla_group_coordinator.machines.records import (
+    CommittedOffset,
+    Key,
+    OffsetKey,
+    decode_group,
+    decode_key,
+    decode_offset,
+)
+from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
+
+_EXPIRED_AT_ONCE: Final = 2_000
+"""Records of one decision; a group's own are never parted."""
+
+_NEXT_SOME_S: Final = 0.1
+_NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
+
+
+class ExpiryTimer(NamedTuple):
+    """It is time to look for what nobody wants any more."""
+
+
+class Forgotten(NamedTuple):
+    """A group that is nothing but memory, and of no more use."""
+
+    group: str
+
+
+class GroupShard:
+    def __init__(self, settings: GroupSettings) -> None:
+        self.settings: Final = settings
+        self._groups: Final[dict[str, Group]] = {}
+        self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
+        self.unreadable = 0
+        """Records that are of no kind known here, or not what they say they are; they stay in the log."""
+
+    # ---- the state --------------------------------------------------------------------------------------------------
+
+    def group(self, group_id: str) -> Group:
+        """The group as it stands. Raises GROUP_ID_NOT_FOUND."""
+        group = self._groups.get(group_id)
+        if group is None and group_id not in self._offsets:
+            raise OttlaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        return group or Group(group_id)
+
+    def group_or_new(self, group_id: str) -> Group:
+        return self._groups.get(group_id) or Group(group_id)
+
+    def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """What the group has committed; not to be changed."""
+        return self._offsets.get(group_id, _NO_OFFSETS)
+
+    def groups(self) -> Iterator[Group]:
+        for group_id in sorted(self._groups.keys() | self._offsets.keys()):
+            yield self.group(group_id)
+
+    def apply(self, record: Record) -> None:
+        if isinstance(record, Marker):
+            return  # transactions don't reach a group yet
+        try:
+            key = decode_key(record.key)
+            if key is None:
+                self.unreadable += 1
+            else:
+                self._apply(key, record)
+        except MalformedError:
+            self.unreadable += 1
+
+    def _apply(self, key: Key, record: Entry) -> None:
+        if isinstance(key, OffsetKey):
+            offsets = self._offsets.setdefault(key.group, {})
+            if record.value is not None:
+                offsets[key.partition] = decode_offset(record.value)
+                return
+            offsets.pop(key.partition, None)
+            if not offsets:
+                del self._offsets[key.group]
+        elif record.value is not None:
+            self._groups[key.group] = group_from(key.group, decode_group(record.value))
+        else:
+            self._groups.pop(key.group, None)
+
+    def remember(self, change: Any) -> None:
+        if isinstance(change, Forgotten):
+            self._groups.pop(change.group, None)
+        elif isinstance(change, Group):
+            self._groups[change.group_id] = change
+
+    # ---- time -------------------------------------------------------------------------------------------------------
+
+    def on_loaded(self, now: Moment) -> Decision[None]:
+        resumed = [decide_resume(group, now) for group in self._groups.values()]
+        timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.retention_check_s}
+        for each in resumed:
+            timers.update(each.timers)
+        return Decision(None, memory=tuple(change for each in resumed for change in each.memory), timers=timers)
+
+    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
+        if isinstance(key, ExpiryTimer):
+            return self._expire(now)
+        assert isinstance(key, SessionTimer | RebalanceTimer)
+        group = self._groups.get(key.group)
+        if group is None:
+            return Decision(None)
+        if isinstance(key, RebalanceTimer):
+            return decide_rebalance_end(group, self.settings, now)
+        return decide_session_end(group, key.member_id, self.settings, now)
+
+    def _expire(self, now: Moment) -> Decision[None]:
+        pause_s = self.settings.retention_check_s
+        records: list[Entry] = []
+        idle: list[Forgotten] = []
+        for group in self.groups():
+            decided = decide_expiry(group, self.offsets(group.group_id), self.settings, now)
+            if len(records) + len(decided.records) > _EXPIRED_AT_ONCE and records:
+                pause_s = _NEXT_SOME_S
+                break
+            records += decided.records
+            if group.state is State.EMPTY and group.generation == 0 and not group.pending:
+                idle.append(Forgotten(group.group_id))
+        return Decision(None, tuple(records), tuple(idle), {ExpiryTimer(): now.at + pause_s})

@@ -1,0 +1,105 @@
+"""A group on its way to another state: a copy that is changed, and what the change brings with it.
+
+Nothing of it shows before the runtime takes the `Decision` that it ends in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
+from ottla_core.coordination.timers import Moment, TimerKey
+from ottla_group_coordinator.machines.group import Group, Member
+from ottla_group_coordinator.machines.history import Event, Kind
+from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
+
+
+class SessionTimer(NamedTuple):
+    """A member's heartbeat is missed, or one that was given an id has not come back with it."""
+
+    group: str
+    member_id: str
+
+
+class RebalanceTimer(NamedTuple):
+    """The time to join, or to synchronize, is over."""
+
+    group: str
+
+
+class Transition:
+    def __init__(self, group: Group, now: Moment) -> None:
+        self.group: Final = group.copy()
+        self.now: Final = now
+        self._records: list[Entry] = []
+        self._timers: dict[TimerKey, float | None] = {}
+        self._effects: list[Any] = []
+
+    def decision(self, reply: Any) -> Decision[Any]:
+        return Decision(reply, tuple(self._records), (self.group,), self._timers, tuple(self._effects))
+
+    def later(self, key: Hashable) -> Decision[Any]:
+        return self.decision(Later(key))
+
+    # ---- what a change brings with it -------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """The group as it is now goes to the log."""
+        group = self.group
+        self._records.append(Entry(encode_key(GroupKey(group.group_id)), encode_group(group.record())))
+
+    def resolve(self, key: Hashable, reply: Any) -> None:
+        """Answer a request that waits."""
+        self._effects.append(Resolve(key, reply))
+
+    def note(
+        self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
+    ) -> None:
+        """Keep it for whoever asks why."""
+        event = Event(self.now.wall_ms, kind, cause, self.group.generation, duration_ms=duration_ms, moved=moved)
+        if member is not None:
+            event = replace(
+                event,
+                member_id=member.member_id,
+                instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+            )
+        self.group.events.append(event)
+
+    # ---- members ----------------------------------------------------------------------------------------------------
+
+    def put(self, member: Member) -> Member:
+        self.group.members[member.member_id] = member
+        return member
+
+    def change(self, member: Member, **fields: Any) -> Member:
+        return self.put(replace(member, **fields))
+
+    def start_session(self, member: Member) -> None:
+        """From now on, or anew: the member has been heard of."""
+        self._timers[SessionTimer(self.group.group_id, member.member_id)] = session_ends_at(member, self.now)
+
+    def end_session(self, member_id: str) -> None:
+        """It waits for us now, and not we for it; or it is gone."""
+        self._timers[SessionTimer(self.group.group_id, member_id)] = None
+
+    def await_member(self, member_id: str, timeout_ms: int) -> None:
+        """Expect a member that was given its id."""
+        self.group.pending |= {member_id}
+        self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
+
+    def await_reply(self, member_id: str, timeout_ms: int) -> None:
+        """A member may wait so long for what it asked; then it counts as gone."""
+        self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
+
+    def wait(self, timeout_ms: float | None) -> None:
+        """For the rest of the members; None: not any more."""
+        at = None if timeout_ms is None else self.now.at + timeout_ms / 1000
+        self._timers[RebalanceTimer(self.group.group_id)] = at
+
+
+def session_ends_at(member: Member, now: Moment) -> float:
+    return now.at + member.session_timeout_ms / 1000

@@ -1,0 +1,156 @@
+"""A shard of groups without a log: what is decided holds at once, and time is a number."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from ottla_core.consumer_protocol import Subscription, encode_subscription
+from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
+from ottla_core.coordination.timers import Moment, Timers
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.answers import Joined, Synced
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.membership import (
+    GroupSettings,
+    Join,
+    Sync,
+    Who,
+    decide_heartbeat,
+    decide_join,
+    decide_leave,
+    decide_sync,
+)
+from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
+from ottla_group_coordinator.machines.shard import GroupShard
+
+WALL_MS = 1_700_000_000_000
+WAITS = object()
+"""What a request is answered whose answer comes later."""
+
+
+class Shard:
+    """Calls give the answer, the error that it is, or `WAITS`; `answers` has those that came later, by key."""
+
+    def __init__(self, settings: GroupSettings | None = None, log: list[Entry] | None = None) -> None:
+        self.settings = settings or GroupSettings()
+        self.log: list[Entry] = []
+        self.at = 1_000.0
+        self.answers: dict[Any, Any] = {}
+        self.machine = GroupShard(self.settings)
+        self._timers = Timers()
+        self._ids = itertools.count(1)
+        for entry in log or []:
+            self.machine.apply(entry)
+            self.log.append(entry)
+        self.take(self.machine.on_loaded(self.now))
+
+    @property
+    def now(self) -> Moment:
+        return Moment(self.at, WALL_MS + round(self.at * 1000))
+
+    def reloaded(self) -> Shard:
+        """What another owner makes of the log."""
+        return Shard(self.settings, self.log)
+
+    def take(self, decided: Decision[Any]) -> Any:
+        for entry in decided.records:
+            self.machine.apply(entry)
+            self.log.append(entry)
+        for change in decided.memory:
+            self.machine.remember(change)
+        for key, at in decided.timers.items():
+            self._timers.set(key, at)
+        for effect in decided.effects:
+            assert isinstance(effect, Resolve)
+            assert effect.key not in self.answers
+            self.answers[effect.key] = effect.reply
+        return WAITS if isinstance(decided.reply, Later) else decided.reply
+
+    def sleep(self, seconds: float) -> None:
+        until = self.at + seconds
+        while self._timers.next_at <= until:
+            self.at = max(self.at, self._timers.next_at)
+            key = self._timers.pop_due(self.at)
+            self.take(self.machine.on_timer(key, self.now))
+        self.at = until
+
+    def group(self, name: str = "g") -> Group:
+        return self.machine.group_or_new(name)
+
+    # ---- what clients ask -------------------------------------------------------------------------------------------
+
+    def join(self, member_id: str = "", *, key: str = "", group: str = "g", **more: Any) -> Any:
+        instance_id = more.pop("instance_id", None)
+        fresh_id = f"m{next(self._ids)}"
+        fields: dict[str, Any] = {
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": {"range": subscription("t")},
+            "client_id": "client",
+            **more,
+        }
+        asked = Join(Who(member_id, instance_id), fresh_id, key or fresh_id, **fields)
+        return self._try(lambda: decide_join(self.group(group), asked, self.settings, self.now))
+
+    def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
+        instance_id = more.pop("instance_id", None)
+        key = more.pop("key", f"sync-{member_id}-{generation}")
+        asked = Sync(Who(member_id, instance_id), generation, key, assignments=assignments, **more)
+        return self._try(lambda: decide_sync(self.group(), asked, self.now))
+
+    def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
+        return self._try(lambda: decide_heartbeat(self.group(), Who(member_id, instance_id), generation, self.now))
+
+    def leave(self, *member_ids: str) -> Any:
+        leavers = [(Who(member_id), "") for member_id in member_ids]
+        return self._try(lambda: decide_leave(self.group(), leavers, self.settings, self.now))
+
+    def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
+        wanted = [ToCommit(TopicPartition(more.pop("topic", "t"), 0), offset, -1, more.pop("metadata", ""))]
+        who = Who(member_id, more.pop("instance_id", None))
+        return self._try(lambda: decide_commit(self.group(), who, generation, wanted, self.settings, self.now))
+
+    def _try(self, decide: Any) -> Any:
+        try:
+            return self.take(decide())
+        except OttlaError as error:
+            return error
+
+    # ---- whole rounds -----------------------------------------------------------------------------------------------
+
+    def stable(self, count: int, **more: Any) -> list[str]:
+        """A group of so many members that all have their assignment; gives their ids, the leader's first."""
+        keys = [f"first-{n}" for n in range(count)]
+        for n, key in enumerate(keys):
+            instance = {"instance_id": f"i{n}"} if more.get("static") else {}
+            assert self.join(key=key, **instance, **{k: v for k, v in more.items() if k != "static"}) is WAITS
+        self.sleep(self.settings.initial_rebalance_delay_ms / 1000)
+        joined = [self.answers.pop(key) for key in keys]
+        assert all(isinstance(each, Joined) for each in joined), joined
+        self.synchronize([each.member_id for each in joined])
+        return sorted((each.member_id for each in joined), key=lambda m: m != joined[0].leader)
+
+    def synchronize(self, member_ids: list[str]) -> None:
+        """All members have their assignment, which is their own name."""
+        group = self.group()
+        leader = group.leader
+        assert leader is not None
+        for member_id in sorted(member_ids, key=lambda m: m == leader):
+            assignments = {m: m.encode() for m in member_ids} if member_id == leader else None
+            assert self.sync(member_id, group.generation, assignments) is WAITS
+        for member_id in member_ids:
+            told = self.answers.pop(f"sync-{member_id}-{group.generation}")
+            assert isinstance(told, Synced), told
+            assert told.assignment == member_id.encode()
+
+
+def subscription(*topics: str) -> bytes:
+    return encode_subscription(Subscription(topics))
+
+
+def code(answer: Any) -> int:
+    assert isinstance(answer, OttlaError), answer
+    return answer.code

@@ -1,0 +1,354 @@
+"""The classic protocol of consumer groups, as members see it."""
+
+from __future__ import annotations
+
+import pytest
+from groups import WAITS, Shard, code, subscription
+
+from ottla_core.errors import ErrorCode
+from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError, Synced
+from ottla_group_coordinator.machines.group import State
+from ottla_group_coordinator.machines.history import Kind
+from ottla_group_coordinator.machines.membership import GroupSettings
+
+
+@pytest.fixture
+def shard() -> Shard:
+    return Shard()
+
+
+# ---- joining --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(44)
+def test_a_member_gets_its_id_first_and_is_none_before_it_comes_back(shard: Shard) -> None:
+    told = shard.join(member_id_required=True)
+    assert isinstance(told, MemberIdRequiredError)
+    assert code(told) == ErrorCode.MEMBER_ID_REQUIRED
+    assert shard.group().members == {}
+    assert shard.join(told.member_id, key="again", member_id_required=True) is WAITS
+    shard.sleep(3)
+    assert shard.answers["again"].member_id == told.member_id
+
+
+@pytest.mark.rule(44)
+def test_an_id_that_is_not_used_is_forgotten(shard: Shard) -> None:
+    told = shard.join(member_id_required=True, session_timeout_ms=6_000)
+    shard.sleep(6.1)
+    assert code(shard.join(told.member_id)) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.rule(48)
+@pytest.mark.feature(66)
+def test_a_first_member_waits_for_others_and_the_first_leads(shard: Shard) -> None:
+    assert shard.join(key="a") is WAITS
+    shard.sleep(2.9)
+    assert shard.join(key="b") is WAITS  # and the wait begins anew
+    shard.sleep(2.9)
+    assert shard.answers == {}
+    shard.sleep(0.2)
+    a, b = shard.answers["a"], shard.answers["b"]
+    assert a.generation == b.generation == 1
+    assert a.leader == b.leader == a.member_id
+    assert [m.member_id for m in a.members] == [a.member_id, b.member_id]
+    assert b.members == ()
+
+
+@pytest.mark.rule(48)
+def test_the_first_wait_ends_with_the_rebalance_timeout_however_many_come(shard: Shard) -> None:
+    shard.join(key="first", rebalance_timeout_ms=8_000)
+    for n in range(4):
+        shard.sleep(2.0)
+        shard.join(key=f"later-{n}", rebalance_timeout_ms=8_000)
+    assert "first" in shard.answers
+
+
+@pytest.mark.feature(67)
+def test_only_the_leader_is_told_of_the_others(shard: Shard) -> None:
+    leader, _, third = shard.stable(3)
+    assert shard.join(leader, key="l", protocols={"range": subscription("t", "u")}) is WAITS
+    for member_id in shard.group().members:
+        if member_id != leader:
+            assert shard.join(member_id, key=member_id) is WAITS
+    assert len(shard.answers["l"].members) == 3
+    assert shard.answers[third].members == ()
+    assert shard.answers["l"].members[0].metadata == subscription("t", "u")
+
+
+def test_the_protocol_is_the_one_that_all_know_and_most_prefer(shard: Shard) -> None:
+    shard.join(key="a", protocols={"sticky": b"", "range": b"", "odd": b""})
+    shard.join(key="b", protocols={"range": b"", "sticky": b""})
+    shard.join(key="c", protocols={"range": b"", "sticky": b"c's"})
+    shard.sleep(3)
+    assert {shard.answers[key].protocol for key in "abc"} == {"range"}
+    assert code(shard.join(protocols={"odd": b""})) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert code(shard.join(protocols={"range": b""}, protocol_type="connect")) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("timeout_ms", [5_999, 1_800_001])
+def test_a_session_timeout_has_bounds(shard: Shard, timeout_ms: int) -> None:
+    assert code(shard.join(session_timeout_ms=timeout_ms)) == ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+def test_a_group_has_a_largest_size() -> None:
+    shard = Shard(GroupSettings(max_size=2))
+    shard.stable(2)
+    assert code(shard.join()) == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_group_without_a_protocol_is_refused(shard: Shard) -> None:
+    assert code(shard.join(protocols={})) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert code(shard.join("nobody")) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# ---- rebalances -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(48)
+@pytest.mark.feature(68)
+def test_a_newcomer_makes_all_join_again(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    assert shard.join(key="new") is WAITS
+    assert code(shard.heartbeat(leader, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert code(shard.heartbeat(other, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert shard.join(leader, key="l") is WAITS
+    assert shard.answers == {}
+    assert shard.join(other, key="o") is WAITS
+    assert {shard.answers[key].generation for key in ("new", "l", "o")} == {2}
+    assert shard.answers["l"].leader == leader
+
+
+@pytest.mark.rule(48)
+def test_who_does_not_join_again_in_time_is_out(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    shard.join(other, key="o", protocols={"range": subscription("new")})
+    for _ in range(12):
+        shard.sleep(5.0)
+        shard.heartbeat(leader, 1)  # it lives, and does not join
+    shard.sleep(0.1)
+    assert shard.answers["o"].leader == other
+    assert list(shard.group().members) == [other]
+    assert shard.group().events[-2].kind is Kind.EVICTED
+
+
+@pytest.mark.rule(48)
+def test_a_heartbeat_in_a_rebalance_keeps_the_session(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    shard.join(key="new")
+    for _ in range(3):
+        shard.sleep(8)
+        assert code(shard.heartbeat(other, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert other in shard.group().members
+    assert leader not in shard.group().members  # it sent none
+
+
+def test_a_lost_answer_is_given_again(shard: Shard) -> None:
+    shard.join(key="a")
+    shard.sleep(3)
+    first = shard.answers["a"]
+    again = shard.join(first.member_id, key="a2")
+    assert again == first
+
+
+def test_a_member_that_joins_again_unchanged_hears_of_its_generation(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    told = shard.join(other)
+    assert isinstance(told, Joined)
+    assert (told.generation, told.leader, told.members) == (1, leader, ())
+    assert shard.join(leader, key="l") is WAITS  # a leader means that all shall join
+
+
+def test_a_member_that_changes_makes_all_join_again(shard: Shard) -> None:
+    _, other = shard.stable(2)
+    assert shard.join(other, key="o", protocols={"range": subscription("another")}) is WAITS
+    assert shard.group().state is State.PREPARING
+
+
+@pytest.mark.feature(69)
+def test_a_rebalance_refuses_those_who_wait_to_synchronize(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    for member_id in (other, leader):
+        shard.join(member_id, key=f"again-{member_id}", protocols={"range": subscription("u")})
+    assert shard.sync(other, 2, key="waiting") is WAITS
+    shard.join(key="new")
+    assert code(shard.answers["waiting"]) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+# ---- synchronizing --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(49)
+def test_an_assignment_is_written_before_anybody_is_told(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    there = shard.reloaded().group()
+    assert there.state is State.STABLE
+    assert there.generation == 1
+    assert there.leader == leader
+    assert {m.member_id: m.assignment for m in there.members.values()} == {
+        leader: leader.encode(),
+        other: other.encode(),
+    }
+
+
+def test_a_late_member_finds_its_assignment(shard: Shard) -> None:
+    shard.join(key="a")
+    shard.join(key="b")
+    shard.sleep(3)
+    a, b = shard.answers["a"].member_id, shard.answers["b"].member_id
+    assert shard.sync(a, 1, {b: b"for b"}) is WAITS
+    assert shard.answers[f"sync-{a}-1"] == Synced("consumer", "range", b"")
+    assert shard.sync(b, 1) == Synced("consumer", "range", b"for b")
+
+
+def test_who_does_not_synchronize_in_time_is_out_and_the_others_go_on(shard: Shard) -> None:
+    shard.join(key="a", session_timeout_ms=100_000)
+    shard.join(key="b", session_timeout_ms=100_000)
+    shard.sleep(3)
+    a, b = shard.answers["a"].member_id, shard.answers["b"].member_id
+    assert shard.sync(b, 1, key="b waits") is WAITS
+    shard.sleep(60)  # the leader never assigns
+    assert code(shard.answers["b waits"]) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert a not in shard.group().members
+    assert shard.join(b, key="b again") is WAITS
+    assert shard.answers["b again"].leader == b
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"protocol": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_synchronizing_as_something_else_is_refused(shard: Shard, more: dict[str, str], expected: ErrorCode) -> None:
+    leader, _ = shard.stable(2)
+    assert code(shard.sync(leader, 1, **more)) == expected
+
+
+def test_an_old_generation_is_refused(shard: Shard) -> None:
+    leader, _ = shard.stable(2)
+    for ask in (shard.sync, shard.heartbeat):
+        assert code(ask(leader, 0)) == ErrorCode.ILLEGAL_GENERATION
+        assert code(ask("nobody", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+# ---- leaving and dying ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature(68)
+def test_who_leaves_is_gone_at_once_and_the_others_share(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    assert shard.leave(other, "nobody")[0] is None
+    assert code(shard.heartbeat(leader, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert shard.join(leader, key="l") is WAITS
+    assert [m.member_id for m in shard.answers["l"].members] == [leader]
+
+
+def test_the_last_to_leave_leaves_an_empty_group_in_the_log(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    assert shard.leave(leader, other) == [None, None]
+    assert shard.group().state is State.EMPTY
+    assert shard.reloaded().group().state is State.EMPTY
+    assert shard.reloaded().group().generation == 2
+
+
+@pytest.mark.feature(73)
+def test_a_session_without_a_heartbeat_ends_with_its_cause(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    for _ in range(3):
+        shard.sleep(4)
+        shard.heartbeat(leader, 1)
+    assert list(shard.group().members) == [leader]
+    evicted = next(e for e in shard.group().events if e.kind is Kind.EVICTED)
+    assert evicted.member_id == other
+    assert "no heartbeat for 10000 ms" in evicted.cause
+    assert code(shard.heartbeat(other, 1)) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+@pytest.mark.rule(49)
+def test_after_a_load_everybody_has_a_full_session(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    shard.sleep(9)
+    there = shard.reloaded()
+    there.sleep(9.9)
+    assert set(there.group().members) == {leader, other}
+    there.heartbeat(leader, 1)
+    there.sleep(0.2)
+    assert list(there.group().members) == [leader]
+
+
+# ---- static members -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(45)
+def test_a_static_member_comes_back_without_a_rebalance(shard: Shard) -> None:
+    leader, other = shard.stable(2, static=True)
+    instance = shard.group().members[other].instance_id
+    told = shard.join(instance_id=instance)
+    assert isinstance(told, Joined)
+    assert told.generation == 1
+    assert told.member_id != other
+    assert shard.group().state is State.STABLE
+    assert shard.sync(told.member_id, 1, instance_id=instance) == Synced("consumer", "range", other.encode())
+    assert code(shard.heartbeat(other, 1, instance)) == ErrorCode.FENCED_INSTANCE_ID
+    assert code(shard.commit(5, other, 1, instance_id=instance)) == ErrorCode.FENCED_INSTANCE_ID
+    assert told.member_id in shard.reloaded().group().members
+    assert leader in shard.group().members
+
+
+@pytest.mark.rule(45)
+@pytest.mark.parametrize("skips", [True, False])
+def test_a_static_leader_that_comes_back_assigns_nothing(shard: Shard, skips: bool) -> None:
+    leader, _ = shard.stable(2, static=True)
+    instance = shard.group().members[leader].instance_id
+    told = shard.join(instance_id=instance, skips_assignment=skips)
+    assert told.skip_assignment is skips
+    assert (told.leader == told.member_id) is skips
+    assert shard.group().leader == told.member_id
+
+
+@pytest.mark.rule(45)
+def test_a_static_member_that_has_changed_makes_all_join_again(shard: Shard) -> None:
+    _, other = shard.stable(2, static=True)
+    instance = shard.group().members[other].instance_id
+    assert shard.join(instance_id=instance, protocols={"range": subscription("else")}) is WAITS
+    assert shard.group().state is State.PREPARING
+
+
+def test_a_static_member_has_its_session_to_come_back_in_a_rebalance(shard: Shard) -> None:
+    leader, other = shard.stable(2, static=True, rebalance_timeout_ms=6_000, session_timeout_ms=60_000)
+    changed = {"protocols": {"range": subscription("u")}, "session_timeout_ms": 60_000, "rebalance_timeout_ms": 6_000}
+    shard.join(leader, instance_id="i0", key="l", **changed)
+    shard.sleep(6.1)
+    assert shard.answers["l"].generation == 2
+    assert set(shard.group().members) == {leader, other}
+    shard.sleep(60)  # the other one's session has ended meanwhile
+    assert other not in shard.group().members
+
+
+def test_a_new_member_that_waits_for_ever_is_given_up(shard: Shard) -> None:
+    leader, _ = shard.stable(2, rebalance_timeout_ms=1_000_000)
+    shard.join(key="new", rebalance_timeout_ms=1_000_000)
+    for _ in range(100):
+        shard.sleep(3.1)
+        for member_id in list(shard.group().members):
+            shard.heartbeat(member_id, 1)
+    assert len(shard.group().members) == 2
+    assert leader in shard.group().members
+    assert code(shard.answers["new"]) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+# ---- what is explained ----------------------------------------------------------------------------------------------
+
+
+def test_a_rebalance_is_told_with_cause_and_duration(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    shard.leave(other)
+    shard.sleep(2)
+    shard.join(leader, key="l")
+    shard.synchronize([leader])
+    kinds = [e.kind for e in shard.group().events]
+    assert kinds[-4:] == [Kind.LEFT, Kind.REBALANCE_BEGAN, Kind.GENERATION, Kind.ASSIGNED]
+    assert shard.group().events[-3].cause == "client left"
+    assert shard.group().events[-1].duration_ms == 2_000

@@ -1,0 +1,148 @@
+"""Committed offsets: who may commit, and how long they are kept."""
+
+from __future__ import annotations
+
+import pytest
+from groups import WALL_MS, Shard, code, subscription
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.group import State
+from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.offsets import decide_delete_group, decide_delete_offsets
+
+T0 = TopicPartition("t", 0)
+DAY_S = 24 * 3600
+
+
+@pytest.fixture
+def shard() -> Shard:
+    return Shard()
+
+
+def committed(shard: Shard, partition: TopicPartition = T0) -> int | None:
+    found = shard.machine.offsets("g").get(partition)
+    return None if found is None else found.offset
+
+
+@pytest.mark.rule(46)
+def test_a_member_commits_in_its_generation(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    assert shard.commit(7, other, 1) == [None]
+    assert committed(shard) == committed(shard.reloaded()) == 7
+    assert shard.machine.offsets("g")[T0].committed_at_ms == WALL_MS + round(shard.at * 1000)
+    assert code(shard.commit(9, other, 0)) == ErrorCode.ILLEGAL_GENERATION
+    assert code(shard.commit(9, "nobody", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(shard.commit(9)) == ErrorCode.UNKNOWN_MEMBER_ID
+    shard.leave(leader)
+    shard.join(other, key="o")
+    assert code(shard.commit(9, other, 1)) == ErrorCode.ILLEGAL_GENERATION
+    assert committed(shard) == 7
+
+
+@pytest.mark.rule(47)
+def test_between_two_generations_a_commit_is_refused_and_before_it_is_taken(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    shard.join(key="new")
+    assert shard.commit(3, other, 1) == [None]  # before it joins again, it may still say how far it came
+    for member_id in (leader, other):
+        shard.join(member_id, key=member_id)
+    assert shard.group().state is State.COMPLETING
+    assert code(shard.commit(4, other, 2)) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert code(shard.commit(4, other, 1)) == ErrorCode.ILLEGAL_GENERATION
+
+
+@pytest.mark.rule(46)
+def test_nobody_commits_only_where_nobody_is(shard: Shard) -> None:
+    assert shard.commit(3) == [None]
+    assert committed(shard.reloaded()) == 3
+    assert code(shard.commit(3, "somebody", 4)) == ErrorCode.ILLEGAL_GENERATION
+    leader, *_ = shard.stable(1)
+    assert code(shard.commit(4)) == ErrorCode.UNKNOWN_MEMBER_ID
+    shard.leave(leader)
+    assert shard.commit(5) == [None]
+
+
+def test_a_commit_keeps_the_session(shard: Shard) -> None:
+    leader, *_ = shard.stable(1)
+    for n in range(4):
+        shard.sleep(5)
+        assert shard.commit(n, leader, 1) == [None]
+    shard.sleep(10)
+    assert shard.group().members == {}
+
+
+def test_metadata_has_a_largest_size(shard: Shard) -> None:
+    (refused,) = shard.commit(1, metadata="x" * 4_097)
+    assert code(refused) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+    assert committed(shard) is None
+    assert shard.commit(1, metadata="x" * 4_096) == [None]
+
+
+@pytest.mark.feature(77)
+def test_the_newest_commit_of_each_partition_is_what_a_load_finds(shard: Shard) -> None:
+    for offset in (3, 8, 5):
+        shard.commit(offset)
+    shard.commit(1, topic="u")
+    assert committed(shard.reloaded()) == 5
+    assert committed(shard.reloaded(), TopicPartition("u", 0)) == 1
+
+
+# ---- giving up ------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_that_living_members_read_stay(shard: Shard) -> None:
+    shard.commit(1)
+    shard.commit(1, topic="not read")
+    shard.stable(1)
+    wanted = [T0, TopicPartition("not read", 0), TopicPartition("never", 3)]
+    outcomes = shard.take(decide_delete_offsets(shard.group(), shard.machine.offsets("g"), wanted))
+    assert [o if o is None else o.code for o in outcomes] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, None, None]
+    assert set(shard.machine.offsets("g")) == {T0}
+
+
+def test_a_group_is_deleted_with_its_offsets_when_nobody_is_in_it(shard: Shard) -> None:
+    leader, *_ = shard.stable(1)
+    shard.commit(1, leader, 1)
+    with pytest.raises(OttlaError) as refused:
+        decide_delete_group(shard.group(), shard.machine.offsets("g"))
+    assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
+    shard.leave(leader)
+    shard.take(decide_delete_group(shard.group(), shard.machine.offsets("g")))
+    for there in (shard, shard.reloaded()):
+        with pytest.raises(OttlaError):
+            there.machine.group("g")
+
+
+@pytest.mark.rule(50)
+def test_offsets_are_given_up_a_week_after_the_last_member_left() -> None:
+    shard = Shard(GroupSettings(max_session_timeout_ms=10**9))
+    leader, *_ = shard.stable(1, session_timeout_ms=10**9)
+    shard.commit(4, leader, 1)
+    shard.sleep(8 * DAY_S)
+    assert committed(shard) == 4  # its reader lives
+    shard.leave(leader)
+    shard.sleep(6.9 * DAY_S)
+    assert committed(shard) == 4
+    shard.sleep(0.2 * DAY_S)
+    assert committed(shard) is None
+    assert list(shard.machine.groups()) == []
+    assert list(shard.reloaded().machine.groups()) == []
+
+
+@pytest.mark.rule(50)
+def test_offsets_of_a_topic_that_is_read_no_more_are_given_up() -> None:
+    shard = Shard(GroupSettings(max_session_timeout_ms=10**9))
+    shard.commit(1, topic="old")
+    shard.commit(1, topic="t")
+    shard.stable(1, session_timeout_ms=10**9, protocols={"range": subscription("t")})
+    shard.sleep(8 * DAY_S)
+    assert set(shard.machine.offsets("g")) == {T0}
+
+
+def test_what_is_only_memory_is_forgotten(shard: Shard) -> None:
+    shard.join(member_id_required=True)
+    assert [g.group_id for g in shard.machine.groups()] == ["g"]
+    shard.sleep(1_300)
+    assert list(shard.machine.groups()) == []
+    assert shard.log == []
