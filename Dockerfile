@@ -37,7 +37,7 @@ FROM ground AS service
 COPY --from=build /opt/ottla/ /opt/ottla/
 
 FROM service AS broker
-EXPOSE 9650 9750
+EXPOSE 9092 9650 9750
 ENTRYPOINT ["python", "-m", "ottla_broker"]
 
 FROM service AS controller

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Final
 
@@ -79,7 +79,9 @@ class Admin:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """One registered broker; `kafka_address` is "" while it serves no Kafka listener.
+    """One registered broker; `kafka_address` is "" while it serves no Kafka listener, else that of its first one.
+
+    `kafka_listeners` has the address of each by its name; a broker of an older release tells none.
 
     `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped.
     """
@@ -90,6 +92,7 @@ class BrokerInfo:
     rack: str
     fenced: bool
     epoch: int = -1
+    kafka_listeners: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class ClusterOverview:
         deadline = self._access.deadline(timeout)
         told = self._access.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
         brokers = (
-            BrokerInfo(b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch)
+            BrokerInfo(b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners))
             for b in sorted(told.brokers, key=lambda b: b.id)
         )
         if not told.HasField("controller"):

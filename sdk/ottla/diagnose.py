@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
 _TIMEOUT_S: Final = 0.5
-_CORRELATION_ID: Final = 0x6F74
-_API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, _CORRELATION_ID, -1)
+_SETTINGS: Final = b"\x04"
+_NO_STREAM: Final = bytes(4)
+CORRELATION_ID: Final = 0x6F74
+API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, CORRELATION_ID, -1)
 """Size, api key 18, version 0, correlation id, null client id: understood by every Kafka broker since 0.10."""
+GET: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
 class Diagnosis(NamedTuple):
@@ -28,9 +33,9 @@ def why_silent(address: str) -> Diagnosis:
     """Why nothing sensible comes from `address` ("host:port"). Takes up to a second; never raises."""
     host, _, port = address.rpartition(":")
     try:
-        answer = _ask(host, int(port), _API_VERSIONS)
-        if not answer.startswith((b"HTTP/", b"\x15\x03", b"\x00\x00")):
-            answer = _ask(host, int(port), b"GET / HTTP/1.0\r\n\r\n")
+        answer = _ask(host, int(port), API_VERSIONS)
+        if not protocol_of(answer):
+            answer = _ask(host, int(port), GET)
     except socket.gaierror:
         return Diagnosis(f"the host name of {address} can't be resolved", hopeless=False)  # not yet, in a container
     except ConnectionRefusedError:
@@ -41,14 +46,15 @@ def why_silent(address: str) -> Diagnosis:
 
 
 def _named(address: str, answer: bytes) -> Diagnosis:
-    if _is_kafka(answer):
+    protocol = protocol_of(answer)
+    if protocol == "kafka":
         words = (
             f"{address} speaks the Kafka protocol; the SDK wants a broker's gRPC address (9650 where Kafka's is 9092)"
         )
         return Diagnosis(words, hopeless=True)
-    if answer.startswith(b"HTTP/"):
+    if protocol == "http":
         return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)
-    if answer.startswith(b"\x15\x03"):
+    if protocol == "tls":
         return Diagnosis(f"{address} wants TLS, which is not served yet", hopeless=True)
     return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False)
 
@@ -64,5 +70,12 @@ def _ask(host: str, port: int, question: bytes) -> bytes:
             return b""
 
 
-def _is_kafka(answer: bytes) -> bool:
-    return len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] == _CORRELATION_ID
+def protocol_of(answer: bytes) -> Protocol:
+    """Who speaks so, by the first bytes of an answer to API_VERSIONS or to GET; "" for none that is known."""
+    if len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] == CORRELATION_ID:
+        return "kafka"
+    if answer.startswith(b"HTTP/"):
+        return "http"
+    if answer.startswith(b"\x15\x03"):
+        return "tls"
+    return "grpc" if answer[3:4] == _SETTINGS and answer[5:9] == _NO_STREAM else ""

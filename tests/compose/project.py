@@ -74,6 +74,11 @@ class Project:
         given = [word for name, value in environment.items() for word in ("-e", f"{name}={value}")]
         return self("run", "--rm", "-T", *given, service, *arguments, timeout_s=timeout_s)
 
+    def python(self, service: str, program: str, *arguments: str, timeout_s: float = 120) -> str:
+        """A Python program in a container of that service's image, inside the network; what it prints."""
+        command = ("--entrypoint", "python", service, "-c", program, *arguments)
+        return self("run", "--rm", "-T", *command, timeout_s=timeout_s)
+
     def down(self, *, volumes: bool) -> None:
         """Containers and network go; volumes too where it is said. Also what an earlier run left of this project."""
         self(*_PROFILES, "down", "--remove-orphans", *(["-v"] if volumes else []), timeout_s=180)

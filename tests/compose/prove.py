@@ -1,9 +1,10 @@
 """`make compose`: docker-compose.yml proved on a real Docker Engine.
 
 Build, up, healthy; records in and out from the host and from inside while a broker is killed and a controller crashes;
-Locust from inside without a failure; memory; down and up again with the data still there; down with the volumes. The
-last line is one JSON object. What is started here is ended here, by its process or its project name. The default ports
-of the stack have to be free.
+kcat from the host and a Kafka client from inside, each through all brokers by its own listener; Locust from inside
+without a failure; memory; down and up again with the data still there; down with the volumes. The last line is one JSON
+object. What is started here is ended here, by its process or its project name. The default ports of the stack have to
+be free.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ from urllib.request import urlopen
 
 from base_image import ROOT, base_image
 from engine import compose_command, docker_engine
+from kafka_sides import use_from_both_sides
 from project import Project
 from shell import ProofError, say, wait_for
 from traffic import BOOTSTRAP, Traffic, check_all_there
 
 import ottla
-from ottla_stack.plan import StackPlan
+from ottla_stack.plan import ServicePlan, StackPlan
 from ottla_stack.supervisor import check_ports
 
 PLAN: Final = StackPlan(ROOT, controllers=2, brokers=3)
@@ -49,6 +51,7 @@ class Report:
     rss_mb: float = 0.0
     killed: list[str] = field(default_factory=list)
     client_errors: int = 0
+    kcat_records: int = 0
     load: dict[str, float] = field(default_factory=dict)
     volumes_kept: bool = False
 
@@ -69,6 +72,7 @@ def prove(project: Project, report: Report) -> None:
     say(f"both consumers have seen everything, no client saw an error ({traffic.read} records read)")
     check_all_there(TOPIC)
     use_from_inside(project)
+    report.kcat_records = use_from_both_sides(project)
     load_from_inside(project, report)
     report.rss_mb = round(project.resident_mb(), 1)
     say(f"{report.rss_mb} MB resident in all")
@@ -86,9 +90,13 @@ def start(project: Project, report: Report) -> None:
     report.healthy = sum(c.health == "healthy" for c in containers.values())
     say(f"{report.healthy} of {report.services} services healthy after {report.ready_s} s")
     published = {name: dict(c.ports) for name, c in containers.items() if c.ports}
-    wanted = {s.name: {f"{p}/tcp": ("127.0.0.1", str(p)) for p in (s.port, s.admin_port)} for s in PLAN.services()}
+    wanted = {s.name: {f"{p}/tcp": ("127.0.0.1", str(p)) for p in ports_of(s)} for s in PLAN.services()}
     if published != wanted or not report.healthy == report.services == len(containers):
         raise ProofError(f"not what ottla_stack.plan says: {project.describe()}, published {published}")
+
+
+def ports_of(service: ServicePlan) -> list[int]:
+    return [p for p in (service.port, service.admin_port, service.kafka_port) if p]
 
 
 def survive_kills(project: Project, report: Report, traffic: Traffic) -> None:

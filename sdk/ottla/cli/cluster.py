@@ -85,7 +85,8 @@ def _brokers(admin: Admin, found: Health) -> list[tuple[dict[str, Any], int | No
         ({**asdict(broker), "state": "fenced" if broker.fenced else "live"}, _size_bytes(admin, broker.id))
         for broker in found.info.brokers
     ]
-    unknown = {"address": None, "kafka_address": None, "rack": None, "fenced": None, "epoch": None, "state": "away"}
+    names = ("address", "kafka_address", "rack", "fenced", "epoch", "kafka_listeners")
+    unknown = {**dict.fromkeys(names), "state": "away"}
     return there + [({"id": broker_id, **unknown}, None) for broker_id in found.away]
 
 

@@ -1,28 +1,44 @@
-"""`ottla doctor`: look for damage."""
+"""`ottla doctor`: whether Kafka clients can use the cluster from here, and whether replicas are damaged."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import ExitCode, count, say, sentence
 from ottla.cli.lazy import Command
+from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
 from ottla.cli.options import AnyTopics, Numbers, Settings
 from ottla.cli.output import Listing, form_for, write
 from ottla.cli.standing import Standing, only_numbers
+from ottla.errors import config_error
+from ottla.kafka_probe import Look, look_at_all
+from ottla.settings import bootstrap_addresses
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
     from ottla.machines.comparison import BatchSeen, Difference
     from ottla.verification import ReplicaCheck
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Look for damage.")
+
+class Group(TyperGroup):
+    """`ottla doctor` and `ottla doctor HOST:PORT` are `ottla doctor listeners …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or (args[0] != "--help" and (args[0].startswith("-") or ":" in args[0])):
+            args = ["listeners", *args]
+        return super().parse_args(ctx, args)
+
+
+_HELP: Final = "Find out why Kafka clients can't use the cluster from here, or look for damage."
+app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None, help=_HELP)
 
 _COLUMNS: Final = (
     "topic",
@@ -35,6 +51,8 @@ _COLUMNS: Final = (
     "different",
     "unreadable",
 )
+_LISTENER_COLUMNS: Final = ("broker", "listener", "address", "state", "took_ms")
+_LOOK_LIMIT_S: Final = 2.0
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
     "a wrong replica is made anew from its leader's: stop its broker in order, move the folder <topic id>-<partition> "
@@ -42,9 +60,57 @@ _REMEDY: Final = (
 )
 
 
-@app.callback()
-def doctor() -> None:
-    """Look for damage."""
+@app.callback(help=_HELP)
+def doctor() -> None: ...
+
+
+@app.command("listeners", cls=Command)
+def listeners(
+    ctx: typer.Context,
+    addresses: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="HOST:PORT", help="Kafka addresses to come by; else the cluster is asked by gRPC, see -b."
+        ),
+    ] = None,
+) -> None:
+    """Dial every address that Kafka clients are told, and say what is wrong where it is not the broker's. The default.
+
+    A listener that leads to no broker from here is for clients elsewhere, where another one leads to all of them.
+
+    Exit code 1 where there is something to mend.
+    """
+    settings = Settings.of(ctx)
+    findings = _findings(settings, addresses or [])
+    items = [finding.item() for finding in findings]
+    write(Listing("listener-checks/v1", items, _LISTENER_COLUMNS, name="address"), settings.output)
+    for finding in findings:
+        if finding.problem is not None:
+            said = finding.problem.what if finding.state == ELSEWHERE else "; ".join(finding.problem)
+            say(f"ottla: {finding.name + ': ' if finding.name else ''}{said}")
+    bad = sum(f.is_bad for f in findings)
+    say(f"wrong for clients from here: {bad or 'none'} of {len(findings)}")
+    if bad:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _findings(settings: Settings, addresses: list[str]) -> list[Finding]:
+    def looks(addresses: Iterable[str]) -> Mapping[str, Look]:
+        return look_at_all(addresses, min(settings.timeout, _LOOK_LIMIT_S))
+
+    if addresses:
+        return check_kafka([_checked(address) for address in addresses], looks)
+    with open_admin(settings) as admin:
+        info = admin.cluster.describe()
+    came_by = bootstrap_addresses(settings.bootstrap or settings.client_config.get("bootstrap.servers"))
+    return check_cluster(info, list(dict.fromkeys(map(host_of, came_by))), looks)
+
+
+def _checked(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536 or "/" in host:
+        raise config_error(f"{address!r} is no address", hint="give host:port of a broker's Kafka listener")
+    return address
 
 
 @app.command("replicas", cls=Command)

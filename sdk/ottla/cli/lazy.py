@@ -31,7 +31,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "config": ("ottla.cli.config", "Get, set and explain the configs of topics, brokers and the cluster."),
     "partition": ("ottla.cli.partition", "List partitions with their replicas, elect their leaders."),
     "cluster": ("ottla.cli.cluster", "Show the cluster, how it is, its brokers and controllers."),
-    "doctor": ("ottla.cli.doctor", "Look for damage: compare the replicas of partitions."),
+    "doctor": ("ottla.cli.doctor", "Find out why Kafka clients can't use the cluster from here; compare replicas."),
     "bench": ("ottla.cli.bench", "Measure what the cluster and this client reach."),
 }
 """Commands of the SDK: the module whose `app` it is, and a line for the list of commands."""

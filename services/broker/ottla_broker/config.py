@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+from ottla_broker.listener_settings import KafkaListener, check_ports_differ, read_listeners
+from ottla_core.errors import ErrorCode, OttlaError
+
+_KAFKA_PORT: Final = 9092
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +23,9 @@ class BrokerConfig:
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750
-    kafka_port: int = 9092  # of the Kafka protocol, on the same host; 0 picks a free one
-    kafka_advertised: str = ""  # host:port that Kafka clients are told; empty: as they came (`kafka.addresses`)
+    kafka_port: int = _KAFKA_PORT  # of the Kafka protocol, on the same host; 0 picks a free one
+    kafka_listeners: tuple[str, ...] = ()  # instead of kafka_port: NAME://host:port, one or more (`listener_settings`)
+    kafka_advertised: tuple[str, ...] = ()  # what Kafka clients are told; empty: as they came (`kafka.addresses`)
     advertised_host: str = ""  # what services and clients are told; empty: `host`
     published_hosts: tuple[str, ...] = ()  # who dials by one of these is told it for every service (`addresses`)
     rack: str = ""
@@ -27,3 +34,18 @@ class BrokerConfig:
     checkpoint_interval_s: float = 5.0
     retention_check_interval_s: float = 300.0
     log_level: str = "INFO"
+
+    def __post_init__(self) -> None:
+        """Raise INVALID_CONFIG for what would be found out late, and by others."""
+        if self.kafka_listeners and self.kafka_port != _KAFKA_PORT:
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG,
+                f"kafka_port={self.kafka_port} is said beside kafka_listeners",
+                hint="kafka_listeners alone says the ports",
+            )
+        check_ports_differ(self.kafka, {"port, for gRPC,": self.port, "admin_port": self.admin_port})
+
+    @property
+    def kafka(self) -> tuple[KafkaListener, ...]:
+        """The Kafka listeners, in the order of the settings."""
+        return read_listeners(self.host, self.kafka_port, self.kafka_listeners, self.kafka_advertised)

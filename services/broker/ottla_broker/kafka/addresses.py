@@ -1,15 +1,21 @@
-"""Which Kafka address a client is told for a broker.
+"""Which Kafka address a client is told for a broker: that of the listener by which it came, as in Kafka.
 
-Each broker registers one. Where nobody has configured it, its host is that of the broker's own contract, which clients
-may know under another address: so brokers on this very host are told by the address that the client has reached, each
-with its own port. The protocol does not carry the name that was dialled; only the socket knows where it arrived.
+Each broker registers an address for each of its listeners. Where nobody has configured it, its host is that of the
+broker's own contract, which clients may know under another address: so brokers on this very host are told by the
+address that the client has reached, each with its own port. The protocol does not carry the name that was dialled; only
+the socket knows where it arrived.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from ottla_broker.kafka.frames import Caller
+from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Broker
+
+_EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - not bound here
 
 
 class Endpoint(NamedTuple):
@@ -18,20 +24,34 @@ class Endpoint(NamedTuple):
 
 
 class KafkaAddresses:
-    def __init__(self, host: str, advertised: str) -> None:
-        """`advertised`: host:port as configured, empty where nothing is; `host`: where the contract is advertised."""
-        self._host: Final = host
-        self._advertised: Final = advertised
+    def __init__(self, host: str, advertised_host: str, listeners: Iterable[KafkaListener]) -> None:
+        """`host`: where the broker's contract is served; `advertised_host`: by which name, empty for the same."""
+        self._advertised: Final = frozenset(each.name for each in listeners if each.advertised is not None)
+        self._own: Final = {
+            each.name: each.advertised or Address(_reached(each.bound.host, host, advertised_host), each.bound.port)
+            for each in listeners
+        }
 
-    def own(self, port: int) -> str:
-        """What this broker registers."""
-        return self._advertised or f"{self._host}:{port}"
+    def own(self, ports: Mapping[str, int]) -> dict[str, str]:
+        """What this broker registers: host:port by the listeners' names, where `ports` are those that they have got."""
+        return {name: f"{at.host}:{at.port or ports[name]}" for name, at in self._own.items()}
 
-    def told(self, broker: Broker, dialled_host: str) -> Endpoint | None:
-        """None for a broker that has no Kafka listener."""
-        host, _, port = broker.kafka_address.rpartition(":")
+    def told(self, broker: Broker, caller: Caller) -> Endpoint | None:
+        """None for a broker that this client can't reach: it has no listener of that name, or none at all.
+
+        A broker of a release that knew one listener has registered no names: its address is told to everybody.
+        """
+        by_name = broker.kafka_listeners
+        address = by_name.get(caller.listener, "") if by_name else broker.kafka_address
+        host, _, port = address.rpartition(":")
         if not host:
             return None
-        if dialled_host and not self._advertised and host == self._host:
-            host = dialled_host
+        own = self._own.get(caller.listener)
+        if caller.dialled_host and caller.listener not in self._advertised and own is not None and host == own.host:
+            host = caller.dialled_host
         return Endpoint(host, int(port))
+
+
+def _reached(bound: str, host: str, advertised_host: str) -> str:
+    """The host of a listener that advertises none: that of the contract, unless it has an interface for itself."""
+    return bound if bound not in _EVERY_INTERFACE and bound != host else advertised_host or host

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla_broker.controller_peer import ControllerPeer
+from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
@@ -14,6 +14,7 @@ from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.model import PartitionId
@@ -25,6 +26,7 @@ class Backend:
     metadata: MetadataFollower
     service: BrokerService
     controller: ControllerPeer
+    coordinators: CoordinatorPeers
     producer_ids: ProducerIds
     addresses: KafkaAddresses
     sessions: FetchSessions

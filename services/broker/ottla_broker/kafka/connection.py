@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head
 from ottla_broker.kafka.limits import Budget, Limits
 from ottla_broker.kafka.wire import MalformedError
+from ottla_broker.listener_settings import ONLY_LISTENER
 
 Answered: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """An answer's frame, None for silence, or what will give one of them."""
@@ -64,8 +65,9 @@ class Surroundings(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, listener: str = ONLY_LISTENER) -> None:
         self._around = around
+        self._listener = listener
         self._transport: asyncio.Transport | None = None
         self._caller = Caller("", "")
         self._frame: memoryview | None = None  # comes in pieces, `_filled` bytes of it are there
@@ -86,7 +88,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
-        self._caller = Caller(_host(transport, "peername"), _host(transport, "sockname"))
+        self._caller = Caller(_host(transport, "peername"), _host(transport, "sockname"), self._listener)
         if not self._around.on_open(self):
             self._transport.abort()
 

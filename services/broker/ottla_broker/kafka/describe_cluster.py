@@ -26,7 +26,7 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message:
         return DescribeClusterResponse(version=version, error_code=int(code), error_message=words, cluster_id="")
     brokers = []
     for broker in image.brokers.values():
-        told = backend.addresses.told(broker, request.caller.dialled_host)
+        told = backend.addresses.told(broker, request.caller)
         if told is not None and (asked.include_fenced_brokers or not broker.fenced):
             brokers.append(
                 _Broker(

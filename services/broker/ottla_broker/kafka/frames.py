@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.wire import MalformedError, Reader
+from ottla_broker.listener_settings import ONLY_LISTENER
 
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8
@@ -49,10 +50,11 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is at the other end of a connection, and the address of ours that it has reached."""
+    """Who is at the other end of a connection, the address of ours that it has reached, and by which listener."""
 
     client_host: str
     dialled_host: str
+    listener: str = ONLY_LISTENER
 
 
 def read_size(data: memoryview, at: int = 0) -> int:
@@ -70,7 +72,7 @@ def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: b
     (correlation_id,) = reader.unpack(_CORRELATION)
     client_id = reader.plain_string() or ""
     reader.flexible = flexible
-    reader.tags()
+    reader.pass_tags()
     return Request(version, correlation_id, client_id, reader, caller)
 
 

@@ -39,7 +39,7 @@ class Leaders:
         writer, count = Writer(flexible=True), 0
         for broker_id in sorted(self._brokers):
             broker = self._backend.image.brokers[broker_id]
-            told = self._backend.addresses.told(broker, self._caller.dialled_host)
+            told = self._backend.addresses.told(broker, self._caller)
             if told is not None:
                 count += 1
                 writer.pack(_INT32, broker_id)

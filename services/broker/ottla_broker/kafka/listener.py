@@ -1,17 +1,23 @@
-"""The Kafka listener as a component: a port, its connections, and what they share."""
+"""The Kafka listener as a component: its ports, their connections, and what all of them share.
+
+A port for each listener that the settings name. They differ in what clients are told (`addresses`), in nothing else:
+the limits are the broker's.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from ottla_broker.kafka.connection import Answered, Connection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head
 from ottla_broker.kafka.limits import Budget, Limits
+from ottla_broker.listener_settings import KafkaListener
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics
@@ -31,27 +37,26 @@ class Listener:
 
     def __init__(
         self,
-        host: str,
-        port: int,
+        listeners: Sequence[KafkaListener],
         dispatcher: Dispatcher,
         metrics: Metrics,
         *,
         limits: Limits | None = None,
         on_drain: Callable[[], None] = lambda: None,
     ) -> None:
-        self.port = port
+        self.ports: Final = {each.name: each.bound.port for each in listeners}
         self.limits: Final = limits or Limits()
         self.budget: Final = Budget(self.limits.max_held)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
         self.handle: Final[Callable[[Head, memoryview, Caller], Answered]] = dispatcher.handle
         self.may_overlap: Final = dispatcher.may_overlap
         self.now: Final = time.monotonic
-        self._host = host
+        self._listeners: Final = listeners
         self._on_drain = on_drain
         self._connections: Final[set[Connection]] = set()
         self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
         self._warned = 0
-        self._server: asyncio.Server | None = None
+        self._servers: Final[list[asyncio.Server]] = []
         self._ticking: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
         metrics.gauge("ottla_kafka_connections", "Open Kafka connections.", lambda: float(len(self._connections)))
@@ -60,15 +65,24 @@ class Listener:
         )
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
-            self._server = await loop.create_server(
-                lambda: Connection(self), self._host, self.port, backlog=_BACKLOG, reuse_port=False
+            for each in self._listeners:
+                await self._listen(each)
+        except BaseException:
+            await self._close()
+            raise
+        self._ticking = asyncio.create_task(self._tick(), name="kafka-listener-tick")
+
+    async def _listen(self, listener: KafkaListener) -> None:
+        name, (host, port) = listener.name, listener.bound
+        try:
+            server = await asyncio.get_running_loop().create_server(
+                partial(Connection, self, name), host, port, backlog=_BACKLOG, reuse_port=False
             )
         except OSError:
-            raise PortInUseError(self._host, self.port) from None
-        self.port = self._server.sockets[0].getsockname()[1]
-        self._ticking = asyncio.create_task(self._tick(), name="kafka-listener-tick")
+            raise PortInUseError(host, port) from None
+        self._servers.append(server)
+        self.ports[name] = server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         await self._close()
@@ -122,8 +136,8 @@ class Listener:
     async def _close(self) -> None:
         """Take no connection any more."""
         await end_task(self._ticking)
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
     def _cut(self) -> None:
         for connection in list(self._connections):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable, Mapping, Sequence, Set
 from typing import Any, Final
 
 from kafka.protocol.metadata import MetadataResponse
 
+from ottla_broker.kafka import auto_topics
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
@@ -19,20 +20,39 @@ _Topic: Final = MetadataResponse.MetadataResponseTopic
 _Partition: Final = _Topic.MetadataResponsePartition
 _Broker: Final = MetadataResponse.MetadataResponseBroker
 
+_LISTENER_NOT_FOUND_FROM: Final = 6
+"""Older clients don't know the error."""
+
+_NO_NAME_FROM: Final = 12
+"""Before it an answer has a name for every topic, an empty one for an unknown id, as Kafka's has."""
+
 ALL_TOPIC_OPERATIONS: Final = frozenset({3, 4, 5, 6, 7, 8, 10, 11})
 """Kafka's numbers of what may be done with a topic: everything, until access control lists are served."""
 ALL_CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+def answer(backend: Backend, asked: Message, request: Request) -> Message | Coroutine[Any, Any, Message]:
+    unknown = auto_topics.to_create(backend.image, asked, request.version)
+    return _after_creation(backend, unknown, asked, request) if unknown else _answer(backend, asked, request, {})
+
+
+async def _after_creation(backend: Backend, names: Sequence[str], asked: Message, request: Request) -> Message:
+    return _answer(backend, asked, request, await auto_topics.create(backend, names))
+
+
+def _answer(backend: Backend, asked: Message, request: Request, refused: Mapping[str, ErrorCode]) -> Message:
+    """`refused`: topics that could not be created, and why."""
     image, version = backend.image, request.version
     brokers = []
-    for broker in image.live_brokers().values():
-        told = backend.addresses.told(broker, request.caller.dialled_host)
-        if told is not None:
+    unreachable = set()
+    for broker in image.brokers.values():
+        told = backend.addresses.told(broker, request.caller)
+        if told is None:
+            unreachable.add(broker.id)
+        elif not broker.fenced:
             rack = broker.rack or None
             brokers.append(_Broker(version=version, node_id=broker.id, host=told.host, port=told.port, rack=rack))
-    topics = [_described(image, t, asked, version) for t in _wanted(image, asked, version)]
+    topics = [_described(image, t, asked, version, unreachable) for t in _wanted(image, asked, version, refused)]
     operations = ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None
     return MetadataResponse(
         version=version,
@@ -44,17 +64,20 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message:
     )
 
 
-def _wanted(image: ClusterImage, asked: Message, version: int) -> Iterable[Topic | tuple[ErrorCode, str | None, bytes]]:
-    """Each topic, or the error, the name and the id with which it was asked for in vain."""
+def _wanted(
+    image: ClusterImage, asked: Message, version: int, refused: Mapping[str, ErrorCode]
+) -> Iterable[Topic | tuple[ErrorCode, str | None, bytes]]:
+    """Each topic, or the error, the name and the id with which it was asked for in vain; once, as in Kafka."""
     if asked.topics is None or (version == 0 and not asked.topics):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
-    for wanted in asked.topics:
+    for wanted in {(topic.name, topic.topic_id): topic for topic in asked.topics}.values():
         if wanted.name is None:
             topic_id = wanted.topic_id.bytes if wanted.topic_id else bytes(16)
             yield image.topic_by_id(TopicId(topic_id)) or (ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
         else:
-            yield image.topics.get(wanted.name) or (_why_not(wanted.name), wanted.name, bytes(16))
+            why_not = refused.get(wanted.name) or _why_not(wanted.name)
+            yield image.topics.get(wanted.name) or (why_not, wanted.name, bytes(16))
 
 
 def _why_not(name: str) -> ErrorCode:
@@ -66,10 +89,16 @@ def _why_not(name: str) -> ErrorCode:
 
 
 def _described(
-    image: ClusterImage, topic: Topic | tuple[ErrorCode, str | None, bytes], asked: Message, version: int
+    image: ClusterImage,
+    topic: Topic | tuple[ErrorCode, str | None, bytes],
+    asked: Message,
+    version: int,
+    unreachable: Set[int],
 ) -> Message:
     if not isinstance(topic, Topic):
         code, name, topic_id = topic
+        if name is None and version < _NO_NAME_FROM:
+            name = ""
         return _Topic(version=version, error_code=int(code), name=name, topic_id=uuid.UUID(bytes=topic_id))
     return _Topic(
         version=version,
@@ -78,20 +107,27 @@ def _described(
         topic_id=uuid.UUID(bytes=topic.id),
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _Partition(version=version, **describe_partition(image, i.partition, p))
+            _Partition(version=version, **_partition(image, i.partition, p, version, unreachable))
             for i, p in image.partitions_of(topic)
         ],
         authorized_operations=ALL_TOPIC_OPERATIONS if asked.include_topic_authorized_operations else None,
     )
 
 
-def describe_partition(image: ClusterImage, number: int, partition: Partition) -> dict[str, Any]:
-    """The fields that every description of a partition has."""
-    has_leader = partition.leader != NO_LEADER and partition.leader in image.brokers
+def _partition(
+    image: ClusterImage, number: int, partition: Partition, version: int, unreachable: Set[int]
+) -> dict[str, Any]:
+    """The fields of a partition. To a client that can't reach the leader by its listener there is none, as in Kafka."""
+    code, leader = ErrorCode.NONE, partition.leader
+    if leader == NO_LEADER or leader not in image.brokers:
+        code, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+    elif leader in unreachable:
+        code = ErrorCode.LEADER_NOT_AVAILABLE if version < _LISTENER_NOT_FOUND_FROM else ErrorCode.LISTENER_NOT_FOUND
+        leader = NO_LEADER
     return {
-        "error_code": int(ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE),
+        "error_code": int(code),
         "partition_index": number,
-        "leader_id": partition.leader if has_leader else NO_LEADER,
+        "leader_id": leader,
         "leader_epoch": partition.leader_epoch,
         "replica_nodes": list(partition.replicas),
         "isr_nodes": list(partition.isr),

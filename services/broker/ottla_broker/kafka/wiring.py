@@ -7,16 +7,17 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.controller_peer import ControllerPeer
+from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.dispatch import Dispatcher
+from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.listener import Listener
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.telemetry import Metrics
 
@@ -24,7 +25,7 @@ _MAX_SESSION_ID: Final = 2**31 - 1
 
 
 class KafkaSide:
-    """The listener, a component, and `address()`: what the registration says of it."""
+    """The listener, a component, and `addresses()`: what the registration says of it."""
 
     def __init__(
         self,
@@ -33,15 +34,25 @@ class KafkaSide:
         metadata: MetadataFollower,
         service: BrokerService,
         controller: ControllerPeer,
+        coordinators: CoordinatorPeers,
         producer_ids: ProducerIds,
         log_dir: Callable[[], LogDir],
         metrics: Metrics,
+        around: AroundApi,
     ) -> None:
-        self._addresses = KafkaAddresses(config.advertised_host or config.host, config.kafka_advertised)
+        listeners = config.kafka
+        self._addresses = KafkaAddresses(config.host, config.advertised_host, listeners)
         sessions = FetchSessions(lambda: secrets.randbelow(_MAX_SESSION_ID) + 1)
-        backend = Backend(replicas, metadata, service, controller, producer_ids, self._addresses, sessions, log_dir)
-        dispatcher = Dispatcher(backend, metrics)
-        self.listener: Final = Listener(config.host, config.kafka_port, dispatcher, metrics, on_drain=replicas.drain)
+        backend = Backend(
+            replicas, metadata, service, controller, coordinators, producer_ids, self._addresses, sessions, log_dir
+        )
+        dispatcher = Dispatcher(backend, metrics, around)
+        self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=replicas.drain)
+
+    def addresses(self) -> dict[str, str]:
+        """host:port by the listeners' names, the first one first."""
+        return self._addresses.own(self.listener.ports)
 
     def address(self) -> str:
-        return self._addresses.own(self.listener.port)
+        """Of the first listener, for those who know one only."""
+        return next(iter(self.addresses().values()))

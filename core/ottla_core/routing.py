@@ -1,0 +1,23 @@
+"""Which shard a group or a transactional id belongs to: Kafka's own rule, for its tools look there too.
+
+That is Java's `String.hashCode` over UTF-16 code units, without its sign, modulo the number of shards.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "group"
+TXN: Final = "txn"
+
+_INT32: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
+
+
+def shard_of(key: str, shards: int) -> int:
+    """`shards` is fixed for the life of a cluster: with another number every key would be lost."""
+    units = memoryview(key.encode("utf-16-be", "surrogatepass"))
+    code = 0
+    for at in range(0, len(units), 2):
+        code = (31 * code + (units[at] << 8 | units[at + 1])) & _INT32
+    return (code & _POSITIVE) % shards

@@ -1,0 +1,252 @@
+"""Whether Kafka clients can use a cluster from where this runs, and which setting is wrong where they can't. Pure.
+
+A client dials one broker, is told an address for each (by the listener that it came by), and dials those: the cluster
+is of use where every told address leads to the broker that it is told for. What was found at an address is a
+`kafka_probe.Look`; `Looks` takes addresses and gives what was found at each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.health import Problem
+from ottla.kafka_probe import Look, Met
+
+if TYPE_CHECKING:
+    from ottla.admin import BrokerInfo, ClusterInfo
+
+Looks = Callable[[Iterable[str]], Mapping[str, Look]]
+
+ELSEWHERE: Final = "elsewhere"
+"""The state of a listener for clients of another network, in a cluster that can be used from here by another one."""
+
+_ONLY_LISTENER: Final = "PLAINTEXT"
+_LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
+_AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.REFUSED.value})
+_KAFKA_PORTS: Final = "Kafka's port is 9092 where the gRPC port is 9650, 9093 where it is 9651"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broker at one address. `broker` and `listener` are None where that is not known; no `problem`: all well."""
+
+    address: str
+    state: str
+    broker: int | None = None
+    listener: str | None = None
+    problem: Problem | None = None
+    took_ms: float | None = None
+
+    @property
+    def name(self) -> str:
+        of = "" if self.broker is None else f"broker {self.broker}"
+        return f"{of}, listener {self.listener}" if self.listener else of
+
+    @property
+    def is_bad(self) -> bool:
+        return self.problem is not None and self.state != ELSEWHERE
+
+    def item(self) -> dict[str, Any]:
+        return {
+            "broker": self.broker,
+            "listener": self.listener,
+            "address": self.address,
+            "state": self.state,
+            "took_ms": None if self.took_ms is None else round(self.took_ms, 1),
+            "problem": self.problem.what if self.problem else None,
+            "hint": self.problem.hint if self.problem else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a client relies on: at each of `told` (broker id → host:port) is that broker, of that cluster.
+
+    `entry` is the address by which it came, "" for none; `named` says that brokers of this cluster tell who they are.
+    """
+
+    told: Mapping[int, str]
+    cluster_id: str
+    entry: str = ""
+    listener: str | None = None
+    named: bool = False
+
+    def judge(self, looks: Mapping[str, Look]) -> list[Finding]:
+        return [self._finding(broker, looks[address]) for broker, address in sorted(self.told.items())]
+
+    def _finding(self, broker: int, look: Look) -> Finding:
+        if look.met is not Met.KAFKA:
+            return Finding(look.address, look.met.value, broker, self.listener, self._unmet(look))
+        problem = self._another_cluster(look)
+        if problem is not None:
+            return Finding(look.address, "other-cluster", broker, self.listener, problem)
+        problem = self._another_broker(broker, look)
+        state = look.met.value if problem is None else "other-broker"
+        return Finding(look.address, state, broker, self.listener, problem, look.took_ms)
+
+    def _another_cluster(self, look: Look) -> Problem | None:
+        if look.cluster_id == self.cluster_id:
+            return None
+        what = f"{look.address} is a broker of cluster {look.cluster_id}, and this is {self.cluster_id}"
+        return Problem(what, self._advertise(look.address))
+
+    def _another_broker(self, broker: int, look: Look) -> Problem | None:
+        if self.named and look.controller == broker:
+            return None
+        shared = [other for other, address in self.told.items() if address == look.address and other != broker]
+        if shared:
+            what = f"broker {broker} and broker {shared[0]} are both told as {look.address}"
+            return Problem(what, "advertise an address of its own for each broker, by kafka_advertised")
+        if self.named:
+            what = f"broker {look.controller} answers at {look.address}"
+            return Problem(what, "two brokers' ports are exchanged, in kafka_advertised or where they are published")
+        return None
+
+    def _unmet(self, look: Look) -> Problem:
+        address, host, came_as = look.address, host_of(look.address), host_of(self.entry)
+        if look.met is Met.REFUSED and came_as and is_loopback(host) and not is_loopback(came_as):
+            what = f"{host} is this machine, where nothing listens at {address}; the broker is on {came_as}"
+            return Problem(what, self._advertise(address))
+        if look.met is Met.REFUSED and came_as == host and self.entry not in self.told.values():
+            what = (
+                f"nothing listens at {address}, and a broker does at {self.entry}: a port published by another number"
+            )
+            return Problem(what, self._advertise(self.entry))
+        return unmet(look, self._advertise(address))
+
+    def _advertise(self, address: str) -> str:
+        """The hint for an address that is told and leads astray: what to set, as far as it can be known."""
+        host = host_of(self.entry) or "host"
+        name = f"{self.listener}://" if self.listener else ""
+        return f"advertise an address that clients here reach, such as kafka_advertised={name}{host}:{port_of(address)}"
+
+
+def unmet(look: Look, advertise: str) -> Problem:
+    """Why there is no Kafka broker to be met; `advertise` is the hint where an address is the wrong one."""
+    address = look.address
+    if look.met is Met.UNRESOLVED:
+        return Problem(f"the name {host_of(address)} can't be resolved here", advertise)
+    if look.met is Met.UNREACHED:
+        return Problem(f"{address} is not reached from here: another network, or a firewall", advertise)
+    if look.met is Met.REFUSED:
+        hint = "start the broker, publish the port, or correct it; the broker's log says where it listens"
+        return Problem(f"nothing listens at {address}", hint)
+    if look.met is Met.GRPC:
+        return Problem(f"{address} is a gRPC port, no Kafka port", f"{_KAFKA_PORTS}; {advertise}")
+    if look.met is Met.HTTP:
+        return Problem(f"{address} is an HTTP port, no Kafka port", f"{_KAFKA_PORTS}; {advertise}")
+    if look.met is Met.TLS:
+        return Problem(f"{address} wants TLS, which no listener serves yet", "see what else listens at that port")
+    if look.met is Met.WARY:
+        hint = "it may want authentication, which is not served yet: see what listens at that port"
+        return Problem(f"{address} speaks Kafka's protocol and tells nothing of its cluster", hint)
+    hint = "a port that is published to where nobody listens, or another program: see what listens there"
+    return Problem(f"{address} takes connections and does not answer", hint)
+
+
+# ---- a cluster that is known by its contract ----------------------------------------------------------------------
+
+
+def check_cluster(info: ClusterInfo, entry_hosts: Sequence[str], looks: Looks) -> list[Finding]:
+    """Every listener of every registered broker. `entry_hosts`: by which this client has reached brokers' contracts."""
+    findings: list[Finding] = []
+    seen = looks(a for name in listener_names(info) for a in _told(info, name).values())
+    for name in listener_names(info):
+        told = _told(info, name)
+        expected = Expected(told, info.cluster_id, listener=name, named=True)
+        if not any(_is_of(seen[address], info.cluster_id) for address in told.values()):
+            expected, seen = _by_another_host(expected, entry_hosts, looks, seen)
+        findings += expected.judge(seen)
+        findings += [
+            _without(broker, name) for broker in info.brokers if broker.id not in told and broker.kafka_address
+        ]
+    findings += [_unserved(broker) for broker in info.brokers if not broker.kafka_address]
+    return _set_apart(findings)
+
+
+def _is_of(look: Look, cluster_id: str) -> bool:
+    return look.met is Met.KAFKA and look.cluster_id == cluster_id
+
+
+def listener_names(info: ClusterInfo) -> list[str]:
+    return sorted({name for broker in info.brokers for name in broker.kafka_listeners}) or [_ONLY_LISTENER]
+
+
+def _told(info: ClusterInfo, listener: str) -> dict[int, str]:
+    """A broker of a release that knew one listener is told by its only address, whatever the name."""
+    told = {b.id: b.kafka_listeners.get(listener, "") if b.kafka_listeners else b.kafka_address for b in info.brokers}
+    return {broker: address for broker, address in told.items() if address}
+
+
+def _by_another_host(
+    expected: Expected, hosts: Sequence[str], looks: Looks, seen: Mapping[str, Look]
+) -> tuple[Expected, Mapping[str, Look]]:
+    """What clients are told who come by the hosts that did work here: as they dialled, or what can't be reached."""
+    tried = looks(f"{host}:{port_of(address)}" for host in hosts for address in expected.told.values())
+    for look in tried.values():
+        if _is_of(look, expected.cluster_id):
+            told = {broker: look.told.get(broker, address) for broker, address in expected.told.items()}
+            return replace(expected, told=told, entry=look.address), {**seen, **looks(told.values())}
+    return expected, seen
+
+
+def _set_apart(findings: list[Finding]) -> list[Finding]:
+    """Where one listener leads to every broker, another that leads to none of them is for clients elsewhere."""
+    names = {f.listener for f in findings if f.listener}
+    whole = {name for name in names if not any(f.problem for f in findings if f.listener == name)}
+    away = {name for name in names if all(f.state in _AWAY for f in findings if f.listener == name)}
+    return [replace(f, state=ELSEWHERE) if whole and f.listener in away else f for f in findings]
+
+
+def _without(broker: BrokerInfo, listener: str) -> Finding:
+    what = f"it has no listener {listener}: clients that come by it can't use what this broker leads"
+    problem = Problem(what, "give it one, by kafka_listeners and kafka_advertised")
+    return Finding("", "missing", broker.id, listener, problem)
+
+
+def _unserved(broker: BrokerInfo) -> Finding:
+    return Finding("", "missing", broker.id, None, Problem("it serves no Kafka listener", "start a release that does"))
+
+
+# ---- a cluster of which one knows an address of Kafka's protocol ---------------------------------------------------
+
+
+def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
+    """What clients find who bootstrap from these addresses, and from each of those that they are told there."""
+    entries = looks(addresses)
+    findings: list[Finding] = []
+    done = set()
+    for entry, look in entries.items():
+        told = (look.cluster_id, tuple(look.told.items()))
+        if not look.told:
+            state = "no-brokers" if look.met is Met.KAFKA else look.met.value
+            findings.append(Finding(entry, state, problem=_at_entry(look)))
+        elif told not in done:
+            done.add(told)
+            findings += Expected(look.told, look.cluster_id, entry).judge({**entries, **looks(look.told.values())})
+    return findings
+
+
+def _at_entry(look: Look) -> Problem:
+    if look.met is Met.GRPC:
+        return Problem(
+            f"{look.address} is a gRPC port, no Kafka port",
+            f"{_KAFKA_PORTS}; by gRPC, ask with `ottla -b {look.address} doctor`",
+        )
+    if look.met is Met.KAFKA:
+        return Problem(f"{look.address} tells of no broker", "it has just started, or its cluster is not there yet")
+    return unmet(look, "give the address of a broker's Kafka listener")
+
+
+def host_of(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
+def port_of(address: str) -> str:
+    return address.rpartition(":")[2]
+
+
+def is_loopback(host: str) -> bool:
+    return host in _LOOPBACK or host.startswith("127.")

@@ -1,0 +1,33 @@
+"""DeleteGroups: groups without members, each with its own outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from kafka.protocol.admin import DeleteGroupsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import call, code_of
+from ottla_core.errors import OttlaError
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_Result: Final = DeleteGroupsResponse.DeletableGroupResult
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version, names = request.version, asked.groups_names
+    codes = await asyncio.gather(*(_delete(backend, group) for group in names))
+    results = [_Result(version=version, group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]
+    return DeleteGroupsResponse(version=version, results=results)
+
+
+async def _delete(backend: Backend, group: str) -> int:
+    try:
+        reply = await call(backend, group, Group.DELETE_GROUPS, pb.DeleteGroupsRequest(groups=[group]))
+    except OttlaError as error:
+        return code_of(error)
+    return code_of(reply.error) or next((code_of(each.error) for each in reply.groups), 0)

@@ -1,0 +1,72 @@
+"""DescribeGroups: what a group's coordinator tells of it. Before version 6 a group that isn't there is `Dead`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeGroupsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import shortened
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import call, code_of
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.status import error_message
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_Group: Final = DescribeGroupsResponse.DescribedGroup
+_Member: Final = _Group.DescribedGroupMember
+
+_NOT_FOUND_FROM: Final = 6
+_ALL_OPERATIONS: Final = frozenset({3, 6, 8})
+"""Read, delete, describe: what may be done with a group."""
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    described = await asyncio.gather(*(_describe(backend, group) for group in asked.groups))
+    operations = _ALL_OPERATIONS if getattr(asked, "include_authorized_operations", False) else None
+    groups = [_told(each, request.version, operations) for each in described]
+    return DescribeGroupsResponse(version=request.version, groups=groups)
+
+
+async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
+    try:
+        reply = await call(backend, group, Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[group]))
+    except OttlaError as error:
+        return pb.GroupDescription(group=group, error=error_message(error))
+    return reply.groups[0] if reply.groups else pb.GroupDescription(group=group, error=reply.error)
+
+
+def _told(group: pb.GroupDescription, version: int, operations: frozenset[int] | None) -> Message:
+    code, state, words = code_of(group.error), group.state, shortened(group.error.message) or None
+    if code == ErrorCode.GROUP_ID_NOT_FOUND:
+        state = "Dead"
+        if version < _NOT_FOUND_FROM:
+            code, words = 0, None
+    more: dict[str, Any] = {"error_message": words, "authorized_operations": operations}
+    return _Group(
+        version=version,
+        error_code=code,
+        group_id=group.group,
+        group_state=state,
+        protocol_type=group.protocol_type,
+        protocol_data=group.protocol,
+        members=[_member(each, version) for each in group.members],
+        **more,
+    )
+
+
+def _member(told: pb.MemberDescription, version: int) -> Message:
+    who = told.member
+    return _Member(
+        version=version,
+        member_id=who.member_id,
+        group_instance_id=who.instance_id if who.HasField("instance_id") else None,
+        client_id=told.client_id,
+        client_host=told.client_host,
+        member_metadata=told.metadata,
+        member_assignment=told.assignment,
+    )

@@ -1,0 +1,66 @@
+"""What concerns a group is passed on to the coordinator that owns it, as its contract puts it.
+
+A call ends with its connection: the task that waits for it is cancelled, and the call with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.frames import Request
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.routing import GROUP
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Method
+
+Asked = TypeVar("Asked", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+ASK_S: Final = 10.0
+"""For what doesn't wait for members: above the time that a coordinator gives an append."""
+
+JOIN_S: Final = 1_800.0
+"""Members that are waited for have their own limits; this one is above all of them."""
+
+_AS_KAFKA: Final[dict[int, int]] = {
+    # How Kafka's coordinators tell of trouble with their log, which clients know nothing of.
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+async def call(
+    backend: Backend, group: str, method: Method[Asked, Reply], asked: Asked, *, limit_s: float = ASK_S
+) -> Reply:
+    """The reply of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE."""
+    return await backend.coordinators.ask(backend.coordinators.owner(GROUP, group), method, asked, limit_s)
+
+
+def code_of(error: Error | OttlaError) -> int:
+    """The code that a Kafka client is told."""
+    return int(_AS_KAFKA.get(error.code, error.code))
+
+
+def member(member_id: str, instance_id: str | None) -> pb.Member:
+    return pb.Member(member_id=member_id, instance_id=instance_id)
+
+
+def instance_of(asked: Any) -> str | None:
+    """The group.instance.id of a request or of a member in it; None in versions that have none."""
+    instance_id: str | None = getattr(asked, "group_instance_id", None)
+    return instance_id
+
+
+def host_of(request: Request) -> str:
+    """As Kafka writes it: Java's way to print an address."""
+    return f"/{request.caller.client_host}"

@@ -1,0 +1,23 @@
+"""Heartbeat: a member lives; it hears whether it is to join again."""
+
+from __future__ import annotations
+
+from kafka.protocol.consumer import HeartbeatResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
+from ottla_core.errors import OttlaError
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    who = member(asked.member_id, instance_of(asked))
+    wanted = pb.HeartbeatRequest(group=asked.group_id, member=who, generation=asked.generation_id)
+    try:
+        reply = await call(backend, asked.group_id, Group.HEARTBEAT, wanted)
+    except OttlaError as error:
+        return HeartbeatResponse(version=request.version, error_code=code_of(error))
+    return HeartbeatResponse(version=request.version, error_code=code_of(reply.error))

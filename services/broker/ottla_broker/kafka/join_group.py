@@ -1,0 +1,77 @@
+"""JoinGroup: it waits at the coordinator until the group is complete."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.protocol.consumer import JoinGroupResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_of, member
+from ottla_core.errors import OttlaError
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_Member: Final = JoinGroupResponse.JoinGroupResponseMember
+
+_MEMBER_ID_REQUIRED_FROM: Final = 4
+_NO_PROTOCOL_FROM: Final = 7
+_SKIPS_ASSIGNMENT_FROM: Final = 9
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    try:
+        reply = await call(backend, asked.group_id, Group.JOIN, _asked(asked, request), limit_s=JOIN_S)
+    except OttlaError as error:
+        return _failed(version, code_of(error), asked.member_id)
+    if reply.error.code:
+        return _failed(version, code_of(reply.error), reply.member_id or asked.member_id)
+    return JoinGroupResponse(
+        version=version,
+        error_code=0,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name=reply.protocol,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=[_member(each, version) for each in reply.members],
+    )
+
+
+def _asked(asked: Message, request: Request) -> pb.JoinRequest:
+    version = request.version
+    rebalance_timeout_ms = getattr(asked, "rebalance_timeout_ms", -1)
+    return pb.JoinRequest(
+        group=asked.group_id,
+        member=member(asked.member_id, instance_of(asked)),
+        session_timeout_ms=max(0, asked.session_timeout_ms),
+        rebalance_timeout_ms=max(0, rebalance_timeout_ms),
+        protocol_type=asked.protocol_type,
+        protocols=[pb.Protocol(name=each.name, metadata=each.metadata) for each in asked.protocols],
+        member_id_required=version >= _MEMBER_ID_REQUIRED_FROM,
+        reason=getattr(asked, "reason", None) or "",
+        skips_assignment=version >= _SKIPS_ASSIGNMENT_FROM,
+        client_id=request.client_id,
+        client_host=host_of(request),
+    )
+
+
+def _member(subscriber: pb.Subscriber, version: int) -> Message:
+    who = subscriber.member
+    instance_id = who.instance_id if who.HasField("instance_id") else None
+    return _Member(
+        version=version, member_id=who.member_id, group_instance_id=instance_id, metadata=subscriber.metadata
+    )
+
+
+def _failed(version: int, code: int, member_id: str) -> Message:
+    nothing: dict[str, Any] = {
+        "protocol_name": None if version >= _NO_PROTOCOL_FROM else "",
+        "leader": "",
+        "members": [],
+    }
+    return JoinGroupResponse(version=version, error_code=code, generation_id=-1, member_id=member_id, **nothing)

@@ -1,0 +1,50 @@
+"""LeaveGroup: members go, or are put out by an administrator (from version 3 on: several, and static ones by name)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.consumer import LeaveGroupResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
+from ottla_core.errors import OttlaError
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_Member: Final = LeaveGroupResponse.MemberResponse
+
+_MANY_FROM: Final = 3
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    leavers = (
+        [
+            pb.Leaver(member=member(each.member_id, instance_of(each)), reason=getattr(each, "reason", None) or "")
+            for each in asked.members
+        ]
+        if version >= _MANY_FROM
+        else [pb.Leaver(member=member(asked.member_id, None))]
+    )
+    try:
+        reply = await call(backend, asked.group_id, Group.LEAVE, pb.LeaveRequest(group=asked.group_id, members=leavers))
+    except OttlaError as error:
+        return LeaveGroupResponse(version=version, error_code=code_of(error), members=[])
+    code = code_of(reply.error)
+    if version < _MANY_FROM:
+        code = code or next((code_of(left.error) for left in reply.members), 0)
+        return LeaveGroupResponse(version=version, error_code=code)
+    return LeaveGroupResponse(
+        version=version, error_code=code, members=[_left(each, version) for each in reply.members]
+    )
+
+
+def _left(left: pb.Left, version: int) -> Message:
+    who = left.member
+    instance_id = who.instance_id if who.HasField("instance_id") else None
+    return _Member(
+        version=version, member_id=who.member_id, group_instance_id=instance_id, error_code=code_of(left.error)
+    )

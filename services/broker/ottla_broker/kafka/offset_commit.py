@@ -1,0 +1,95 @@
+"""OffsetCommit: by topic names, or from version 10 on by topic ids. A topic that isn't there can't be committed to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from kafka.protocol.consumer import OffsetCommitResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId, TopicPartition
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_Topic: Final = OffsetCommitResponse.OffsetCommitResponseTopic
+_Partition: Final = _Topic.OffsetCommitResponsePartition
+
+_IDS_FROM: Final = 10
+
+
+class Wanted(NamedTuple):
+    """A topic of the request; `name` is None where nobody knows it."""
+
+    name: str | None
+    topic: Message
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    wanted = [Wanted(_name(backend, topic, version), topic) for topic in asked.topics]
+    codes = await _commit(backend, asked, list(_offsets(backend, wanted)))
+    return OffsetCommitResponse(version=version, topics=[_told(backend, each, codes, version) for each in wanted])
+
+
+def _name(backend: Backend, topic: Message, version: int) -> str | None:
+    if version < _IDS_FROM:
+        return str(topic.name)
+    known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
+    return None if known is None else known.name
+
+
+def _offsets(backend: Backend, wanted: list[Wanted]) -> Iterator[pb.OffsetToCommit]:
+    for name, topic in wanted:
+        for each in topic.partitions:
+            if name is not None and _is_there(backend, name, each.partition_index):
+                epoch = getattr(each, "committed_leader_epoch", -1)
+                yield pb.OffsetToCommit(
+                    topic=name,
+                    partition=each.partition_index,
+                    offset=each.committed_offset,
+                    leader_epoch=None if epoch < 0 else epoch,
+                    metadata=each.committed_metadata or "",
+                )
+
+
+def _is_there(backend: Backend, name: str, partition: int) -> bool:
+    topic = backend.image.topics.get(name)
+    return topic is not None and 0 <= partition < topic.partition_count
+
+
+async def _commit(backend: Backend, asked: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:
+    """The code for each partition that was passed on."""
+    wanted = pb.CommitOffsetsRequest(
+        group=asked.group_id,
+        member=member(asked.member_id, instance_of(asked)),
+        generation=asked.generation_id_or_member_epoch,
+        offsets=offsets,
+    )
+    try:
+        reply = await call(backend, asked.group_id, Group.COMMIT_OFFSETS, wanted)
+        whole = code_of(reply.error)
+    except OttlaError as error:
+        whole = code_of(error)
+    if whole:
+        return {TopicPartition(each.topic, each.partition): whole for each in offsets}
+    return {TopicPartition(each.topic, each.partition): code_of(each.error) for each in reply.partitions}
+
+
+def _told(backend: Backend, wanted: Wanted, codes: dict[TopicPartition, int], version: int) -> Message:
+    unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    partitions = [
+        _Partition(
+            version=version,
+            partition_index=each.partition_index,
+            error_code=codes.get(TopicPartition(wanted.name or "", each.partition_index), unknown),
+        )
+        for each in wanted.topic.partitions
+    ]
+    if version >= _IDS_FROM:
+        return _Topic(version=version, topic_id=wanted.topic.topic_id, partitions=partitions)
+    return _Topic(version=version, name=wanted.topic.name, partitions=partitions)

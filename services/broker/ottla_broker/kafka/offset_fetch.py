@@ -1,0 +1,124 @@
+"""OffsetFetch: of one group, or from version 8 on of several; by names, or from version 10 on by topic ids."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from kafka.protocol.consumer import OffsetFetchResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import call, code_of, member
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_MANY_FROM: Final = 8
+_IDS_FROM: Final = 10
+_GROUP_ERROR_FROM: Final = 2
+_NO_OFFSET: Final = -1
+
+_OneTopic: Final = OffsetFetchResponse.OffsetFetchResponseTopic
+_Group: Final = OffsetFetchResponse.OffsetFetchResponseGroup
+_GroupTopic: Final = _Group.OffsetFetchResponseTopics
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    require_stable = bool(getattr(asked, "require_stable", False))
+    if version >= _MANY_FROM:
+        groups = [await _group(backend, each, version, require_stable) for each in asked.groups]
+        return OffsetFetchResponse(version=version, groups=groups)
+    code, topics = await _find(backend, asked, version, require_stable)
+    if code and version < _GROUP_ERROR_FROM:
+        topics = _everywhere(asked.topics, code, version)
+    return OffsetFetchResponse(version=version, error_code=code, topics=topics)
+
+
+async def _group(backend: Backend, asked: Message, version: int, require_stable: bool) -> Message:
+    code, topics = await _find(backend, asked, version, require_stable)
+    return _Group(version=version, group_id=asked.group_id, topics=topics, error_code=code)
+
+
+async def _find(backend: Backend, asked: Message, version: int, require_stable: bool) -> tuple[int, list[Message]]:
+    """The error of the whole, and the topics where there is none."""
+    wanted = pb.FetchOffsetsRequest(
+        group=asked.group_id, all=asked.topics is None, require_stable=require_stable, generation=_NO_OFFSET
+    )
+    unknown: list[Message] = []
+    for topic in asked.topics or ():
+        name = _name(backend, topic, version)
+        if name is None:
+            unknown.append(topic)
+            continue
+        wanted.partitions.extend(pb.GroupPartition(topic=name, partition=n) for n in topic.partition_indexes)
+    if getattr(asked, "member_id", None):
+        wanted.member.CopyFrom(member(asked.member_id, None))
+        wanted.generation = asked.member_epoch
+    try:
+        reply = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
+    except OttlaError as error:
+        return code_of(error), []
+    if reply.error.code:
+        return code_of(reply.error), []
+    found: dict[str, list[pb.CommittedOffset]] = {}
+    for each in reply.offsets:
+        found.setdefault(each.topic, []).append(each)
+    topics = [_told(backend, name, some, version) for name, some in found.items()]
+    return 0, [*(t for t in topics if t is not None), *_everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version)]
+
+
+def _name(backend: Backend, topic: Message, version: int) -> str | None:
+    if version < _IDS_FROM:
+        return str(topic.name)
+    known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
+    return None if known is None else known.name
+
+
+def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], version: int) -> Message | None:
+    """None for a topic that is gone, where topics have to be told by their ids."""
+    named: dict[str, Any] = {"name": name}
+    if version >= _IDS_FROM:
+        topic = backend.image.topics.get(name)
+        if topic is None:
+            return None
+        named = {"topic_id": uuid.UUID(bytes=topic.id)}
+    return _topic(version, named, [_partition(version, each) for each in found])
+
+
+def _everywhere(topics: Any, code: int, version: int) -> list[Message]:
+    """The same error for each partition that was asked for."""
+    nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
+    return [
+        _topic(
+            version,
+            {"topic_id": topic.topic_id} if version >= _IDS_FROM else {"name": topic.name},
+            [_partition_type(version)(version=version, partition_index=n, **nothing) for n in topic.partition_indexes],
+        )
+        for topic in topics or ()
+    ]
+
+
+def _partition(version: int, found: pb.CommittedOffset) -> Message:
+    return _partition_type(version)(
+        version=version,
+        partition_index=found.partition,
+        committed_offset=found.offset,
+        committed_leader_epoch=found.leader_epoch if found.HasField("leader_epoch") else -1,
+        metadata=found.metadata,
+        error_code=code_of(found.error),
+    )
+
+
+def _topic(version: int, named: dict[str, Any], partitions: list[Message]) -> Message:
+    topic_type = _GroupTopic if version >= _MANY_FROM else _OneTopic
+    return topic_type(version=version, partitions=partitions, **named)
+
+
+def _partition_type(version: int) -> Any:
+    if version >= _MANY_FROM:
+        return _GroupTopic.OffsetFetchResponsePartitions
+    return _OneTopic.OffsetFetchResponsePartition

@@ -1,0 +1,117 @@
+"""The Kafka listeners of a broker, read from its settings as Kafka spells them: NAME://host:port, several by commas.
+
+    kafka_listeners    INTERNAL://0.0.0.0:19092,EXTERNAL://0.0.0.0:9092      where connections are taken
+    kafka_advertised   INTERNAL://broker-0:19092,EXTERNAL://localhost:9092   what clients of that listener are told
+
+A broker with one listener needs no name: `kafka_port`, and for kafka_advertised plain host:port. Names are told apart
+without regard to case, as in Kafka. Port 0 is a free one, or the one that the listener has got where it is advertised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+ONLY_LISTENER: Final = "PLAINTEXT"
+"""The name of a listener that was given none, as Kafka names it."""
+
+_NAME: Final = re.compile(r"[A-Z0-9][A-Z0-9_.-]*")
+_PROTECTED: Final = frozenset({"SSL", "TLS", "HTTPS", "SASL_PLAINTEXT", "SASL_SSL"})
+_EVERY_INTERFACE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - refused here, not bound
+_EXAMPLE: Final = "such as EXTERNAL://kafka.example.org:9092"
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+class KafkaListener(NamedTuple):
+    """`bound`: where it takes connections; `advertised`: what its clients are told, None for as they came."""
+
+    name: str
+    bound: Address
+    advertised: Address | None = None
+
+
+def read_listeners(
+    host: str, port: int, listeners: Sequence[str], advertised: Sequence[str]
+) -> tuple[KafkaListener, ...]:
+    """Those of `listeners`, an empty host standing for `host`; without any, the one on `host` and `port`.
+
+    Raises INVALID_CONFIG for what Kafka refuses too: a name twice, an advertised host that nobody can dial.
+    """
+    bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
+    told = _advertised(advertised, bound)
+    return tuple(KafkaListener(name, Address(at.host or host, at.port), told.get(name)) for name, at in bound.items())
+
+
+def check_ports_differ(listeners: Iterable[KafkaListener], others: Mapping[str, int]) -> None:
+    """Raise INVALID_CONFIG where two have one port, also with one of the `others`, ports by what they are called."""
+    names = {port: what for what, port in others.items()}
+    for listener in listeners:
+        port, what = listener.bound.port, f"the Kafka listener {listener.name}"
+        if port and port in names:
+            raise _invalid(f"{names[port]} and {what} have the same port {port}", "give each its own")
+        names[port] = what
+
+
+def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
+    found: dict[str, Address] = {}
+    for entry in map(str.strip, entries):
+        name, scheme_end, address = entry.partition("://")
+        if not scheme_end:
+            raise _invalid(f"{setting}: {entry!r} has no name", f"write NAME://host:port, {_EXAMPLE}")
+        name = _name(setting, entry, name.upper())
+        if name in found:
+            raise _invalid(f"{setting} has {name} twice", "give every listener a name of its own")
+        found[name] = _address(setting, entry, address)
+    return found
+
+
+def _name(setting: str, entry: str, name: str) -> str:
+    if name in _PROTECTED:
+        raise _invalid(
+            f"{setting}: {entry!r} asks for {name}, and listeners serve neither TLS nor SASL yet",
+            f"use {ONLY_LISTENER} or a name of your own, such as INTERNAL, inside a network that you trust",
+        )
+    if not _NAME.fullmatch(name):
+        raise _invalid(f"{setting}: {entry!r} begins with no name", "a name has letters, digits, '_', '.' and '-'")
+    return name
+
+
+def _address(setting: str, entry: str, text: str) -> Address:
+    """Of host:port, where an IPv6 address stands in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not port or port.endswith("]"):
+        raise _invalid(f"{setting}: {entry!r} has no port", f"write NAME://host:port, {_EXAMPLE}")
+    if not (port.isascii() and port.isdigit()) or int(port) > 65_535:
+        raise _invalid(f"{setting}: {entry!r} has no port but {port!r}", "a port is a number up to 65535")
+    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+
+
+def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, Address]:
+    setting = "kafka_advertised"
+    plain = [entry for entry in entries if "://" not in entry]
+    if plain and len(bound) > 1:
+        raise _invalid(
+            f"{setting}: {plain[0]!r} does not say of which listener",
+            f"write NAME://host:port; there is {', '.join(bound)}",
+        )
+    found = _by_name(setting, (entry if "://" in entry else f"{next(iter(bound))}://{entry}" for entry in entries))
+    for name, address in found.items():
+        if name not in bound:
+            raise _invalid(f"{setting}: there is no listener {name}", f"there is {', '.join(bound)}")
+        if not address.host or address.host in _EVERY_INTERFACE:
+            raise _invalid(
+                f"{setting}: {name}://{address.host}:{address.port} names no host that can be dialled",
+                "give the name or address by which the clients of this listener reach the broker",
+            )
+    return found
+
+
+def _invalid(what: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_CONFIG, what, hint=hint)

@@ -1,0 +1,60 @@
+"""What Metadata tells a client of brokers that its listener does not reach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from images import image_of, topic_id, with_topic
+from kafka.protocol.metadata import MetadataRequest
+
+from ottla_broker.kafka import metadata
+from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.wire import Reader
+from ottla_broker.listener_settings import Address, KafkaListener
+from ottla_core.cluster.image import Change
+from ottla_core.errors import ErrorCode
+from ottla_core.model import PartitionId
+
+BOTH = [
+    KafkaListener("INTERNAL", Address("0.0.0.0", 19092), Address("broker-0", 19092)),
+    KafkaListener("EXTERNAL", Address("0.0.0.0", 9092), Address("localhost", 9092)),
+]
+TOLD = {
+    0: {"INTERNAL": "broker-0:19092", "EXTERNAL": "localhost:9092"},
+    1: {"INTERNAL": "broker-1:19092"},
+}
+
+
+def told(listener: str, version: int) -> tuple[list[Any], list[Any]]:
+    """The brokers, and of each partition its error and its leader; broker n leads partition n."""
+    image = with_topic(image_of(2), "orders", 2)
+    changes: list[Change] = [
+        Change(("broker", n), replace(image.brokers[n], kafka_listeners=TOLD[n])) for n in image.brokers
+    ]
+    for n in range(2):
+        led = PartitionId(topic_id(1), n)
+        changes.append(Change(("partition", led), replace(image.partitions[led], leader=n)))
+    backend: Any = SimpleNamespace(
+        image=image.with_changes(changes, 500), addresses=KafkaAddresses("0.0.0.0", "broker-0", BOTH), node_id=0
+    )
+    caller = Caller("172.18.0.1", "172.18.0.2", listener)
+    request = Request(version, 1, "test", Reader(memoryview(b"")), caller)
+    answer = metadata.answer(backend, MetadataRequest(topics=None), request)
+    partitions = answer.topics[0].partitions
+    return (
+        [(b.node_id, b.host, b.port) for b in answer.brokers],
+        [(p.error_code, p.leader_id) for p in partitions],
+    )
+
+
+def test_every_broker_by_the_listener_of_the_client() -> None:
+    assert told("INTERNAL", 9) == ([(0, "broker-0", 19092), (1, "broker-1", 19092)], [(0, 0), (0, 1)])
+
+
+@pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.LISTENER_NOT_FOUND), (5, ErrorCode.LEADER_NOT_AVAILABLE)])
+def test_a_leader_without_that_listener_is_none_to_the_client(version: int, code: ErrorCode) -> None:
+    assert told("EXTERNAL", version) == ([(0, "localhost", 9092)], [(0, 0), (code, -1)])
