@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ottla_broker.kafka.dispatch import APIS, Api
+from ottla_broker.kafka.dispatch import APIS, NEVER, Api
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
 
@@ -29,7 +29,15 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
   Consumers use `assign()`.
 - **InitProducerId** serves idempotent producers; with a transactional id it answers COORDINATOR_NOT_AVAILABLE.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
-- Topics are not created by asking for their metadata.
+- **Metadata** that names an unknown topic creates it, unless the client or `auto.create.topics.enable` says no. That is
+  on, as in Kafka: a console producer, and many a program, counts on it. Where a typing error must not make a topic, set
+  it to false; over gRPC nothing is ever created so. The answer waits a moment for the topic, where Kafka's first says
+  that there is none. One request creates up to 100.
+- **DeleteRecords** answers when every live replica has followed (REQUEST_TIMED_OUT: it is done on the leader, and the
+  others follow), and refuses topics whose `cleanup.policy` has no delete, as Kafka does.
+- What the controller decides is passed on to it within the request's time, but 1 s at least and 60 s at most. If it
+  goes away meanwhile, the next one is asked, as Kafka's brokers do; if there is none in time, the answer is one that
+  clients retry: NOT_CONTROLLER where nothing was done, REQUEST_TIMED_OUT where nobody knows.
 
 An API that is not listed, or another version of one that is, ends the connection; only ApiVersions answers a version
 that it does not know, in version 0 and with its own range (KIP-511).
@@ -40,7 +48,7 @@ def row(api: Api) -> str:
     served = f"{api.min_version}–{api.max_version}"
     if api.advertised_min != api.min_version:
         served += f" (advertised from {api.advertised_min})"
-    return f"| {api.key} | {api.name} | {served} | {api.flexible_from} |\n"
+    return f"| {api.key} | {api.name} | {served} | {'never' if api.flexible_from == NEVER else api.flexible_from} |\n"
 
 
 def page() -> str:

@@ -50,6 +50,9 @@ ENFORCED: Final = frozenset(
         "message.timestamp.type",
         "min.insync.replicas",
         "num.partitions",
+        "offsets.topic.num.partitions",
+        "offsets.topic.replication.factor",
+        "offsets.topic.segment.bytes",
         "producer.id.expiration.ms",
         "remote.storage.enable",
         "replica.fetch.backoff.ms",
@@ -63,6 +66,9 @@ ENFORCED: Final = frozenset(
         "segment.bytes",
         "segment.index.bytes",
         "segment.ms",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
         "unclean.leader.election.enable",
     }
 )
@@ -273,6 +279,8 @@ _BROKER_ROWS: Final = (
              doc="Partitions of __transaction_state, as it is created."),
     _cluster("transaction.state.log.replication.factor", _INT, 3, least=1,
              doc="Replicas of __transaction_state, as it is created."),
+    _cluster("transaction.state.log.segment.bytes", _INT, 100 * _MIB, least=1,
+             doc="Segment size of __transaction_state, as it is created."),
     _cluster("transactional.id.expiration.ms", _INT, 7 * _DAY_MS, least=1,
              doc="After how long an idle transactional id is forgotten."),
 )

@@ -11,10 +11,13 @@ TopicId = NewType("TopicId", bytes)
 """16 bytes, never reused: delete and create again gives another id (KIP-516)."""
 
 NO_LEADER = -1
+NO_OWNER = -1
 EARLIEST_TIMESTAMP = -2
 LATEST_TIMESTAMP = -1
 MAX_TIMESTAMP = -3
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+SHARD_TOPICS = {"group": "__consumer_offsets", "txn": "__transaction_state"}
+"""Of each kind of coordinator, the topic whose partition n holds the state of its shard n."""
+INTERNAL_TOPICS = frozenset(SHARD_TOPICS.values())
 
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 

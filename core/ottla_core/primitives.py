@@ -17,7 +17,8 @@ _VARINT_MAX_SHIFT: Final = 28
 MAX_STRING_BYTES: Final = 0x7FFF
 """Kafka's own limit, also where the spelling could say more."""
 MAX_ELEMENTS: Final = 100_000
-"""Of all arrays of a request together: read, each takes many times its bytes, and no honest request has so many."""
+"""Of all arrays and tags of a request: read, each takes many times its bytes, and no honest request has so many."""
+_TAG_MIN_BYTES: Final = 2
 
 
 class MalformedError(Exception):
@@ -93,9 +94,7 @@ class Reader:
         count = self.varint() - 1 if self.flexible else self.int32()
         if count < 0:
             return None
-        self._elements += count
-        if count * element_min_bytes > self.end - self.at or self._elements > MAX_ELEMENTS:
-            raise MalformedError(f"an array of {count} elements in {self.end - self.at} bytes")
+        self._check_count(count, element_min_bytes, "elements of an array")
         return count
 
     def take(self, size_bytes: int) -> memoryview:
@@ -115,8 +114,9 @@ class Reader:
 
     def tag(self, wanted: int) -> memoryview | None:
         """The same; the value of one of them, None where it is not there. Nothing is kept of the others."""
-        value = None
-        for _ in range(self.varint() if self.flexible else 0):
+        value, count = None, self.varint() if self.flexible else 0
+        self._check_count(count, _TAG_MIN_BYTES, "tagged fields")
+        for _ in range(count):
             number, size_bytes = self.varint(), self.varint()
             if number == wanted:
                 value = self.take(size_bytes)
@@ -125,6 +125,11 @@ class Reader:
         if self.at > self.end:
             raise _cut_off()
         return value
+
+    def _check_count(self, count: int, element_min_bytes: int, what: str) -> None:
+        self._elements += count
+        if count * element_min_bytes > self.left or self._elements > MAX_ELEMENTS:
+            raise MalformedError(f"{count} {what} in {self.left} bytes, after {self._elements - count} elements")
 
     def _text(self, size_bytes: int) -> str | None:
         if size_bytes < 0:

@@ -118,12 +118,14 @@ class FetchRequest(_message.Message):
     def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ...) -> None: ...
 
 class Follower(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch")
+    __slots__ = ("broker_id", "broker_epoch", "seen_check")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SEEN_CHECK_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+    seen_check: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_check: _Optional[int] = ...) -> None: ...
 
 class FetchPartition(_message.Message):
     __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes", "last_fetched_epoch", "high_watermark", "log_start_offset")
@@ -146,12 +148,14 @@ class FetchPartition(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
 class FetchReply(_message.Message):
-    __slots__ = ("error", "partitions")
+    __slots__ = ("error", "partitions", "newest_check")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_CHECK_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionFetched]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ...) -> None: ...
+    newest_check: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_check: _Optional[int] = ...) -> None: ...
 
 class PartitionFetched(_message.Message):
     __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica")
@@ -184,44 +188,73 @@ class EpochEnd(_message.Message):
     def __init__(self, leader_epoch: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
 
 class MetadataRequest(_message.Message):
-    __slots__ = ("topics", "all_topics")
+    __slots__ = ("topics", "all_topics", "shards")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     ALL_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     all_topics: bool
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ...) -> None: ...
+    shards: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ..., shards: _Optional[bool] = ...) -> None: ...
 
 class MetadataReply(_message.Message):
-    __slots__ = ("error", "cluster_id", "revision", "brokers", "controller", "topics")
+    __slots__ = ("error", "cluster_id", "revision", "brokers", "controller", "topics", "shards")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     cluster_id: str
     revision: int
     brokers: _containers.RepeatedCompositeFieldContainer[BrokerNode]
     controller: ControllerNode
     topics: _containers.RepeatedCompositeFieldContainer[TopicMetadata]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerNode, _Mapping]]] = ..., controller: _Optional[_Union[ControllerNode, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ...) -> None: ...
+    shards: _containers.RepeatedCompositeFieldContainer[ShardOwner]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., cluster_id: _Optional[str] = ..., revision: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[BrokerNode, _Mapping]]] = ..., controller: _Optional[_Union[ControllerNode, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardOwner, _Mapping]]] = ...) -> None: ...
+
+class ShardOwner(_message.Message):
+    __slots__ = ("kind", "shard", "owner", "address", "shard_epoch", "incarnation")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    shard: int
+    owner: int
+    address: str
+    shard_epoch: int
+    incarnation: int
+    def __init__(self, kind: _Optional[str] = ..., shard: _Optional[int] = ..., owner: _Optional[int] = ..., address: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class BrokerNode(_message.Message):
-    __slots__ = ("id", "address", "kafka_address", "rack", "epoch", "fenced")
+    __slots__ = ("id", "address", "kafka_address", "rack", "epoch", "fenced", "kafka_listeners")
+    class KafkaListenersEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     KAFKA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     RACK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
+    KAFKA_LISTENERS_FIELD_NUMBER: _ClassVar[int]
     id: int
     address: str
     kafka_address: str
     rack: str
     epoch: int
     fenced: bool
-    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., epoch: _Optional[int] = ..., fenced: _Optional[bool] = ...) -> None: ...
+    kafka_listeners: _containers.ScalarMap[str, str]
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., epoch: _Optional[int] = ..., fenced: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ControllerNode(_message.Message):
     __slots__ = ("id", "address", "epoch")
@@ -432,3 +465,79 @@ class InitProducerIdReply(_message.Message):
     producer_id: int
     producer_epoch: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
+
+class ShardAppendRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "kind", "shard_epoch", "incarnation", "expected_next_offset", "records", "timeout_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    kind: str
+    shard_epoch: int
+    incarnation: int
+    expected_next_offset: int
+    records: bytes
+    timeout_ms: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., kind: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ..., expected_next_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class ShardAppendReply(_message.Message):
+    __slots__ = ("error", "base_offset", "high_watermark", "log_end_offset", "current_leader_epoch", "current_fence", "current_leader")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_FENCE_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    base_offset: int
+    high_watermark: int
+    log_end_offset: int
+    current_leader_epoch: int
+    current_fence: ShardFence
+    current_leader: Leader
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., base_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., current_fence: _Optional[_Union[ShardFence, _Mapping]] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
+
+class ShardFence(_message.Message):
+    __slots__ = ("shard_epoch", "incarnation")
+    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    shard_epoch: int
+    incarnation: int
+    def __init__(self, shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
+
+class CheckFenceRequest(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "shard_epoch", "incarnation", "next_offset", "timeout_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    leader_epoch: int
+    shard_epoch: int
+    incarnation: int
+    next_offset: int
+    timeout_ms: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ..., next_offset: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
+
+class CheckFenceReply(_message.Message):
+    __slots__ = ("error", "high_watermark", "current_leader")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
+    CURRENT_LEADER_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    high_watermark: int
+    current_leader: Leader
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., high_watermark: _Optional[int] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...

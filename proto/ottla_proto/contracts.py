@@ -16,6 +16,7 @@ from google.protobuf.message import Message
 
 from ottla_proto import broker_pb2 as b
 from ottla_proto import controller_pb2 as c
+from ottla_proto import group_pb2 as g
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
@@ -77,6 +78,8 @@ class Broker:
     INIT_PRODUCER_ID = Method(
         "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdReply, Operation.IDEMPOTENT_WRITE
     )
+    SHARD_APPEND = Method("Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendReply, Operation.CLUSTER_ACTION)
+    CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceReply, Operation.CLUSTER_ACTION)
 
 
 class Controller:
@@ -117,3 +120,24 @@ class Controller:
         Operation.CLUSTER_ACTION,
     )
     ELECT_LEADERS = Method("Controller", "ElectLeaders", c.ElectLeadersRequest, c.ElectLeadersReply, Operation.ALTER)
+    RELEASE_SHARD = Method(
+        "Controller", "ReleaseShard", c.ReleaseShardRequest, c.ReleaseShardReply, Operation.CLUSTER_ACTION
+    )
+
+
+class Group:
+    SERVICE: Final[ServiceDescriptor] = g.DESCRIPTOR.services_by_name["Group"]
+    JOIN = Method("Group", "Join", g.JoinRequest, g.JoinReply, Operation.READ)
+    SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncReply, Operation.READ)
+    HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatReply, Operation.READ)
+    LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveReply, Operation.READ)
+    COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsReply, Operation.READ)
+    FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsReply, Operation.DESCRIBE)
+    DELETE_OFFSETS = Method("Group", "DeleteOffsets", g.DeleteOffsetsRequest, g.DeleteOffsetsReply, Operation.DELETE)
+    LIST_GROUPS = Method("Group", "ListGroups", g.ListGroupsRequest, g.ListGroupsReply, Operation.DESCRIBE)
+    DESCRIBE_GROUPS = Method(
+        "Group", "DescribeGroups", g.DescribeGroupsRequest, g.DescribeGroupsReply, Operation.DESCRIBE
+    )
+    DELETE_GROUPS = Method("Group", "DeleteGroups", g.DeleteGroupsRequest, g.DeleteGroupsReply, Operation.DELETE)
+    EXPLAIN_GROUP = Method("Group", "ExplainGroup", g.ExplainGroupRequest, g.ExplainGroupReply, Operation.DESCRIBE)
+    LAG = Method("Group", "Lag", g.LagRequest, g.LagReply, Operation.DESCRIBE)

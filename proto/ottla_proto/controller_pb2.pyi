@@ -401,3 +401,29 @@ class LeaderElected(_message.Message):
     error: _common_pb2.Error
     leader: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., leader: _Optional[int] = ...) -> None: ...
+
+class ReleaseShardRequest(_message.Message):
+    __slots__ = ("kind", "shard", "shard_epoch", "instance_id", "instance_epoch")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    shard: int
+    shard_epoch: int
+    instance_id: int
+    instance_epoch: int
+    def __init__(self, kind: _Optional[str] = ..., shard: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., instance_id: _Optional[int] = ..., instance_epoch: _Optional[int] = ...) -> None: ...
+
+class ReleaseShardReply(_message.Message):
+    __slots__ = ("error", "owner", "incarnation", "shard_epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    owner: int
+    incarnation: int
+    shard_epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., owner: _Optional[int] = ..., incarnation: _Optional[int] = ..., shard_epoch: _Optional[int] = ...) -> None: ...

@@ -310,10 +310,12 @@ class DescribeGroupsRequest(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DescribeGroupsReply(_message.Message):
-    __slots__ = ("groups",)
+    __slots__ = ("error", "groups")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
     groups: _containers.RepeatedCompositeFieldContainer[GroupDescription]
-    def __init__(self, groups: _Optional[_Iterable[_Union[GroupDescription, _Mapping]]] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[GroupDescription, _Mapping]]] = ...) -> None: ...
 
 class GroupDescription(_message.Message):
     __slots__ = ("error", "group", "state", "protocol_type", "protocol", "generation", "leader", "members", "shard", "coordinator")
@@ -364,10 +366,12 @@ class DeleteGroupsRequest(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DeleteGroupsReply(_message.Message):
-    __slots__ = ("groups",)
+    __slots__ = ("error", "groups")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
     groups: _containers.RepeatedCompositeFieldContainer[GroupDeleted]
-    def __init__(self, groups: _Optional[_Iterable[_Union[GroupDeleted, _Mapping]]] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., groups: _Optional[_Iterable[_Union[GroupDeleted, _Mapping]]] = ...) -> None: ...
 
 class GroupDeleted(_message.Message):
     __slots__ = ("group", "error")

@@ -22,18 +22,24 @@ import uvloop
 import ottla
 import ottla_broker.app
 import ottla_controller.app
+import ottla_group_coordinator.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core import lifecycle
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.lifecycle import App
+from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock
 
 START_LIMIT_S: Final = 20.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
-"""For the brokers' stop, for the controller's and for the store's; services keep a limit of their own below it."""
+"""For each of the four steps of a stop; services keep a limit of their own below it."""
+
+_SHARDS: Final = "offsets.topic.num.partitions"
+_FEW: Final = 4
+"""Shards of groups: a test has few groups, and each shard is a log on every broker."""
 
 _T = TypeVar("_T")
 
@@ -41,11 +47,11 @@ _T = TypeVar("_T")
 class Cluster:
     """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
 
-    `c.brokers[n]` is one broker to kill or pause, `c.faults` the plan of calls that fail, `c.clock` everybody's clock.
-    `racks` has one for each broker.
+    `c.brokers[n]` is one broker to kill or pause, and so is `c.group_coordinators[n]`; `c.faults` is the plan of calls
+    that fail, `c.clock` everybody's clock. `racks` has one for each broker. Groups' first members are not waited for.
     """
 
-    def __init__(self, *, brokers: int = 1, racks: Sequence[str] = ()) -> None:
+    def __init__(self, *, brokers: int = 1, racks: Sequence[str] = (), group_coordinators: int = 1) -> None:
         self.faults: Final = Faults()
         self.clock: Final = MovableClock()
         self._folder = tempfile.TemporaryDirectory(prefix="ottla-cluster-")
@@ -57,6 +63,7 @@ class Cluster:
         self.brokers: Final = [
             RunningBroker(self, number, folder, rack=racks[number] if racks else "") for number in range(brokers)
         ]
+        self.group_coordinators: Final = [RunningGroupCoordinator(self, n) for n in range(group_coordinators)]
 
     @property
     def bootstrap(self) -> str:
@@ -93,7 +100,7 @@ class Cluster:
         if not self._thread.is_alive():
             return
         try:
-            self.run(self._stop(), limit_s=3 * _STEP_LIMIT_S + 1.0)
+            self.run(self._stop(), limit_s=4 * _STEP_LIMIT_S + 1.0)
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(START_LIMIT_S)
@@ -117,22 +124,33 @@ class Cluster:
             running.cancel()  # nothing where it is done
 
     def build_broker(self, config: BrokerConfig) -> App:
-        around = self.faults.around(f"broker-{config.node_id}")
-        return ottla_broker.app.build(config, store=self._store, clock=self.clock, around=around)
+        name = f"broker-{config.node_id}"
+        return ottla_broker.app.build(
+            config,
+            store=self._store,
+            clock=self.clock,
+            around=self.faults.around(name),
+            around_kafka=self.faults.around_kafka(name),
+        )
+
+    def build_group_coordinator(self, config: GroupCoordinatorConfig) -> App:
+        around = self.faults.around(f"group-coordinator-{config.node_id}")
+        return ottla_group_coordinator.app.build(config, store=self._store, clock=self.clock, around=around)
 
     async def _start(self) -> None:
-        config = ControllerConfig(node_id=0, port=0, admin_port=0)
+        config = ControllerConfig(node_id=0, port=0, admin_port=0, first_configs=(f"{_SHARDS}={_FEW}",))
         self._controller = ottla_controller.app.build(
             config, store=self._store, clock=self.clock, around=self.faults.around("controller-0")
         )
         await self._controller.start()
-        for broker in self.brokers:
-            await broker.start_app()
+        for process in (*self.brokers, *self.group_coordinators):
+            await process.start_app()
         await until_ready(self._controller)
 
     async def _stop(self) -> None:
-        """Brokers together, then the controller, then the store, whichever of them fails to; raises after all that."""
-        failures = await _end(*(broker.stop_app() for broker in self.brokers))
+        """Coordinators, brokers together, the controller, the store, whichever of them fails to; raises after all."""
+        failures = await _end(*(coordinator.stop_app() for coordinator in self.group_coordinators))
+        failures += await _end(*(broker.stop_app() for broker in self.brokers))
         if self._controller is not None:
             failures += await _end(self._controller.stop())
         failures += await _end(self._store.close())
@@ -146,34 +164,14 @@ async def _end(*stopping: Coroutine[Any, Any, None]) -> list[BaseException]:
     return [failure for failure in await asyncio.gather(*bounded, return_exceptions=True) if failure is not None]
 
 
-class RunningBroker:
-    """One broker of a cluster, to be taken away and brought back. All methods return once it is done."""
+class RunningProcess:
+    """One service of a cluster, to be taken away and brought back. All methods return once it is done."""
 
-    def __init__(self, cluster: Cluster, number: int, folder: Path, *, rack: str) -> None:
+    def __init__(self, cluster: Cluster, kind: str, number: int) -> None:
         self.id: Final = number
-        self._cluster = cluster
-        self._config = BrokerConfig(
-            node_id=number, data_dir=folder / self.name, port=0, admin_port=0, kafka_port=0, rack=rack
-        )
+        self.name: Final = f"{kind}-{number}"
+        self._cluster: Final = cluster
         self._app: App | None = None
-
-    @property
-    def address(self) -> str:
-        """gRPC host:port; the same again after a restart."""
-        return f"{self._config.host}:{self._config.port}"
-
-    @property
-    def kafka_address(self) -> str:
-        """host:port of the Kafka protocol; the same again after a restart."""
-        return f"{self._config.host}:{self._config.kafka_port}"
-
-    @property
-    def name(self) -> str:
-        return f"broker-{self.id}"
-
-    @property
-    def data_dir(self) -> Path:
-        return self._config.data_dir
 
     @property
     def running(self) -> bool:
@@ -200,13 +198,10 @@ class RunningBroker:
         self._cluster.run(self._cluster.faults.resume(self.name))
 
     async def start_app(self) -> None:
-        app = self._cluster.build_broker(self._config)
+        app = self._build()
         await app.start()
         self._app = app
-        # The ports that were found free the first time stay this broker's.
-        self._config = replace(
-            self._config, port=_port_of(app.address()), kafka_port=_port_of(app.listeners["kafka"]())
-        )
+        self._keep_ports(app)
         await until_ready(app)
 
     async def stop_app(self) -> None:
@@ -222,6 +217,54 @@ class RunningBroker:
     async def _restart(self) -> None:
         await self.stop_app()
         await self.start_app()
+
+    def _build(self) -> App:
+        raise NotImplementedError
+
+    def _keep_ports(self, app: App) -> None:
+        """The ports that were found free the first time stay this one's."""
+        raise NotImplementedError
+
+
+class RunningBroker(RunningProcess):
+    def __init__(self, cluster: Cluster, number: int, folder: Path, *, rack: str) -> None:
+        super().__init__(cluster, "broker", number)
+        self._config = BrokerConfig(
+            node_id=number, data_dir=folder / self.name, port=0, admin_port=0, kafka_port=0, rack=rack
+        )
+
+    @property
+    def address(self) -> str:
+        """gRPC host:port; the same again after a restart."""
+        return f"{self._config.host}:{self._config.port}"
+
+    @property
+    def kafka_address(self) -> str:
+        """host:port of the Kafka protocol; the same again after a restart."""
+        return f"{self._config.host}:{self._config.kafka_port}"
+
+    @property
+    def data_dir(self) -> Path:
+        return self._config.data_dir
+
+    def _build(self) -> App:
+        return self._cluster.build_broker(self._config)
+
+    def _keep_ports(self, app: App) -> None:
+        kafka_port = _port_of(app.listeners["kafka"]())
+        self._config = replace(self._config, port=_port_of(app.address()), kafka_port=kafka_port)
+
+
+class RunningGroupCoordinator(RunningProcess):
+    def __init__(self, cluster: Cluster, number: int) -> None:
+        super().__init__(cluster, "group-coordinator", number)
+        self._config = GroupCoordinatorConfig(node_id=number, port=0, admin_port=0, group_initial_rebalance_delay_ms=0)
+
+    def _build(self) -> App:
+        return self._cluster.build_group_coordinator(self._config)
+
+    def _keep_ports(self, app: App) -> None:
+        self._config = replace(self._config, port=_port_of(app.address()))
 
 
 def _port_of(address: str) -> int:

@@ -23,6 +23,8 @@ from typing import Final
 from ottla_core.errors import ErrorCode, OttlaError
 
 HISTORY_REVISIONS: Final = 10_000  # what a follower may be behind before it needs a new snapshot
+_TICK_MS: Final = 20
+_ELECTION_MS: Final = 200
 _PROBE_TIMEOUT_S: Final = 1.0
 _PROBE_EVERY_S: Final = 0.02
 
@@ -51,6 +53,8 @@ class EtcdPlan:
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"default={peer}", "--log-level", "warn"]
+        # Nobody competes with a lone member for the lead: it need not wait a second before it stands for election.
+        command += ["--heartbeat-interval", str(_TICK_MS), "--election-timeout", str(_ELECTION_MS)]
         command += ["--auto-compaction-mode", "revision", "--auto-compaction-retention", str(HISTORY_REVISIONS)]
         if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may part from their own log (etcd issue 13766)
             command += ["--experimental-initial-corrupt-check=true"]

@@ -6,17 +6,25 @@
 
 A fault meets calls in the order of their arrival, in front of the service: what fails was not carried out, except by
 `lose_reply`, where it was and the client can't know. Each fault counts the calls that it has met.
+
+Requests of Kafka's protocol are calls too, by the names of their APIs: all but `error` meets them, for every API and
+version spells errors in its own way.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from google.protobuf.message import Message
 
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.dispatch import APIS, AroundApi, Handler
+from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.wire import Reader
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import Answer, Around
@@ -25,8 +33,9 @@ from ottla_core.rpc.streams import EndStreamError
 from ottla_proto import contracts
 from ottla_proto.contracts import Method
 
-Act = Callable[[Method[Any, Any], Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+Act = Callable[[Any, Any, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 _METHODS = {m.name for c in (contracts.Broker, contracts.Controller) for m in vars(c).values() if isinstance(m, Method)}
+_KAFKA_APIS = {api.name for api in APIS.values()}
 
 
 @dataclass(eq=False)
@@ -38,6 +47,7 @@ class Fault:
     act: Act
     client_id: str | None = None
     left: int | None = None
+    meets_kafka: bool = True
     met: int = field(default=0, init=False)
 
     def of(self, client_id: str) -> Self:
@@ -51,6 +61,13 @@ class Fault:
 
     def once(self) -> Self:
         return self.times(1)
+
+    async def meet(self, called: Method[Any, Any] | None, request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+        """Do it to one call; `called` is None for a request of Kafka's protocol."""
+        self.met += 1
+        if self.left is not None:
+            self.left -= 1
+        return await self.act(called, request, answer)
 
     def matches(self, method: str, instance: str, client_id: str) -> bool:
         where = self.instance in (None, instance) and self.client_id in (None, client_id)
@@ -70,7 +87,7 @@ class Faults:
         async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
             return _failed(called, request, OttlaError(code, "a fault of the test's plan"))
 
-        return self._add(method, broker, act)
+        return self._add(method, broker, act, meets_kafka=False)
 
     def delay(self, method: str, seconds: float, *, broker: int | None = None) -> Fault:
         """Answer that much later."""
@@ -118,24 +135,61 @@ class Faults:
             async def answer_or_fail(request: Any, context: RequestContext) -> Any:
                 if (paused := self._paused.get(instance)) is not None:
                     await paused.wait()
-                fault = next(
-                    (f for f in reversed(self._plan) if f.matches(method.name, instance, context.client_id)), None
-                )
+                fault = self._find(method.name, instance, context.client_id)
                 if fault is None:
                     return await answer(request, context)
-                fault.met += 1
-                if fault.left is not None:
-                    fault.left -= 1
-                return await fault.act(method, request, lambda: answer(request, context))
+                return await fault.meet(method, request, lambda: answer(request, context))
 
             return answer_or_fail
 
         return around
 
-    def _add(self, method: str, broker: int | None, act: Act) -> Fault:
-        if method not in _METHODS:
-            raise ValueError(f"no contract has a method {method!r}; there is {', '.join(sorted(_METHODS))}")
-        fault = Fault(method, None if broker is None else f"broker-{broker}", act)
+    def around_kafka(self, instance: str) -> AroundApi:
+        """The same for the APIs of its Kafka listener."""
+
+        def around(name: str, handler: Handler) -> Handler:
+            def answer_or_fail(backend: Backend, request: Request) -> Answered:
+                if instance not in self._paused and self._find(name, instance, request.client_id, kafka=True) is None:
+                    return handler(backend, request)
+                body = request.body  # its bytes are the connection's, and gone when this returns
+                kept = replace(request, body=Reader(memoryview(bytes(body.data)), body.at, flexible=body.flexible))
+                return self._later(name, instance, kept, lambda: handler(backend, kept))
+
+            return answer_or_fail
+
+        return around
+
+    async def _later(self, name: str, instance: str, request: Request, begin: Callable[[], Answered]) -> Parts | None:
+        async def answer() -> Parts | None:
+            answered = begin()
+            return await answered if asyncio.iscoroutine(answered) else answered
+
+        if (paused := self._paused.get(instance)) is not None:
+            await paused.wait()
+        fault = self._find(name, instance, request.client_id, kafka=True)
+        if fault is None:
+            return await answer()
+        try:
+            return await fault.meet(None, request, answer)  # type: ignore[no-any-return]
+        except EndStreamError as error:
+            raise CloseConnectionError(str(error)) from None
+
+    def _find(self, method: str, instance: str, client_id: str, *, kafka: bool = False) -> Fault | None:
+        """The newest that is to meet such a call."""
+        return next(
+            (
+                f
+                for f in reversed(self._plan)
+                if f.matches(method, instance, client_id) and (f.meets_kafka or not kafka)
+            ),
+            None,
+        )
+
+    def _add(self, method: str, broker: int | None, act: Act, *, meets_kafka: bool = True) -> Fault:
+        known = _METHODS | _KAFKA_APIS if meets_kafka else _METHODS
+        if method not in known:
+            raise ValueError(f"no contract has a method {method!r}; there is {', '.join(sorted(known))}")
+        fault = Fault(method, None if broker is None else f"broker-{broker}", act, meets_kafka=meets_kafka)
         self._plan = [*self._plan, fault]
         return fault
 

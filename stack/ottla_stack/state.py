@@ -51,11 +51,14 @@ class ProcessIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RunningProcess:
+    """`admin_port` and `kafka_port` are 0 where it has none."""
+
     name: str
     identity: ProcessIdentity
     port: int
     admin_port: int
     restarts: int = 0
+    kafka_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,9 +84,10 @@ class Supervisor:
 
     def state(self) -> StackState:
         running = [
-            RunningProcess(c.name, c.identity, *self._ports(c.name), restarts=c.restarts)
+            RunningProcess(c.name, c.identity, port, admin_port, c.restarts, kafka_port)
             for c in self._children
             if c.identity is not None
+            for port, admin_port, kafka_port in [self._ports(c.name)]
         ]
         return StackState(self._me, self.plan.port_base, self.plan.bootstrap, self._ready, running)
 
@@ -96,9 +97,11 @@ class Supervisor:
         except OSError as error:  # a full disk must not end supervision; the next change writes it again
             _log.error("state.json could not be written: %s", error)
 
-    def _ports(self, name: str) -> tuple[int, int]:
+    def _ports(self, name: str) -> tuple[int, int, int]:
         service = self._services.get(name)
-        return (self.plan.etcd_port, 0) if service is None else (service.port, service.admin_port)
+        if service is None:
+            return self.plan.etcd_port, 0, 0
+        return service.port, service.admin_port, service.kafka_port
 
 
 def not_ready(admin_port: int) -> str | None:
@@ -118,7 +121,7 @@ def not_ready(admin_port: int) -> str | None:
 
 def check_ports(plan: StackPlan) -> None:
     """Raise, naming the port, where something else listens on one that this stack needs."""
-    names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port)}
+    names = {port: s.name for s in plan.services() for port in (s.port, s.admin_port, s.kafka_port)}
     for port in plan.ports():
         if not is_free(port):
             raise OttlaError(

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ottla_stack.state import ProcessIdentity, StackState
 
-COLUMNS: Final = ("name", "pid", "port", "admin_port", "resident_mb", "seconds_up", "restarts")
+COLUMNS: Final = ("name", "pid", "port", "kafka_port", "admin_port", "resident_mb", "seconds_up", "restarts")
 
 
 def stack_rows(state: StackState) -> list[dict[str, Any]]:
@@ -19,6 +19,7 @@ def stack_rows(state: StackState) -> list[dict[str, Any]]:
             "name": process.name,
             "pid": process.identity.pid,
             "port": process.port,
+            "kafka_port": process.kafka_port or None,
             "admin_port": process.admin_port or None,
             "resident_mb": round(resident_mb(process.identity.pid)),
             "seconds_up": round(seconds_up(process.identity)),
@@ -30,6 +31,7 @@ def stack_rows(state: StackState) -> list[dict[str, Any]]:
 
 def stack_table(state: StackState) -> Table:
     table = Table(*(column.replace("_", " ") for column in COLUMNS), box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for row in stack_rows(state):
         table.add_row(*("" if row[column] is None else str(row[column]) for column in COLUMNS))
     return table

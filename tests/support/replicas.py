@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from logs import SMALL, open_log
@@ -12,7 +12,7 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.fetching import Fetched, FetchWant, Followers, fetch
 from ottla_broker.replica import LeaderAnswer, Replica, Surroundings
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.waiters import Waiters
+from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError
@@ -29,7 +29,8 @@ def surroundings(
     on_proposal: Callable[[Replica], None] = lambda replica: None,
     live: Mapping[int, int] = {},
 ) -> Surroundings:
-    return Surroundings(broker_id, clock, threads, on_disk_failure, on_proposal, live, Waiters(), Waiters())
+    parked = (Waiters(), Waiters(), Waiters(), Checks())
+    return Surroundings(broker_id, clock, threads, on_disk_failure, on_proposal, live, *parked)
 
 
 @dataclass
@@ -45,9 +46,14 @@ class Brokers:
     proposals: list[Replica] = field(default_factory=list)
     replicas: dict[int, Replica] = field(default_factory=dict)
     around: dict[int, Surroundings] = field(default_factory=dict)
+    topic: str = "t"
+    registered: set[int] = field(default_factory=set)
+    seen_checks: dict[tuple[int, int], int] = field(default_factory=dict)
+    """The newest check at a leader's last answer, by follower and leader."""
 
     def __post_init__(self) -> None:
         self.live |= {n: 10 + n for n in self.ids}
+        self.registered |= {*self.ids}
         for broker_id in self.ids:
             self.open(broker_id)
 
@@ -56,8 +62,9 @@ class Brokers:
         around = surroundings(
             broker_id, self.clock, DiskThreads(), self.failures.append, self.proposals.append, self.live
         )
+        around = replace(around, is_registered=lambda: broker_id in self.registered)
         log = open_log(self.directory / str(broker_id), self.config)
-        replica = Replica(PARTITION, "t", log, around, high_watermark=high_watermark)
+        replica = Replica(PARTITION, self.topic, log, around, high_watermark=high_watermark)
         replica.configure(self.config, 30.0)
         self.around[broker_id], self.replicas[broker_id] = around, replica
         return replica
@@ -86,8 +93,10 @@ class Brokers:
             follower.high_watermark,
             follower.log.log_start_offset,
         )
-        audience = Followers(self.found_on(leader_id), follower_id, self.live[follower_id])
+        seen_check = self.seen_checks.get((follower_id, leader_id), 0)
+        audience = Followers(self.found_on(leader_id), follower_id, self.live[follower_id], seen_check)
         [answer] = await fetch([want], audience, max_wait_s=max_wait_s, min_bytes=1, max_bytes=1 << 20)
+        self.seen_checks[follower_id, leader_id] = self.around[leader_id].checks.newest
         if answer.error is not None:
             raise answer.error
         if answer.diverging is not None:
@@ -99,7 +108,7 @@ class Brokers:
 
     def found_on(self, leader_id: int) -> OneReplica:
         around = self.around[leader_id]
-        return OneReplica(self.replicas[leader_id], around.consumers, around.followers)
+        return OneReplica(self.replicas[leader_id], around.consumers, around.followers, around.checks)
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,7 @@ class OneReplica:
     replica: Replica
     consumers: Waiters
     followers: Waiters
+    checks: Checks
 
     def find(self, partition_id: PartitionId) -> Replica:
         assert partition_id == self.replica.id

@@ -12,7 +12,17 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError, Message
 
-from ottla_core.cluster.image import Broker, BrokerIds, Configs, Controller, Partition, ProducerIds, Topic
+from ottla_core.cluster.image import (
+    Broker,
+    BrokerIds,
+    Configs,
+    Controller,
+    Coordinator,
+    Partition,
+    ProducerIds,
+    Shard,
+    Topic,
+)
 from ottla_core.cluster.keys import Key
 from ottla_core.cluster.store import KeyValue
 from ottla_core.errors import ErrorCode, OttlaError
@@ -108,6 +118,7 @@ def _broker_to(value: Broker) -> Message:
         directory_id=value.directory_id,
         address=value.address,
         kafka_address=value.kafka_address,
+        kafka_listeners=value.kafka_listeners,
         rack=value.rack,
         fenced=value.fenced,
         incarnation=value.incarnation,
@@ -125,6 +136,7 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
         directory_id=message.directory_id,
         address=message.address,
         kafka_address=message.kafka_address,
+        kafka_listeners=dict(message.kafka_listeners),
         rack=message.rack,
         fenced=message.fenced,
         incarnation=message.incarnation,
@@ -133,6 +145,29 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
         lease=entry.lease,
         mod_revision=entry.mod_revision,
     )
+
+
+def _coordinator_to(value: Coordinator) -> Message:
+    return pb.Coordinator(format=FORMAT, address=value.address, incarnation=value.incarnation)
+
+
+def _coordinator_from(key: Key, message: pb.Coordinator, entry: KeyValue) -> Coordinator:
+    return Coordinator(
+        kind=key[1],
+        id=key[2],
+        epoch=entry.create_revision,
+        address=message.address,
+        incarnation=message.incarnation,
+        mod_revision=entry.mod_revision,
+    )
+
+
+def _shard_to(value: Shard) -> Message:
+    return pb.Shard(format=FORMAT, owner=value.owner, incarnation=value.incarnation, epoch=value.epoch)
+
+
+def _shard_from(key: Key, message: pb.Shard, entry: KeyValue) -> Shard:
+    return Shard(message.owner, message.incarnation, message.epoch, mod_revision=entry.mod_revision)
 
 
 def _controller_to(value: Controller) -> Message:
@@ -179,6 +214,8 @@ _KINDS: Final = {
     "topic": _Kind(pb.Topic, _topic_to, _topic_from),
     "partition": _Kind(pb.Partition, _partition_to, _partition_from),
     "broker": _Kind(pb.Broker, _broker_to, _broker_from),
+    "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),
+    "shard": _Kind(pb.Shard, _shard_to, _shard_from),
     "controller": _Kind(pb.Controller, _controller_to, _controller_from),
     "configs": _Kind(pb.Configs, _configs_to, _configs_from),
     "producer_ids": _Kind(pb.ProducerIds, _producer_ids_to, _producer_ids_from),

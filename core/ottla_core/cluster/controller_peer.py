@@ -1,4 +1,4 @@
-"""The broker's way to the active controller, whoever that is at the moment."""
+"""A service's way to the active controller, whoever that is at the moment."""
 
 from __future__ import annotations
 

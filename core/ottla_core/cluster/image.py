@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ottla_core.model import NO_LEADER, PartitionId, TopicId
+from ottla_core.model import NO_LEADER, NO_OWNER, PartitionId, TopicId
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +21,36 @@ class Broker:
     epoch: int
     directory_id: str
     address: str  # gRPC host:port
-    kafka_address: str = ""
+    kafka_address: str = ""  # of the first of its Kafka listeners, host:port
+    kafka_listeners: Mapping[str, str] = field(default_factory=dict)  # host:port by name; none of an older release
     rack: str = ""
     fenced: bool = True
     incarnation: str = ""
     unclean: bool = False  # may have lost an acknowledged tail (rule C15)
     shutting_down: bool = False  # gives its leaders away and takes none
     lease: int = 0  # put again under this lease, or the registration outlives its process
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """The registration of a coordinator of one kind. `epoch` is the key's create_revision, as a broker's is."""
+
+    kind: str
+    id: int
+    epoch: int
+    address: str  # gRPC host:port
+    incarnation: str = ""
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Who owns a shard: `incarnation` is the epoch of the owner's registration. `epoch` grows with every owner."""
+
+    owner: int = NO_OWNER
+    incarnation: int = 0
+    epoch: int = 0
     mod_revision: int = 0
 
 
@@ -104,6 +127,8 @@ class ClusterImage:
     configs: Mapping[tuple[str, str], Configs] = field(default_factory=dict)
     producer_ids: ProducerIds = ProducerIds()
     broker_ids: BrokerIds = BrokerIds()
+    coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
+    shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         name = self.topic_names.get(topic_id)
@@ -113,6 +138,12 @@ class ClusterImage:
         """The topic's partitions in order. A topic key is written last, so each of them is there."""
         ids = (PartitionId(topic.id, n) for n in range(topic.partition_count))
         return [(p, self.partitions[p]) for p in ids]
+
+    def owner_of(self, kind: str, shard: int) -> Coordinator | None:
+        """The coordinator that owns the shard, as long as it is registered in the life that was given it."""
+        owned = self.shards.get((kind, shard))
+        owner = None if owned is None else self.coordinators.get((kind, owned.owner))
+        return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
 
     def live_brokers(self) -> dict[int, Broker]:
         """The registered brokers that are not fenced: those that may be given replicas and leadership."""
@@ -145,6 +176,8 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
             draft[kind] = empty[kind] if change.value is None else change.value
         case "broker":
             _set(image, draft, "brokers", identity[0], change.value)
+        case "coordinator" | "shard":
+            _set(image, draft, f"{kind}s", (identity[0], identity[1]), change.value)
         case "topic":
             _apply_topic(image, draft, identity[0], change.value)
         case "partition":

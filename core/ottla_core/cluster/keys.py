@@ -38,6 +38,15 @@ def configs(scope: str, name: str) -> Key:
     return ("configs", scope, name)
 
 
+def coordinator(kind: str, instance_id: int) -> Key:
+    """The registration of a coordinator; `kind` is one of `model.SHARD_TOPICS`."""
+    return ("coordinator", kind, instance_id)
+
+
+def shard(kind: str, number: int) -> Key:
+    return ("shard", kind, number)
+
+
 def prefix(cluster_id: str) -> str:
     """What all keys of one cluster start with."""
     return f"/ottla/{cluster_id}/"
@@ -57,6 +66,10 @@ def _path(key: Key) -> str:
             return f"partitions/{topic_id.hex()}/{number:05d}"
         case ("configs", str(scope), str(name)):
             return f"configs/{scope}/{name}"
+        case ("coordinator", str(kind), int(instance_id)):
+            return f"coordinators/{kind}/{instance_id}"
+        case ("shard", str(kind), int(number)):
+            return f"shards/{kind}/{number}"
         case _:
             return _SINGLE_TEXTS[key]
 
@@ -83,5 +96,9 @@ def _parse(cluster_id: str, text: str) -> Key | None:
             return partition(PartitionId(TopicId(bytes.fromhex(topic_id)), int(number)))
         case ["configs", scope, name]:
             return configs(scope, name)
+        case ["coordinators", kind, instance_id]:
+            return coordinator(kind, int(instance_id))
+        case ["shards", kind, number]:
+            return shard(kind, int(number))
         case _:
             return None

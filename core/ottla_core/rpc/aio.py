@@ -28,6 +28,12 @@ class AioPeer:
 
     async def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
         """Raises TransportError, or the OttlaError that the reply carries."""
+        reply = await self.ask(method, request, timeout=timeout)
+        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+        return reply
+
+    async def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """The reply as it is, for those that say more beside their error. Raises TransportError."""
         call = self._channel.unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
@@ -40,7 +46,6 @@ class AioPeer:
         except asyncio.CancelledError:
             check_cancelled(self.address, method.name)
             raise
-        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
         return reply
 
     def open_stream(self, method: Method[Request, Reply]) -> AioFrameStream[Request, Reply]:

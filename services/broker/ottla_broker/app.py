@@ -12,12 +12,13 @@ import uuid
 from ottla_broker.addresses import Addresses
 from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import ControlledShutdown
-from ottla_broker.controller_peer import ControllerPeer
+from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.fitness import Fitness
 from ottla_broker.gauges import add_gauges
 from ottla_broker.isr_changes import IsrChanges
+from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.wiring import KafkaSide
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.producer_ids import ProducerIds
@@ -29,6 +30,7 @@ from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
@@ -42,11 +44,16 @@ from ottla_proto import contracts
 
 
 def build(
-    config: BrokerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
+    config: BrokerConfig,
+    *,
+    store: MetaStore | None = None,
+    clock: Clock | None = None,
+    around: Around = as_it_is,
+    around_kafka: AroundApi = unchanged,
 ) -> App:
     """A broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
-    Tests give a store, a clock and what is to be `around` each method that is served.
+    Tests give a store, a clock and what is to be around each method and each API of Kafka's that is served.
     """
     clock = clock or SystemClock()
     metrics = Metrics()
@@ -69,8 +76,9 @@ def build(
         return directory.log_dir
 
     controller, threads = ControllerPeer(follower), DiskThreads()
+    coordinators = CoordinatorPeers(follower)
     directory = DataDirectory(config, follower, controller, clock, lambda: replicas.high_watermarks())
-    replicas = Replicas(follower, log_dir, clock, threads, on_fatal)
+    replicas = Replicas(follower, log_dir, clock, threads, on_fatal, lambda: registration.registered)
     incarnation = uuid.uuid4().hex
     seat = Seat(follower, incarnation, lambda: log_dir().identity.node_id)
     isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
@@ -78,7 +86,9 @@ def build(
     producer_ids = ProducerIds(controller, seat)
     service = BrokerService(replicas, follower, log_dir, Addresses(config.published_hosts), producer_ids)
     server.add(contracts.Broker, service)
-    kafka = KafkaSide(config, replicas, follower, service, controller, producer_ids, log_dir, metrics)
+    kafka = KafkaSide(
+        config, replicas, follower, service, controller, coordinators, producer_ids, log_dir, metrics, around_kafka
+    )
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
@@ -91,6 +101,7 @@ def build(
             identity.directory_id,
             address(),
             kafka_address=kafka.address(),
+            kafka_listeners=kafka.addresses(),
             rack=config.rack,
             incarnation=incarnation,
             unclean=log_dir().may_have_lost_tail,
@@ -110,6 +121,7 @@ def build(
         AdminHttp(config.host, config.admin_port, metrics, ready),
         Following(follower, store if own_store else None),
         controller,
+        coordinators,
         threads,
         directory,
         replicas,

@@ -10,10 +10,10 @@ import asyncio
 import logging
 from typing import Final
 
-from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.machines.departure import leads_what_others_could
 from ottla_broker.replicas import Replicas
 from ottla_broker.seat import UNREGISTERED, Seat
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import OttlaError
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller

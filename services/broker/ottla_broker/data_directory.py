@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.log_settings import default_log_config
 from ottla_broker.node_id import allocate_node_id
 from ottla_broker.storage.identity import Identity, load_identity, new_directory_id
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId

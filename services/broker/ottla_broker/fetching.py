@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
 from ottla_broker.replica import Replica
-from ottla_broker.waiters import Waiters
+from ottla_broker.waiters import Checks, Waiters
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import whole_batches
@@ -145,6 +145,8 @@ class Replicated(Protocol):
     def consumers(self) -> Waiters: ...
     @property
     def followers(self) -> Waiters: ...
+    @property
+    def checks(self) -> Checks: ...
     def find(self, partition_id: PartitionId) -> Replica: ...
 
 
@@ -187,13 +189,17 @@ class Closest(Protocol):
 
 
 class Followers:
-    """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end."""
+    """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end.
 
-    def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int) -> None:
+    `seen_check`: the newest check at the time of the last answer on this stream, which the follower has had.
+    """
+
+    def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int, seen_check: int = 0) -> None:
         self.waiters: Final = replicas.followers
         self._replicas = replicas
         self._follower_id = follower_id
         self._broker_epoch = broker_epoch
+        self._seen_check = seen_check
         self._noted: set[PartitionId] = set()
 
     def replica(self, want: FetchWant) -> Replica:
@@ -205,9 +211,13 @@ class Followers:
         """Note what the follower has, once a fetch; where its logs have parted, tell it where."""
         if want.id in self._noted:
             return None
-        diverging = replica.on_follower_fetch(self._follower_id, self._broker_epoch, want.offset, want.last_epoch)
+        diverging = replica.on_follower_fetch(
+            self._follower_id, self._broker_epoch, want.offset, want.last_epoch, want.log_start_offset
+        )
         self._noted.add(want.id)
         if diverging is None:
+            if replica.newest_check and want.leader_epoch is not None:
+                replica.on_seen_check(self._follower_id, self._seen_check)
             return None
         watermark, start = replica.high_watermark, replica.log.log_start_offset
         return Fetched(want.id, b"", watermark, start, diverging=diverging, worth_an_answer=True)
@@ -216,9 +226,10 @@ class Followers:
         return replica.log.log_end_offset
 
     def has_news(self, want: FetchWant, replica: Replica) -> bool:
-        """The high watermark moved, or the log's start: followers have readers too (rule 18)."""
+        """The high watermark moved, or the log's start: followers have readers too (rule 18). Or a check waits."""
         start = replica.log.log_start_offset
-        return replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
+        moved = replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
+        return moved or replica.newest_check > self._seen_check
 
 
 def check_follower(follower_id: int, broker_epoch: int, known_epoch: int | None) -> None:

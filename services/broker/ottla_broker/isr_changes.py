@@ -11,10 +11,10 @@ import asyncio
 import logging
 from typing import Final
 
-from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.machines.partition import Proposal
 from ottla_broker.replica import Replica
 from ottla_broker.seat import Seat
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.retry import Backoff

@@ -40,5 +40,6 @@ def _log_config(image: ClusterImage, topic: Mapping[str, str], broker_id: int) -
         flush_ms=values.integer("flush.ms"),
         min_insync_replicas=values.integer("min.insync.replicas"),
         producer_expiration_ms=resolve_broker(cluster, broker, {}).integer("producer.id.expiration.ms"),
+        deletes=deletes,
         compacts="compact" in policy,
     )

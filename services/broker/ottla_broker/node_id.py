@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from ottla_broker.controller_peer import ControllerPeer
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import controller_pb2 as pb

@@ -11,8 +11,8 @@ import logging
 from collections import deque
 from typing import Final
 
-from ottla_broker.controller_peer import ControllerPeer
 from ottla_broker.seat import UNREGISTERED, Seat
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task

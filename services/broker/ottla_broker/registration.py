@@ -18,13 +18,13 @@ from typing import Final
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.cluster.leased_key import CALL_S, put_anew, read_key
 from ottla_core.cluster.session import LeaseSession
-from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put, StoreUnavailableError
+from ottla_core.cluster.store import Compare, KeyValue, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 
 _log = logging.getLogger(__name__)
 
-_CALL_S: Final = 3.0
 _START_S: Final = 10.0
 
 
@@ -81,7 +81,7 @@ class Registration:
 
     async def stop(self) -> None:
         self._put_at = None
-        await self._session.stop(_CALL_S)
+        await self._session.stop(CALL_S)
 
     async def kill(self) -> None:
         self._put_at = None
@@ -101,37 +101,25 @@ class Registration:
         _log.info("registered as broker %d, epoch %d, at %s", broker.id, put.create_revision, broker.address)
 
     async def _put_fenced(self, broker: Broker, lease: int) -> KeyValue:
-        """The registration, fenced. Looks before every step, for a lost answer (rule C4)."""
+        """The registration, fenced."""
         key = keys.broker(broker.id)
         text = keys.key_text(self._cluster_id, key)
-        while True:
-            entry = await self._read(text)
-            if entry is None:
-                put = Put(text, encode(key, broker), lease)
-                await self._store.txn([Compare(text, create_revision=0)], [put], timeout=_CALL_S)
-            elif entry.lease == lease:
-                return entry
-            else:
-                self._check_own(decode(key, entry), broker)
-                former = Compare(text, mod_revision=entry.mod_revision)
-                await self._store.txn([former], [Delete(text)], timeout=_CALL_S)
+        return await put_anew(
+            self._store, text, encode(key, broker), lease, lambda entry: self._check_own(decode(key, entry), broker)
+        )
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:
         """What the controller has noted in the registration meanwhile stays in it."""
-        entry = await self._read(put.key)
+        entry = await read_key(self._store, put.key)
         if entry is not None and entry.create_revision == put.create_revision:
             broker = replace(decode(key, entry), fenced=False, unclean=False)
             seen = Compare(entry.key, mod_revision=entry.mod_revision)
-            done = await self._store.txn([seen], [Put(entry.key, encode(key, broker), put.lease)], timeout=_CALL_S)
+            done = await self._store.txn([seen], [Put(entry.key, encode(key, broker), put.lease)], timeout=CALL_S)
             if done.succeeded:
                 return
         raise StoreUnavailableError(
             "the registration is gone, or has changed, before it was unfenced", indefinite=False
         )
-
-    async def _read(self, text: str) -> KeyValue | None:
-        snapshot = await self._store.snapshot(text, timeout=_CALL_S)
-        return next((entry for entry in snapshot.entries if entry.key == text), None)
 
     def _check_own(self, registered: Broker, broker: Broker) -> None:
         if registered.directory_id != broker.directory_id:

@@ -20,8 +20,9 @@ from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Leader, Proposal, find_cut, find_divergence
 from ottla_broker.storage.log import Appended, Log
 from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
 from ottla_broker.storage.reading import FoundOffset
-from ottla_broker.waiters import Waiters
+from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -46,6 +47,9 @@ class Surroundings:
     live: Mapping[int, int]
     consumers: Waiters
     followers: Waiters
+    deletions: Waiters
+    checks: Checks
+    is_registered: Callable[[], bool] = lambda: True
 
 
 class LeaderAnswer(NamedTuple):
@@ -69,6 +73,7 @@ class Replica(HeldLog):
         self._lag_max_s = 30.0
         self._tenures = 0
         self._cutting: asyncio.Future[object] | None = None
+        self.newest_check = 0
 
     # ---- its part in the partition -------------------------------------------------------------------------------
 
@@ -163,6 +168,8 @@ class Replica(HeldLog):
         """Time has passed, or a broker came or went."""
         if self._leader is not None:
             self._after(self._leader.on_tick(self._now()))
+            self._around.deletions.wake(self.id)  # whom they wait for may have died
+            self.checks.wake(self.id)
 
     def on_refused(self, proposal: Proposal) -> None:
         if self._leader is not None:
@@ -190,8 +197,8 @@ class Replica(HeldLog):
             self._around.on_proposal(self)
 
     def _wake(self) -> None:
-        self._around.consumers.wake(self.id)
-        self._around.followers.wake(self.id)
+        for waiters in (self._around.consumers, self._around.followers, self._around.deletions, self.checks):
+            waiters.wake(self.id)
 
     def _now(self) -> float:
         return self._clock.monotonic()
@@ -235,18 +242,42 @@ class Replica(HeldLog):
         was appended (rule 9).
         """
         leader = self.check_leader(None)
-        if acks == ACKS_ALL and not leader.has_min_isr:
-            raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS, leader, "nothing was appended")
+        if acks == ACKS_ALL:
+            self._check_min_isr(leader)
         now_ms = self._clock.wall_ms()
         with self._watching_the_disk():
             done = self.log.append(records, leader.epoch, now_ms)
         if not done.duplicate:
-            self._commits.on_appended(self.log.log_end_offset, done.size_bytes)
-            self._around.followers.on_bytes(self.id, done.size_bytes)
-            self._after(leader.on_appended(self.log.log_end_offset, self._now()))
-            if self.log.is_flush_due(now_ms):
-                self.start_flush()
+            self._on_appended(leader, done, now_ms)
         return done
+
+    def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> Appended:
+        """The same for the owner of a shard; whether it may append, and where, is compared in this step.
+
+        What is a repeat is found before the ISR is looked at: it must not be refused as if it were not in the log.
+        Raises what `check_leader`, `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.
+        """
+        leader = self.check_leader(leader_epoch)
+        now_ms = self._clock.wall_ms()
+        with self._watching_the_disk():
+            repeated = find_repeated(self.log, batch)
+            if repeated is not None:
+                return repeated
+            self._check_min_isr(leader)
+            done = append_owned(self.log, batch, leader.epoch, now_ms)
+        self._on_appended(leader, done, now_ms)
+        return done
+
+    def _on_appended(self, leader: Leader, done: Appended, now_ms: int) -> None:
+        self._commits.on_appended(self.log.log_end_offset, done.size_bytes)
+        self._around.followers.on_bytes(self.id, done.size_bytes)
+        self._after(leader.on_appended(self.log.log_end_offset, self._now()))
+        if self.log.is_flush_due(now_ms):
+            self.start_flush()
+
+    def _check_min_isr(self, leader: Leader) -> None:
+        if not leader.has_min_isr:
+            raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS, leader, "nothing was appended")
 
     async def committed(self, end_offset: int, tenure: int) -> None:
         """Return once the high watermark has reached `end_offset`, for acks=all; `tenure` is that of the append.
@@ -270,8 +301,10 @@ class Replica(HeldLog):
             hint="try again when the other brokers are back",
         )
 
-    def on_follower_fetch(self, follower_id: int, broker_epoch: int, offset: int, last_epoch: int) -> EpochStart | None:
-        """A follower has everything before `offset`, the last of it in `last_epoch`.
+    def on_follower_fetch(
+        self, follower_id: int, broker_epoch: int, offset: int, last_epoch: int, log_start_offset: int
+    ) -> EpochStart | None:
+        """A follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
 
         Where its log has left this one, nothing is noted and it is told the end of that epoch here. Raises
         NOT_LEADER_OR_FOLLOWER for who is no replica, OFFSET_OUT_OF_RANGE for what this log never held.
@@ -292,8 +325,30 @@ class Replica(HeldLog):
                 f"follower {follower_id} of {self} is at {offset}, and the leader's log goes from "
                 f"{self.log.log_start_offset} to {self.log.log_end_offset}",
             )
-        self._after(leader.on_fetch(follower_id, broker_epoch, offset, self._now()))
+        self._after(leader.on_fetch(follower_id, broker_epoch, offset, self._now(), log_start_offset=log_start_offset))
+        self._around.deletions.wake(self.id)
         return None
+
+    @property
+    def checks(self) -> Checks:
+        """Where who waits for proof that this broker leads is parked."""
+        return self._around.checks
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether this broker holds its registration, as far as it knows."""
+        return self._around.is_registered()
+
+    def begin_check(self) -> int:
+        """The number of a check that is made now; the followers' parked fetches are answered for it."""
+        self.newest_check = self.checks.begin()
+        self._around.followers.wake(self.id)
+        return self.newest_check
+
+    def on_seen_check(self, follower_id: int, number: int) -> None:
+        """A follower in this leader's epoch has sent its fetch after check `number`."""
+        self.check_leader(None).on_seen_check(follower_id, number)
+        self.checks.wake(self.id)
 
     # ---- the follower --------------------------------------------------------------------------------------------
 
@@ -389,10 +444,30 @@ class Replica(HeldLog):
             )
         return found
 
+    @property
+    def deletions(self) -> Waiters:
+        """Where who waits for the low watermark is parked."""
+        return self._around.deletions
+
+    @property
+    def low_watermark(self) -> int:
+        """What lies before it is gone on every live replica, as far as their fetches tell; on the leader only."""
+        return self.check_leader(None).low_watermark(self.log.log_start_offset)
+
     def delete_records(self, before_offset: int) -> int:
-        """Make everything below `before_offset` (-1: the high watermark) unreadable; the new log start offset."""
+        """Make everything below `before_offset` (-1: the high watermark) unreadable here; that offset.
+
+        Raises POLICY_VIOLATION where cleanup.policy does not have delete: a compacted topic keeps its newest values.
+        """
         high_watermark = self.check_leader(None).high_watermark
+        if not self.log.config.deletes:
+            raise OttlaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records of {self} can't be deleted: its cleanup.policy has no delete",
+                hint="delete keys by tombstones, or set cleanup.policy to compact,delete",
+            )
+        offset = high_watermark if before_offset == -1 else before_offset
         with self._watching_the_disk():
-            self.log.delete_records_before(high_watermark if before_offset == -1 else before_offset, high_watermark)
+            self.log.delete_records_before(offset, high_watermark)
         self._wake()
-        return self.log.log_start_offset
+        return offset

@@ -19,7 +19,7 @@ from ottla_broker.replication_settings import ReplicationSettings, replication_s
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.waiters import Waiters
+from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
@@ -51,15 +51,19 @@ class Replicas:
         clock: Clock,
         threads: DiskThreads,
         on_disk_failure: Callable[[OttlaError], None],
+        is_registered: Callable[[], bool] = lambda: True,
     ) -> None:
         self.consumers: Final = Waiters()
         self.followers: Final = Waiters()
+        self.deletions: Final = Waiters()
+        self.checks: Final = Checks()
         self.settings = ReplicationSettings()
         self._metadata = metadata
         self._log_dir = log_dir
         self._clock = clock
         self._threads = threads
         self._on_disk_failure = on_disk_failure
+        self._is_registered = is_registered
         self._on_proposal: Callable[[Replica], None] = lambda replica: None
         self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
         self._on_change: list[Callable[[], None]] = []
@@ -93,6 +97,9 @@ class Replicas:
             self._live,
             self.consumers,
             self.followers,
+            self.deletions,
+            self.checks,
+            self._is_registered,
         )
         self._metadata.on_change(lambda old, new: self._changed.set())
         await self._reconcile(image)
@@ -111,6 +118,8 @@ class Replicas:
         """Answer what is parked: the broker goes down."""
         self.consumers.close()
         self.followers.close()
+        self.deletions.close()
+        self.checks.close()
 
     def all(self) -> Collection[Replica]:
         return self._replicas.values()

@@ -105,6 +105,7 @@ class Fetcher:
         self._epochs: Mapping[PartitionId, int] = {}
         self._resting: dict[PartitionId, float] = {}
         """Until when a partition is left out, after an error."""
+        self._seen_check = 0  # in the last answer on the present stream (module checks)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
 
@@ -124,6 +125,7 @@ class Fetcher:
         backoff = Backoff(first_s=0.05, most_s=1.0)
         while True:
             stream = self._peer.open_stream(contracts.Broker.FETCH)
+            self._seen_check = 0
             try:
                 while True:
                     await self.round(stream)
@@ -183,7 +185,7 @@ class Fetcher:
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.response_max_bytes,
-            follower=pb.Follower(broker_id=broker_id, broker_epoch=broker_epoch),
+            follower=pb.Follower(broker_id=broker_id, broker_epoch=broker_epoch, seen_check=self._seen_check),
         )
         for replica in asked:
             log = replica.log
@@ -203,6 +205,7 @@ class Fetcher:
         self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
     ) -> None:
         lag = 0
+        self._seen_check = reply.newest_check
         for part in reply.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
             try:

@@ -11,17 +11,21 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from ottla_broker.addresses import Addresses
+from ottla_broker.checks import check_fence
+from ottla_broker.deleting import delete_records
 from ottla_broker.fetching import Audience, Closest, Consumers, FetchWant, Followers, check_follower, fetch
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.producing import Taken, append, check_acks
 from ottla_broker.replicas import Replicas
+from ottla_broker.sharding import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId, TopicId
+from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, NO_OWNER, PartitionId, TopicId
+from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
@@ -31,6 +35,9 @@ from ottla_proto.common_pb2 import Error
 MAX_REPLY_BYTES: Final = 4 << 20
 """Of one fetch, whatever it asks for (but for a first batch that is larger): what a client that does not read its
 answers can hold in memory is this, times the frames that a stream may have in flight."""
+
+_DELETE_RECORDS_S: Final = 30.0
+"""For the followers to do the same; a client that has less patience ends its call."""
 
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -60,7 +67,7 @@ class BrokerService:
                 replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
                 taken = append(replica, wanted.records, request.acks)
             except OttlaError as error:
-                self._describe(appended, error, context)
+                self._describe(appended, _id_of(appended), error, context)
                 continue
             appended.base_offset = taken.appended.base_offset
             appended.log_append_time_ms = taken.appended.log_append_time_ms
@@ -86,6 +93,8 @@ class BrokerService:
         )
         reply = pb.FetchReply()
         quiet = request.HasField("follower")  # a follower is told what is new, and many partitions have nothing
+        if quiet:
+            reply.newest_check = self._replicas.checks.newest
         for part in fetched:
             if quiet and not part.records and not part.worth_an_answer:
                 continue
@@ -97,7 +106,7 @@ class BrokerService:
                 records=part.records,
             )
             if part.error is not None:
-                self._describe(answer, part.error, context)
+                self._describe(answer, part.id, part.error, context)
             if part.diverging is not None:
                 end = part.diverging
                 answer.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
@@ -112,7 +121,7 @@ class BrokerService:
         follower = request.follower
         registered = self._metadata.image.brokers.get(follower.broker_id)
         check_follower(follower.broker_id, follower.broker_epoch, None if registered is None else registered.epoch)
-        return Followers(self._replicas, follower.broker_id, follower.broker_epoch)
+        return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_check)
 
     def closest_to(self, rack: str) -> Closest | None:
         """Which replica a consumer in that rack is sent to; None for one that is nowhere. The brokers are looked at
@@ -141,15 +150,18 @@ class BrokerService:
         return reply
 
     async def delete_records(self, request: pb.DeleteRecordsRequest, context: RequestContext) -> pb.DeleteRecordsReply:
-        reply = pb.DeleteRecordsReply()
-        for wanted in request.partitions:
-            answer = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, low_watermark=-1)
-            try:
-                replica = self._replicas.leader(_id_of(wanted), None)
-                answer.low_watermark = replica.delete_records(wanted.before_offset)
-            except OttlaError as error:
-                answer.error.CopyFrom(error_message(error))
-        return reply
+        deadline = asyncio.get_running_loop().time() + _DELETE_RECORDS_S
+        answers = await asyncio.gather(*(self._delete_records(wanted, deadline) for wanted in request.partitions))
+        return pb.DeleteRecordsReply(partitions=answers)
+
+    async def _delete_records(self, wanted: pb.DeleteRecordsPartition, deadline: float) -> pb.PartitionLowWatermark:
+        answer = pb.PartitionLowWatermark(topic_id=wanted.topic_id, partition=wanted.partition, low_watermark=-1)
+        try:
+            replica = self._replicas.leader(_id_of(wanted), None)
+            answer.low_watermark = await delete_records(replica, wanted.before_offset, deadline)
+        except OttlaError as error:
+            answer.error.CopyFrom(error_message(error))
+        return answer
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, context: RequestContext
@@ -173,6 +185,7 @@ class BrokerService:
                 id=broker.id,
                 address=self._addresses.told(broker.address, context),
                 kafka_address=broker.kafka_address,
+                kafka_listeners=broker.kafka_listeners,
                 rack=broker.rack,
                 epoch=broker.epoch,
                 fenced=broker.fenced,
@@ -183,7 +196,17 @@ class BrokerService:
             reply.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
         reply.topics.extend(_topic_metadata(image, name) for name in names)
+        if request.shards:
+            reply.shards.extend(self._shard_owner(image, kind, n, context) for kind, n in sorted(image.shards))
         return reply
+
+    def _shard_owner(self, image: ClusterImage, kind: str, number: int, context: RequestContext) -> pb.ShardOwner:
+        shard, owner = image.shards[kind, number], image.owner_of(kind, number)
+        told = pb.ShardOwner(kind=kind, shard=number, owner=NO_OWNER, shard_epoch=shard.epoch)
+        if owner is not None:
+            told.owner, told.incarnation = owner.id, owner.epoch
+            told.address = self._addresses.told(owner.address, context)
+        return told
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
@@ -206,21 +229,63 @@ class BrokerService:
     ) -> pb.InitProducerIdReply:
         return pb.InitProducerIdReply(producer_id=await self._producer_ids.next(), producer_epoch=0)
 
+    async def shard_append(self, request: pb.ShardAppendRequest, context: RequestContext) -> pb.ShardAppendReply:
+        reply = pb.ShardAppendReply(base_offset=-1)
+        try:
+            replica = self._replicas.leader(_id_of(request), request.leader_epoch)
+            try:
+                reply.base_offset = await append_to_shard(
+                    replica,
+                    request.leader_epoch,
+                    request.kind,
+                    ShardFence(request.shard_epoch, request.incarnation),
+                    request.expected_next_offset,
+                    request.records,
+                    timeout_s=request.timeout_ms / 1000,
+                )
+            finally:
+                reply.high_watermark, reply.log_end_offset = replica.high_watermark, replica.log.log_end_offset
+                reply.current_leader_epoch, stored = replica.leader_epoch, replica.log.fence
+                if stored.exists:
+                    reply.current_fence.CopyFrom(
+                        pb.ShardFence(shard_epoch=stored.fence[0], incarnation=stored.fence[1])
+                    )
+        except OttlaError as error:
+            self._describe(reply, _id_of(request), error, context)
+        return reply
+
+    async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceReply:
+        reply = pb.CheckFenceReply()
+        owner = ShardFence(request.shard_epoch, request.incarnation)
+        deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
+        try:
+            replica = self._replicas.leader(_id_of(request), request.leader_epoch)
+            reply.high_watermark = await check_fence(
+                replica, request.leader_epoch, owner, request.next_offset, deadline
+            )
+        except OttlaError as error:
+            self._describe(reply, _id_of(request), error, context)
+        return reply
+
     async def _acknowledge(self, taken: Taken, appended: pb.PartitionAppended, context: RequestContext) -> None:
         """Wait until what was appended may be acknowledged; or say why it may not."""
         try:
             await taken.acknowledged()
         except OttlaError as error:
             appended.base_offset = -1
-            self._describe(appended, error, context)
+            self._describe(appended, _id_of(appended), error, context)
 
     def _describe(
-        self, answer: pb.PartitionAppended | pb.PartitionFetched, error: OttlaError, context: RequestContext
+        self,
+        answer: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendReply | pb.CheckFenceReply,
+        partition_id: PartitionId,
+        error: OttlaError,
+        context: RequestContext,
     ) -> None:
         """Put the error in band, and where the leader is another broker, which one."""
         answer.error.CopyFrom(error_message(error))
         if error.code in _LEADER_CHANGED:
-            image, partition_id = self._metadata.image, PartitionId(TopicId(answer.topic_id), answer.partition)
+            image = self._metadata.image
             partition = image.partitions.get(partition_id)
             if partition is not None and (broker := image.brokers.get(partition.leader)) is not None:
                 address = self._addresses.told(broker.address, context)

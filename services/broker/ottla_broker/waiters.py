@@ -99,3 +99,14 @@ class Waiters:
     def __len__(self) -> int:
         """Parked fetches, once per partition that they wait for."""
         return sum(len(waiting) for waiting in list(self._by_partition.values()))
+
+
+class Checks(Waiters):
+    """Parked checks of leadership (module checks), and the number of the newest one on this broker."""
+
+    newest = 0
+
+    def begin(self) -> int:
+        """The number of a check that is made now."""
+        self.newest += 1
+        return self.newest

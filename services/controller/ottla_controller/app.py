@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import partial
 
 from ottla_controller.config import ControllerConfig
+from ottla_controller.coordinators import Coordinators
 from ottla_controller.gauges import add_gauges
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.configs import decide_first_configs
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
-from ottla_controller.service import ControllerService
+from ottla_controller.service import ControllerService, random_topic_id
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.etcd import EtcdStore
@@ -48,6 +49,7 @@ def build(
         return f"{config.advertised_host or config.host}:{server.port}"
 
     presence = Presence(follower, clock)
+    coordinators = Coordinators(follower, random_topic_id, metrics)
     reconciler = Reconciler(follower, presence.spared, clock, metrics)
     leadership = Leadership(
         store,
@@ -56,7 +58,7 @@ def build(
         config.node_id,
         address,
         lease_ttl_s=config.lease_ttl_s,
-        duties=[presence, reconciler],
+        duties=[presence, reconciler, coordinators],
         prepare=first_configs,
         clock=clock,
     )

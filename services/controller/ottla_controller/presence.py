@@ -1,4 +1,4 @@
-"""Who is there: health streams to every registered broker, and the brake on mass expiry.
+"""Who is there: health streams to every registered broker and coordinator, and the brake on mass expiry of brokers.
 
 The brake listens from the start of the process, in a term or not, so that a controller that is elected in the middle of
 a stall knows who was there before it. Streams are held, and brokers asked, by the active controller only.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -15,9 +16,12 @@ from ottla_controller.health import RETRY_S, HealthWatch, answers
 from ottla_controller.journal import Journal
 from ottla_controller.machines.brake import Brake
 from ottla_controller.machines.brokers import decide_remove_dead
+from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.shards import decide_remove_dead_coordinator
 from ottla_core.clock import Clock
+from ottla_core.cluster import keys
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.cluster.image import Broker, ClusterImage, Coordinator
 from ottla_core.errors import OttlaError
 
 GRACE_S: Final = 6.0  # a broker's lease lives so long
@@ -25,8 +29,9 @@ ASK_LIMIT_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
-_Life = tuple[int, int]
-"""Broker id and broker epoch."""
+_Process = Broker | Coordinator
+_Life = tuple[keys.Key, int]
+"""A registration's key, and its epoch."""
 
 
 class Presence:
@@ -71,7 +76,7 @@ class Presence:
         self._changed.clear()
         self._watch_all()
         self._ask_all()
-        await asyncio.gather(*(self._remove(journal, broker) for broker in self._dead()))
+        await asyncio.gather(*(self._remove(journal, process) for process in self._dead()))
         await self._until_news()
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
@@ -81,33 +86,45 @@ class Presence:
             self._brake.on_start(now, needed, new.brokers.keys())
         if new.brokers is not old.brokers:
             self._brake.on_brokers(now, old.brokers, new.brokers)
+        if new.brokers is not old.brokers or new.coordinators is not old.coordinators:
             self._changed.set()
 
     def _watch_all(self) -> None:
         """One stream for every life that is registered, and none for others."""
-        lives = {_life(b): b for b in self._follower.image.brokers.values()}
+        lives = {_life(process): process for process in self._registered()}
         for life in self._watches.keys() - lives.keys():
             self._watches.pop(life)[1].cancel()
         for life in lives.keys() - self._watches.keys():
             watch = HealthWatch(lives[life].address)
-            self._watches[life] = watch, asyncio.create_task(watch.until_dead(), name=f"watch-broker-{life[0]}")
+            self._watches[life] = watch, asyncio.create_task(watch.until_dead(), name=f"watch-{_name(lives[life])}")
 
-    def _dead(self) -> list[Broker]:
-        """The registered brokers whose death was proven since the last look; their watches are over."""
+    def _registered(self) -> list[_Process]:
+        image = self._follower.image
+        return [*image.brokers.values(), *image.coordinators.values()]
+
+    def _dead(self) -> list[_Process]:
+        """The registered processes whose death was proven since the last look; their watches are over."""
         over = {life for life, (_, task) in self._watches.items() if task.done()}
         for life in over:
             self._watches.pop(life)[1].result()
-        return [b for b in self._follower.image.brokers.values() if _life(b) in over]
+        return [process for process in self._registered() if _life(process) in over]
 
-    async def _remove(self, journal: Journal, broker: Broker) -> None:
+    async def _remove(self, journal: Journal, process: _Process) -> None:
         """Remove the registration. A process that is alive after all finds that it is gone, and registers again."""
-        self._brake.on_proven_dead(broker)
-        decide = partial(decide_remove_dead, broker_id=broker.id, epoch=broker.epoch)
+        decide: Callable[[ClusterImage], Decision[bool]]
+        if isinstance(process, Broker):
+            self._brake.on_proven_dead(process)
+            decide = partial(decide_remove_dead, broker_id=process.id, epoch=process.epoch)
+        else:
+            decide = partial(
+                decide_remove_dead_coordinator, kind=process.kind, instance_id=process.id, epoch=process.epoch
+            )
+        name = _name(process)
         try:
             if await journal.commit(decide, urgent=True):
-                _log.warning("broker %d, epoch %d, is dead: its connection broke, its port refuses", *_life(broker))
+                _log.warning("%s, epoch %d, is dead: its connection broke, its port refuses", name, process.epoch)
         except OttlaError as error:
-            _log.warning("could not remove broker %d, which is dead: %s; its lease will", broker.id, error)
+            _log.warning("could not remove %s, which is dead: %s; its lease will", name, error)
 
     def _ask_all(self) -> None:
         for broker in self._brake.to_ask():
@@ -138,5 +155,11 @@ class Presence:
             news.cancel()
 
 
-def _life(broker: Broker) -> _Life:
-    return broker.id, broker.epoch
+def _life(process: _Process) -> _Life:
+    if isinstance(process, Broker):
+        return keys.broker(process.id), process.epoch
+    return keys.coordinator(process.kind, process.id), process.epoch
+
+
+def _name(process: _Process) -> str:
+    return f"broker {process.id}" if isinstance(process, Broker) else f"{process.kind} coordinator {process.id}"

@@ -28,6 +28,7 @@ from ottla_controller.machines.preferred import (
     leaderless,
     unpreferred,
 )
+from ottla_controller.machines.shards import decide_release_shard
 from ottla_controller.machines.topics import (
     NewTopic,
     TopicCreated,
@@ -187,6 +188,20 @@ class ControllerService:
         unknown = [_no_such_topic(p) for p in request.partitions if p.topic not in image.topics]
         wanted = [PartitionId(image.topics[p.topic].id, p.partition) for p in known]
         return pb.ElectLeadersReply(partitions=[*await self._elect(kind, wanted), *unknown])
+
+    async def release_shard(self, request: pb.ReleaseShardRequest, context: RequestContext) -> pb.ReleaseShardReply:
+        self._leadership.journal()
+        await self._until_registration(request.instance_epoch)
+        decide = partial(
+            decide_release_shard,
+            kind=request.kind,
+            number=request.shard,
+            shard_epoch=request.shard_epoch,
+            instance_id=request.instance_id,
+            instance_epoch=request.instance_epoch,
+        )
+        shard = await self._commit(decide)
+        return pb.ReleaseShardReply(owner=shard.owner, incarnation=shard.incarnation, shard_epoch=shard.epoch)
 
     async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
         elected: list[pb.LeaderElected] = []

@@ -36,6 +36,7 @@ def test_a_compacted_topic_is_not_deleted_by_time_or_size() -> None:
     both = config_of({**limits, "cleanup.policy": "compact,delete"})
     assert (compacted.retention_ms, compacted.retention_bytes) == (-1, -1)
     assert (both.retention_ms, both.retention_bytes) == (1000, 1000)
+    assert (compacted.deletes, both.deletes) == (False, True)
 
 
 @pytest.mark.rule(64)

@@ -308,3 +308,43 @@ def test_after_a_fast_double_leader_change_it_is_asked_twice() -> None:
 
 def test_an_empty_log_has_not_parted_from_anything() -> None:
     assert find_divergence(epochs((3, 0)), 5, NO_EPOCH, 0) is None
+
+
+# Of three replicas with a min ISR of two, one that still follows keeps the other from committing anything alone.
+@pytest.mark.parametrize(
+    ("replicas", "isr", "min_isr", "following", "proved"),
+    [
+        ((1, 2, 3), (1, 2, 3), 2, (), False),
+        ((1, 2, 3), (1, 2, 3), 2, (2,), True),
+        ((1, 2, 3), (1, 2, 3), 1, (2,), False),  # broker 3 alone could have been elected, and commit
+        ((1, 2, 3), (1, 2, 3), 1, (2, 3), True),
+        ((1, 2, 3), (1, 2), 1, (2,), True),  # nobody else is in sync
+        ((1, 2, 3), (1, 2), 2, (3,), False),  # out of sync: not counted on
+        ((1, 2), (1, 2), 1, (2,), True),
+        ((1, 2), (1, 2), 2, (), False),
+        ((1, 2), (1,), 1, (2,), False),
+    ],
+)
+def test_who_must_still_follow_to_prove_that_nobody_else_leads(
+    replicas: tuple[int, ...], isr: tuple[int, ...], min_isr: int, following: tuple[int, ...], proved: bool
+) -> None:
+    led = Led(replace(LED, replicas=replicas, isr=isr), min_isr=min_isr)
+    for follower in replicas[1:]:
+        led.leader.on_seen_check(follower, 4)
+    for follower in following:
+        led.leader.on_seen_check(follower, 5)
+        led.leader.on_seen_check(follower, 3)  # an older fetch, late
+    assert led.leader.has_led_since(5) is proved
+    assert led.leader.is_alone is (isr == (1,))
+
+
+def test_a_member_that_may_have_been_added_may_have_been_elected() -> None:
+    led = Led(replace(LED, isr=(1, 2)))
+    led.leader.on_seen_check(2, 1)
+    assert led.leader.has_led_since(1)
+    led.fetch(3, 0)
+    assert led.proposed == (1, 2, 3)
+    assert not led.leader.has_led_since(1)
+    alone = Led(replace(LED, isr=(1,)))
+    alone.fetch(3, 0)
+    assert not alone.leader.is_alone

@@ -311,17 +311,17 @@ async def test_a_follower_that_pretends_an_offset_moves_nothing(brokers: Brokers
     leader = brokers.replicas[1]
     append(leader, b"a")
     with pytest.raises(OttlaError) as refused:
-        leader.on_follower_fetch(2, 12, offset, -1)
+        leader.on_follower_fetch(2, 12, offset, -1, 0)
     assert refused.value.code == code
-    assert leader.on_follower_fetch(2, 12, offset, 1) == (1, 1), "with an epoch it is told where its log must end"
-    leader.on_follower_fetch(3, 13, 1, 1)
+    assert leader.on_follower_fetch(2, 12, offset, 1, 0) == (1, 1), "with an epoch it is told where its log must end"
+    leader.on_follower_fetch(3, 13, 1, 1, 0)
     assert leader.high_watermark == 0
 
 
 @pytest.mark.rule(22)
 def test_who_is_no_follower_is_refused(brokers: Brokers) -> None:
     with pytest.raises(OttlaError, match="has no replica of t-0"):
-        brokers.replicas[1].on_follower_fetch(9, 12, 0, -1)
+        brokers.replicas[1].on_follower_fetch(9, 12, 0, -1, 0)
     check_follower(2, 12, 12)
     check_follower(2, 12, None)
     with pytest.raises(OttlaError) as refused:

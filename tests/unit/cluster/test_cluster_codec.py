@@ -16,8 +16,10 @@ from ottla_core.cluster.image import (
     BrokerIds,
     Configs,
     Controller,
+    Coordinator,
     Partition,
     ProducerIds,
+    Shard,
     Topic,
 )
 from ottla_core.cluster.store import KeyValue
@@ -50,6 +52,7 @@ brokers = st.builds(
     directory_id=text,
     address=text,
     kafka_address=text,
+    kafka_listeners=settings,
     rack=text,
     fenced=st.booleans(),
     incarnation=text,
@@ -62,6 +65,13 @@ pairs = st.one_of(
     st.tuples(st.just(keys.broker(3)), brokers),
     st.tuples(st.just(keys.topic("t")), topics),
     st.tuples(st.just(keys.configs("broker", "")), st.builds(Configs, settings, st.just(MODIFIED))),
+    st.tuples(
+        st.just(keys.coordinator("group", 3)),
+        st.builds(Coordinator, st.just("group"), st.just(3), st.just(CREATED), text, text, st.just(MODIFIED)),
+    ),
+    st.tuples(
+        st.just(keys.shard("group", 49)), st.builds(Shard, int32, st.integers(0, 2**63 - 1), int32, st.just(MODIFIED))
+    ),
     st.tuples(st.just(keys.CONTROLLER), st.builds(Controller, int32, text, st.just(CREATED))),
     st.tuples(st.just(keys.PRODUCER_IDS), st.builds(ProducerIds, st.integers(0, 2**63 - 1), st.just(MODIFIED))),
     st.tuples(

@@ -10,8 +10,10 @@ from ottla_core.cluster.image import (
     ClusterImage,
     Configs,
     Controller,
+    Coordinator,
     Partition,
     ProducerIds,
+    Shard,
     Topic,
 )
 from ottla_core.model import PartitionId, TopicId
@@ -63,6 +65,8 @@ def test_what_is_deleted_is_as_if_it_had_never_been() -> None:
         Change(keys.BROKER_IDS, BrokerIds(3, {"d": 2}, 3)),
         Change(keys.broker(2), Broker(2, 3, "d", "h:2", fenced=False)),
         Change(keys.configs("broker", ""), Configs({"a": "b"})),
+        Change(keys.coordinator("group", 1), Coordinator("group", 1, 3, "h:4")),
+        Change(keys.shard("group", 7), Shard(1, 3, 1)),
         *put_topic("t", OLD),
     ]
     full = ClusterImage("c").with_changes(changes, revision=3)
@@ -76,3 +80,15 @@ def test_a_fenced_broker_is_registered_and_not_live() -> None:
     image = ClusterImage("c").with_changes([Change(keys.broker(1), Broker(1, 3, "d", "h:1"))], revision=3)
     assert image.brokers[1].fenced
     assert image.live_brokers() == {}
+
+
+def test_a_shard_is_owned_by_one_life_of_a_coordinator() -> None:
+    here = Change(keys.coordinator("group", 1), Coordinator("group", 1, 3, "h:4"))
+    image = ClusterImage("c").with_changes([here, Change(keys.shard("group", 7), Shard(1, 3, 1))], revision=3)
+    owner = image.owner_of("group", 7)
+    assert owner is not None
+    assert owner.address == "h:4"
+    assert image.owner_of("group", 8) is image.owner_of("txn", 7) is None
+    reborn = Change(here.key, Coordinator("group", 1, 9, "h:4"))
+    assert image.with_changes([reborn], revision=9).owner_of("group", 7) is None
+    assert image.with_changes([Change(here.key, None)], revision=9).owner_of("group", 7) is None

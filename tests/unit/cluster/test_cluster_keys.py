@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_core.cluster import keys
-from ottla_core.model import PartitionId, TopicId
+from ottla_core.model import SHARD_TOPICS, PartitionId, TopicId
 
 topic_ids = st.binary(min_size=16, max_size=16).map(TopicId)
 names = st.from_regex(r"[a-zA-Z0-9._-]{1,249}", fullmatch=True)
@@ -18,6 +18,8 @@ any_key = st.one_of(
     names.map(keys.topic),
     st.builds(PartitionId, topic_ids, numbers).map(keys.partition),
     st.one_of(st.just(""), numbers.map(str)).map(lambda name: keys.configs("broker", name)),
+    st.builds(keys.coordinator, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
+    st.builds(keys.shard, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
 )
 
 
@@ -38,6 +40,8 @@ def test_keys_lie_where_the_contract_says() -> None:
     partition = PartitionId(TopicId(bytes(range(16))), 7)
     assert keys.key_text("c1", keys.broker(3)) == "/ottla/c1/brokers/3"
     assert keys.key_text("c1", keys.topic("t")) == "/ottla/c1/topics/t"
+    assert keys.key_text("c1", keys.coordinator("group", 1)) == "/ottla/c1/coordinators/group/1"
+    assert keys.key_text("c1", keys.shard("txn", 49)) == "/ottla/c1/shards/txn/49"
     assert keys.key_text("c1", keys.partition(partition)) == (
         "/ottla/c1/partitions/000102030405060708090a0b0c0d0e0f/00007"
     )

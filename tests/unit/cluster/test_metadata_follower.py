@@ -183,7 +183,7 @@ async def test_a_change_that_no_controller_wrote_needs_no_seq(link: Link, follow
 
 
 async def test_what_a_later_release_keeps_beside_ours_is_passed_over(link: Link, follower: Watched) -> None:
-    foreign = await link.txn([], [Put("/ottla/c/shards/group/1", b"\xff")], timeout=T)
+    foreign = await link.txn([], [Put("/ottla/c/acls/of/later", b"\xff")], timeout=T)
     image = await follower.wait_for(foreign.revision, T)
     assert sorted(image.topics) == ["first"]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tests.faults.checker import Findings
+from tests.faults.history import Operation
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.mutants import MUTANTS
-from tests.faults.row_run import RowResult, missed_floors, missed_goals
+from tests.faults.row_run import RowResult, counted, missed_floors, missed_goals
 from tests.faults.rows import GOALS, ROWS, Row
 
 ROW = Row("F0", "nothing", lambda nemesis, until_at: None, 1.0, 1000, 10, least_leader_kills=5)
@@ -51,3 +54,15 @@ def test_caught_is_what_is_wrong_not_what_is_slow() -> None:
     assert not result.caught
     result.findings.add("lost", "w0.0.1")
     assert result.caught
+
+
+def test_what_librdkafka_was_handed_and_told_is_counted_apart() -> None:
+    operations: list[Operation] = [
+        {"f": "send", "type": "invoke", "count": 5},
+        {"f": "send", "type": "ok", "count": 3, "offset": 0},
+        {"f": "send", "type": "info", "count": 2, "error": "timed out"},
+        {"f": "poll", "type": "ok", "offset": 0, "values": [["w0", 0, 2], ["librdkafka-w0", 0, 1]]},
+        {"f": "poll", "type": "info", "error": "all brokers are down"},
+    ]
+    total = sum((counted(operation) for operation in operations), Counter())
+    assert total == {"acknowledged": 3, "read": 3, "errors": 3}

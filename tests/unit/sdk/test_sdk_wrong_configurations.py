@@ -45,7 +45,7 @@ EXAMPLES = examples()
 def _ask(host: str, port: int, question: bytes) -> bytes:
     """What answers at the page's addresses."""
     if port == 9092 and question.startswith(b"\0"):
-        return b"\0\0\0\x06" + diagnose._CORRELATION_ID.to_bytes(4, "big") + b"\0\0"
+        return b"\0\0\0\x06" + diagnose.CORRELATION_ID.to_bytes(4, "big") + b"\0\0"
     if port == 8080:
         return b"HTTP/1.1 400 Bad Request"
     if host == "kafka.example":

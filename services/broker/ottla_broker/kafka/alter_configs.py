@@ -11,7 +11,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, TOPIC
 from ottla_broker.kafka.describe_configs import describe, resource_of
-from ottla_broker.kafka.forwarding import UNTIMED_S, check_once, forward, refused, said
+from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
 from ottla_broker.kafka.frames import Request
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
@@ -33,10 +33,11 @@ async def replacing(backend: Backend, asked: Message, request: Request) -> Messa
 
 
 async def _answer(backend: Backend, asked: Message, version: int, answer_type: Any, *, replaces: bool) -> Message:
+    twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)
     try:
-        check_once((r.resource_type, r.resource_name) for r in asked.resources)
         ops = await _replacements(backend, asked.resources) if replaces else [_changes(r) for r in asked.resources]
-        results = await _altered(backend, asked, ops)
+        planned = [twice.get((r.resource_type, r.resource_name), o) for r, o in zip(asked.resources, ops, strict=True)]
+        results = await _altered(backend, asked, planned)
     except OttlaError as error:
         results = [refused(error)] * len(asked.resources)
     told = answer_type.AlterConfigsResourceResponse

@@ -1,60 +1,154 @@
-"""Control messages through kafka-python's `kafka.protocol`, which is made from Kafka's own message definitions.
+"""Control messages by Kafka's own message definitions, which kafka-python brings with it (`kafka.protocol`).
 
-It is written for clients, which may trust their broker. Here the other side may be anybody: varints are bounded, and
-what ends in the middle of a field is refused. Bytes left over are passed by, as Kafka does it: librdkafka leaves three
-behind the Metadata request for all topics (confluentinc/librdkafka#5049), which is that of `kcat -L`.
+Its decoder is written for clients, which may trust their broker. Here the other side may be anybody: requests are read
+by its definitions into its classes, but through our `Reader`, which holds every length and count against the bytes that
+are there. What may not be null is not; tagged fields that nobody knows are passed by, and so are bytes left over, as
+Kafka does it: librdkafka leaves three behind the Metadata request for all topics (confluentinc/librdkafka#5049), which
+is that of `kcat -L`.
 """
 
 from __future__ import annotations
 
 import struct
+import uuid
 import warnings
-from typing import Any
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.wire import MalformedError, Reader
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, where the definitions are loaded
-    from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
+    import kafka.protocol.schemas
+
+assert kafka.protocol.schemas, "loaded here, before anybody imports a message"
 
 Message = Any
 """A message of `kafka.protocol`: its fields are attributes, named as in Kafka's definitions but in snake_case."""
 
+_Read = Callable[[Reader], Any]
 
-def _emit_bounded_varint(ctx: Any, var_name: str, indent: str, compact: bool = False) -> None:
-    """The library's code for reading a varint, with an end: a number of a million digits would take minutes."""
-    byte, shift = ctx.next_var("b"), ctx.next_var("sh")
-    for line in (
-        f"{var_name} = {shift} = 0",
-        "while True:",
-        f"    {byte} = data[pos]",
-        "    pos += 1",
-        f"    {var_name} |= ({byte} & 0x7f) << {shift}",
-        f"    if not ({byte} & 0x80): break",
-        f"    {shift} += 7",
-        f"    if {shift} > 28: raise ValueError('a varint of more than five bytes')",
-    ):
-        ctx.emit(indent, line)
-
-
-UnsignedVarInt32.emit_decode_from = _emit_bounded_varint
+_NUMBERS: Final = {
+    "bool": struct.Struct(">?"),
+    "int8": struct.Struct(">b"),
+    "int16": struct.Struct(">h"),
+    "int32": struct.Struct(">i"),
+    "int64": struct.Struct(">q"),
+}
+_UUID_BYTES: Final = 16
+_NO_UUID: Final = bytes(_UUID_BYTES)
+_NO_STRUCT: Final = 0xFF
 
 
 def decode(request_type: Any, version: int, body: Reader) -> Message:
     """The request in `body`. Raises MalformedError."""
-    read = request_type._struct.compiled_decode_from(
-        version, compact=body.flexible, tagged=body.flexible, data_class=request_type
-    )
     try:
-        request, body.at = read(body.data, body.at)
-    except (ValueError, IndexError, TypeError, OverflowError, struct.error) as error:
+        return _reading(request_type, version).read(body)
+    except MalformedError as error:
         raise MalformedError(f"this is no {request_type.__name__} of version {version}: {error}") from None
-    if body.at > body.end:  # a slice of what is not there is short, and no error
-        raise MalformedError(f"the {request_type.__name__} ends in the middle of a field")
-    return request
 
 
 def encode(answer: Message) -> Parts:
     """The body of an answer, whose version it knows."""
     return [answer.encode()]
+
+
+class _Field(NamedTuple):
+    """How a field is read, and how many bytes it takes at least."""
+
+    name: str
+    read: _Read
+    min_bytes: int
+
+
+@cache
+def _reading(request_type: Any, version: int) -> _Field:
+    flexible = request_type.flexible_version_q(version)
+    return _of_struct(request_type._struct, request_type, version, flexible=flexible)
+
+
+def _of_struct(definition: Any, message_type: Any, version: int, *, flexible: bool) -> _Field:
+    assert not definition.tagged_fields(version)._fields, f"a tagged field of {definition.name} that nobody reads"
+    fields = [_of_field(each, version, flexible=flexible) for each in definition.untagged_fields(version)]
+    named = [(each.name, each.read) for each in fields]
+
+    def read(reader: Reader) -> Message:
+        message = object.__new__(message_type)
+        message._version, message.tags, message.unknown_tags = version, None, None
+        for name, read_field in named:
+            setattr(message, name, read_field(reader))
+        reader.pass_tags()
+        return message
+
+    return _Field(definition.name, read, sum(each.min_bytes for each in fields) + flexible)
+
+
+def _of_field(definition: Any, version: int, *, flexible: bool) -> _Field:
+    nullable = definition.nullable_for_version_q(version)
+    name = definition.name
+    if definition.is_array():
+        element = definition.array_of
+        of_element = (
+            _of_struct(element, element.data_class, version, flexible=flexible)
+            if definition.is_struct_array()
+            else _of_simple(element, nullable=False, flexible=flexible)
+        )
+        return _Field(name, _array(name, of_element, nullable=nullable), 1 if flexible else 4)
+    if definition.is_struct():
+        of_struct = _of_struct(definition, definition.data_class, version, flexible=flexible)
+        return _Field(name, _nullable_struct(of_struct.read), 1) if nullable else of_struct
+    return _of_simple(definition, nullable=nullable, flexible=flexible)
+
+
+def _of_simple(definition: Any, *, nullable: bool, flexible: bool) -> _Field:
+    name, kind = definition.name, definition.type_str
+    if kind == "string":
+        return _Field(name, Reader.string if nullable else _never_null(name, Reader.string), 1 if flexible else 2)
+    if kind == "bytes":
+        return _Field(name, _read_bytes if nullable else _never_null(name, _read_bytes), 1 if flexible else 4)
+    if kind == "uuid":
+        return _Field(name, _read_uuid, _UUID_BYTES)
+    layout = _NUMBERS[kind]
+    return _Field(name, lambda reader: reader.unpack(layout)[0], layout.size)
+
+
+def _array(name: str, element: _Field, *, nullable: bool) -> _Read:
+    read_one, min_bytes = element.read, element.min_bytes
+
+    def read(reader: Reader) -> list[Any] | None:
+        count = reader.array_or_null(min_bytes)
+        return None if count is None else [read_one(reader) for _ in range(count)]
+
+    return read if nullable else _never_null(name, read)
+
+
+def _never_null(name: str, read: _Read) -> _Read:
+    def read_value(reader: Reader) -> Any:
+        value = read(reader)
+        if value is None:
+            raise MalformedError(f"{name} is null")
+        return value
+
+    return read_value
+
+
+def _nullable_struct(read: _Read) -> _Read:
+    """A byte says whether it is there (KIP-893)."""
+
+    def read_value(reader: Reader) -> Message | None:
+        return None if reader.take(1)[0] == _NO_STRUCT else read(reader)
+
+    return read_value
+
+
+def _read_bytes(reader: Reader) -> bytes | None:
+    data = reader.bytes_()
+    return None if data is None else bytes(data)
+
+
+def _read_uuid(reader: Reader) -> uuid.UUID | None:
+    """None for the id of zeros, which stands for none."""
+    data = bytes(reader.take(_UUID_BYTES))
+    return None if data == _NO_UUID else uuid.UUID(bytes=data)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import CreatePartitionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import forward, limit_s, refused, said, until_known
+from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
 from ottla_broker.kafka.frames import Request
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
@@ -20,23 +21,25 @@ _Result: Final = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
+    results = {name: refused(error) for name, error in named_twice(t.name for t in asked.topics).items()}
+    wanted = [topic for topic in asked.topics if topic.name not in results]
     try:
-        results = await _grown(backend, asked)
+        results |= await _grown(backend, wanted, asked)
     except OttlaError as error:
-        results = {topic.name: refused(error) for topic in asked.topics}
+        results |= {topic.name: refused(error) for topic in wanted}
     told = [_Result(version=version, name=name, **result) for name, result in results.items()]
     return CreatePartitionsResponse(version=version, results=told)
 
 
-async def _grown(backend: Backend, asked: Message) -> dict[str, dict[str, Any]]:
+async def _grown(backend: Backend, topics: Sequence[Message], asked: Message) -> dict[str, dict[str, Any]]:
     """The error of each topic, or none."""
     request = pb.CreatePartitionsRequest(
-        topics=[_increase(topic) for topic in asked.topics], validate_only=asked.validate_only
+        topics=[_increase(topic) for topic in topics], validate_only=asked.validate_only
     )
     reply = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
     if not asked.validate_only:
         done = {topic.name for topic in reply.topics if not topic.error.code}
-        counts = {topic.name: topic.count for topic in asked.topics if topic.name in done}
+        counts = {topic.name: topic.count for topic in topics if topic.name in done}
         await until_known(backend, lambda image: all(_count(image, name) >= n for name, n in counts.items()))
     return {topic.name: said(topic.error) for topic in reply.topics}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kafka.protocol.admin import CreateTopicsResponse
@@ -11,7 +11,7 @@ from kafka.protocol.admin import CreateTopicsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import SOURCES
-from ottla_broker.kafka.forwarding import check_once, forward, limit_s, refused, said, until_known
+from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
 from ottla_broker.kafka.frames import Request
 from ottla_core.cluster.image import ClusterImage, Configs
 from ottla_core.config_table import TOPIC_CONFIGS
@@ -26,20 +26,23 @@ _CONFIGS_FROM: Final = 5
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version, names = request.version, dict.fromkeys(t.name for t in asked.topics)
+    results = {name: refused(error) for name, error in named_twice(t.name for t in asked.topics).items()}
+    wanted = [topic for topic in asked.topics if topic.name not in results]
     try:
-        check_once(t.name for t in asked.topics)
-        results = await _created(backend, asked, version)
+        results |= await _created(backend, wanted, asked, version)
     except OttlaError as error:
-        results = {name: refused(error) for name in names}
+        results |= {topic.name: refused(error) for topic in wanted}
     topics = [_Topic(version=version, name=name, **results[name]) for name in names]
     return CreateTopicsResponse(version=version, topics=topics)
 
 
-async def _created(backend: Backend, asked: Message, version: int) -> dict[str, dict[str, Any]]:
+async def _created(
+    backend: Backend, topics: Iterable[Message], asked: Message, version: int
+) -> dict[str, dict[str, Any]]:
     """The fields of each topic's answer."""
     results: dict[str, dict[str, Any]] = {}
     request = pb.CreateTopicsRequest(validate_only=asked.validate_only)
-    for topic in asked.topics:
+    for topic in topics:
         try:
             request.topics.append(_new_topic(topic))
         except OttlaError as error:
@@ -61,7 +64,8 @@ async def _created(backend: Backend, asked: Message, version: int) -> dict[str, 
 
 
 def _new_topic(topic: Message) -> pb.NewTopic:
-    check_once(c.name for c in topic.configs)
+    for error in named_twice(config.name for config in topic.configs).values():
+        raise error
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
         raise OttlaError(ErrorCode.INVALID_CONFIG, f"{unset[0][:80]} has no value", hint="leave it out or give one")

@@ -10,7 +10,7 @@ from kafka.protocol.admin import DeleteTopicsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import forward, limit_s, refused, said, until_known
+from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
@@ -28,16 +28,20 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     if version >= _IDS_FROM:
         names = [topic.name for topic in asked.topics if topic.name is not None]
         ids = [topic.topic_id for topic in asked.topics if topic.name is None]
+    twice, twice_ids = named_twice(names), named_twice(ids)
+    told = [{"name": name, "topic_id": None, **refused(error)} for name, error in twice.items()]
+    told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id, error in twice_ids.items()]
+    names, ids = [n for n in names if n not in twice], [i for i in ids if i not in twice_ids]
     try:
         _check_named(asked.topics or ())
         wanted = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
         reply = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
         gone = {TopicId(topic.topic_id) for topic in reply.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-        told = [_told(topic, version) for topic in reply.topics]
+        told += [_told(topic, version) for topic in reply.topics]
     except OttlaError as error:
-        told = [{"name": name, "topic_id": None, **refused(error)} for name in dict.fromkeys(names)]
-        told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in dict.fromkeys(ids)]
+        told += [{"name": name, "topic_id": None, **refused(error)} for name in names]
+        told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in ids]
     return DeleteTopicsResponse(version=version, responses=[_Result(version=version, **each) for each in told])
 
 
@@ -50,4 +54,5 @@ def _told(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
     error = said(topic.error)
     if topic.error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DISABLED_FROM:
         error["error_code"] = int(ErrorCode.INVALID_REQUEST)
-    return {"name": topic.name or None, "topic_id": uuid.UUID(bytes=topic.topic_id or bytes(16)), **error}
+    no_name = None if version >= _IDS_FROM else ""
+    return {"name": topic.name or no_name, "topic_id": uuid.UUID(bytes=topic.topic_id or bytes(16)), **error}

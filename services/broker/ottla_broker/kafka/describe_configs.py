@@ -9,13 +9,13 @@ from kafka.protocol.admin import DescribeConfigsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.config_numbers import SOURCES, TOPIC, TYPES
-from ottla_broker.kafka.forwarding import UNTIMED_S, forward, refused, said
+from ottla_broker.kafka.config_numbers import BROKER, SOURCES, TOPIC, TYPES
+from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
 from ottla_broker.kafka.frames import Request
 from ottla_core.config_key import ConfigType
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS
 from ottla_core.config_values import Source
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -34,17 +34,41 @@ class Value(NamedTuple):
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
+    twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)  # each is a large answer
+    misplaced = [
+        twice.get((r.resource_type, r.resource_name)) or _misplaced(r, backend.node_id) for r in asked.resources
+    ]
+    wanted = [resource for resource, error in zip(asked.resources, misplaced, strict=True) if error is None]
     try:
-        described, cluster = await describe(backend, asked.resources)
+        described, cluster = await describe(backend, wanted)
+        told = iter([_told(r, one, cluster, asked, version) for r, one in zip(wanted, described, strict=True)])
     except OttlaError as error:
-        results = [_result(resource, version, **refused(error), configs=[]) for resource in asked.resources]
-        return DescribeConfigsResponse(version=version, results=results)
-    results = []
-    for resource, one in zip(asked.resources, described, strict=True):
-        entries = [e for e in one.entries if _is_wanted(resource, e)]
-        configs = [_entry(resource, e, cluster, asked, version) for e in entries]
-        results.append(_result(resource, version, **said(one.error), configs=configs))
+        told = iter([_result(resource, version, **refused(error), configs=[]) for resource in wanted])
+    results = [
+        next(told) if error is None else _result(resource, version, **refused(error), configs=[])
+        for resource, error in zip(asked.resources, misplaced, strict=True)
+    ]
     return DescribeConfigsResponse(version=version, results=results)
+
+
+def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
+    """Why this broker does not speak of a broker: Kafka's tell of themselves only, and clients ask the one they mean.
+
+    The cluster-wide default has an empty name, and anybody tells it.
+    """
+    name = resource.resource_name
+    if resource.resource_type != BROKER or name in ("", str(node_id)):
+        return None
+    words = f"Unexpected broker id, expected {node_id} or empty string, but received {name[:80]}"
+    return OttlaError(ErrorCode.INVALID_REQUEST, words, hint="ask that broker")
+
+
+def _told(
+    resource: Message, described: pb.ConfigsDescribed, cluster: Mapping[str, str], asked: Message, version: int
+) -> Message:
+    entries = [e for e in described.entries if _is_wanted(resource, e)]
+    configs = [_entry(resource, e, cluster, asked, version) for e in entries]
+    return _result(resource, version, **said(described.error), configs=configs)
 
 
 async def describe(

@@ -21,13 +21,12 @@ _Producer: Final = _Partition.ProducerState
 
 def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
+    wanted: dict[str, dict[int, None]] = {}
+    for topic in asked.topics:  # each partition once, however often it is named: its answer may be large
+        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     topics = [
-        _Topic(
-            version=version,
-            name=topic.name,
-            partitions=[_described(backend, topic.name, number, version) for number in topic.partition_indexes],
-        )
-        for topic in asked.topics
+        _Topic(version=version, name=name, partitions=[_described(backend, name, n, version) for n in numbers])
+        for name, numbers in wanted.items()
     ]
     return DescribeProducersResponse(version=version, topics=topics)
 

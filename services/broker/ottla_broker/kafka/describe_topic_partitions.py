@@ -94,7 +94,9 @@ def _partitions(image: ClusterImage, topic: Topic, wanted: Slice, version: int) 
 
 
 def _partition(image: ClusterImage, number: int, partition: Partition, version: int) -> Message:
-    """Eligible replicas outside the ISR are null: nobody keeps account of them."""
+    """Eligible replicas outside the ISR are none: nobody keeps account of them. Null, which the schema allows, is more
+    than the Java client takes.
+    """
     has_leader = partition.leader != NO_LEADER and partition.leader in image.brokers
     return _Partition(
         version=version,
@@ -104,7 +106,7 @@ def _partition(image: ClusterImage, number: int, partition: Partition, version: 
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        eligible_leader_replicas=None,
-        last_known_elr=None,
+        eligible_leader_replicas=[],
+        last_known_elr=[],
         offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )

@@ -15,17 +15,30 @@ from kafka.protocol.admin import (
     AlterConfigsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
+    DeleteGroupsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeClusterRequest,
     DescribeConfigsRequest,
+    DescribeGroupsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
     DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    ListGroupsRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+    SyncGroupRequest,
+)
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
@@ -35,10 +48,12 @@ from ottla_broker.kafka import (
     codec,
     create_partitions,
     create_topics,
+    delete_groups,
     delete_records,
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_groups,
     describe_log_dirs,
     describe_producers,
     describe_topic_partitions,
@@ -46,11 +61,19 @@ from ottla_broker.kafka import (
     fetch,
     find_coordinator,
     frames,
+    heartbeat,
     init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
     list_offsets,
     metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sync_group,
 )
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
@@ -62,7 +85,12 @@ from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug
 from ottla_core.telemetry import Counter, Metrics
 
+NEVER: Final = 2**15 - 1
+"""Flexible in no version."""
+
 Handler = Callable[[Backend, Request], Answered]
+AroundApi = Callable[[str, Handler], Handler]
+"""Wraps every API that is served, given its name; how `ottla.testing` brings its faults in."""
 Control = Callable[[Backend, Message, Request], Message | Coroutine[Any, Any, Message]]
 
 
@@ -81,6 +109,10 @@ class Api:
     @property
     def advertised_min(self) -> int:
         return self.min_version if self.advertised_from is None else self.advertised_from
+
+
+def unchanged(name: str, handler: Handler) -> Handler:
+    return handler
 
 
 def control(request_type: Any, answer: Control) -> Handler:
@@ -106,7 +138,15 @@ _TABLE: Final = (
     Api(1, "Fetch", 4, 18, 12, fetch.answer),
     Api(2, "ListOffsets", 1, 11, 6, control(ListOffsetsRequest, list_offsets.answer)),
     Api(3, "Metadata", 0, 13, 9, control(MetadataRequest, metadata.answer)),
+    Api(8, "OffsetCommit", 2, 10, 8, control(OffsetCommitRequest, offset_commit.answer)),
+    Api(9, "OffsetFetch", 1, 10, 6, control(OffsetFetchRequest, offset_fetch.answer)),
     Api(10, "FindCoordinator", 0, 6, 3, control(FindCoordinatorRequest, find_coordinator.answer)),
+    Api(11, "JoinGroup", 0, 9, 6, control(JoinGroupRequest, join_group.answer)),
+    Api(12, "Heartbeat", 0, 4, 4, control(HeartbeatRequest, heartbeat.answer)),
+    Api(13, "LeaveGroup", 0, 5, 4, control(LeaveGroupRequest, leave_group.answer)),
+    Api(14, "SyncGroup", 0, 5, 4, control(SyncGroupRequest, sync_group.answer)),
+    Api(15, "DescribeGroups", 0, 6, 5, control(DescribeGroupsRequest, describe_groups.answer)),
+    Api(16, "ListGroups", 0, 5, 3, control(ListGroupsRequest, list_groups.answer)),
     Api(api_versions.KEY, "ApiVersions", 0, 4, 3, _api_versions),
     Api(19, "CreateTopics", 2, 7, 5, control(CreateTopicsRequest, create_topics.answer)),
     Api(20, "DeleteTopics", 1, 6, 4, control(DeleteTopicsRequest, delete_topics.answer)),
@@ -117,8 +157,10 @@ _TABLE: Final = (
     Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
     Api(35, "DescribeLogDirs", 1, 5, 2, control(DescribeLogDirsRequest, describe_log_dirs.answer)),
     Api(37, "CreatePartitions", 0, 3, 2, control(CreatePartitionsRequest, create_partitions.answer)),
+    Api(42, "DeleteGroups", 0, 2, 2, control(DeleteGroupsRequest, delete_groups.answer)),
     Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.answer)),
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
+    Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.answer)),
     Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.answer)),
     Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.answer)),
     Api(
@@ -137,8 +179,9 @@ APIS: Final = {api.key: api for api in sorted(_TABLE, key=lambda api: api.key)}
 class Dispatcher:
     """Takes frames apart, finds who answers, and puts answers into frames."""
 
-    def __init__(self, backend: Backend, metrics: Metrics) -> None:
+    def __init__(self, backend: Backend, metrics: Metrics, around: AroundApi = unchanged) -> None:
         self._backend = backend
+        self._handlers: Final = {api.key: around(api.name, api.handler) for api in APIS.values()}
         self._requests: Final[dict[int, Counter]] = {
             api.key: metrics.counter("ottla_kafka_requests_total", "Requests of Kafka clients.", api=api.name)
             for api in APIS.values()
@@ -159,7 +202,7 @@ class Dispatcher:
         self._requests[head.key].value += 1
         tagged = flexible and head.key != api_versions.KEY
         try:
-            answered = api.handler(self._backend, request)
+            answered = self._handlers[head.key](self._backend, request)
         except (MalformedError, CloseConnectionError):
             raise
         except Exception as error:

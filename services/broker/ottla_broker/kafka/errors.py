@@ -7,6 +7,7 @@ from typing import Final
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
 
+_MOST_WORDS: Final = 1_000
 _BY_NAME: Final[dict[int, int]] = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -16,7 +17,12 @@ def code_by_name(error: OttlaError) -> int:
 
 
 def words_of(error: OttlaError) -> str:
-    return error_message(error).message
+    return shortened(error_message(error).message)
+
+
+def shortened(words: str) -> str:
+    """What fits into an answer, however long the names are that the client has come up with."""
+    return words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…"
 
 
 def unknown_topic(name: str) -> OttlaError:

@@ -20,10 +20,16 @@ MAX_PARTITIONS: Final = 200_000
 EVICTABLE_S: Final = 120.0
 """A session that was used since then is not evicted for another (min.incremental.fetch.session.eviction.ms)."""
 
+_NAME_BYTES: Final = 256
 _INITIAL_EPOCH: Final = 0
 _MAX_EPOCH: Final = 2**31 - 1
 
 Key = tuple[TopicKey, int]
+
+
+def _size(topic: TopicKey) -> int:
+    """As how many partitions it counts: a name that is longer than a topic's can be takes the room of several."""
+    return 1 + len(topic) // _NAME_BYTES
 
 
 class _Cached(NamedTuple):
@@ -40,11 +46,9 @@ class Session:
         self.by_id: Final = by_id
         self.used_at = now
         self.next_epoch = 1
+        self.size = 0
         self._cached: Final[OrderedDict[Key, _Cached]] = OrderedDict()
         self.change(asked, ())
-
-    def __len__(self) -> int:
-        return len(self._cached)
 
     @property
     def asked(self) -> list[Asked]:
@@ -55,8 +59,9 @@ class Session:
             key = (each.topic, each.number)
             known = self._cached.get(key)
             self._cached[key] = _Cached(each) if known is None else known._replace(asked=each)
+            self.size += _size(each.topic) if known is None else 0
         for key in forgotten:
-            self._cached.pop(key, None)
+            self.size -= _size(key[0]) if self._cached.pop(key, None) is not None else 0
 
     def news(self, parts: Sequence[Part]) -> list[Part]:
         """Of what was read, what the client does not know. Who got records is the last to be read next time."""
@@ -128,9 +133,9 @@ class FetchSessions:
         session = self._check(request, by_id=by_id)
         session.used_at = now
         session.next_epoch = 1 if session.next_epoch == _MAX_EPOCH else session.next_epoch + 1
-        before = len(session)
+        before = session.size
         session.change(request.partitions, request.forgotten)
-        self._partitions += len(session) - before
+        self._partitions += session.size - before
         self._sessions.move_to_end(session.id)
         asked = session.asked
         if not asked or self._partitions > self._max_partitions:
@@ -161,14 +166,14 @@ class FetchSessions:
 
     def _create(self, asked: Sequence[Asked], *, by_id: bool, now: float) -> Session | None:
         """None where there is no place: the client goes on without a session."""
-        if not asked or not self._make_room(len(asked), now):
+        if not asked or not self._make_room(sum(_size(each.topic) for each in asked), now):
             return None
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = self._new_id()
         session = Session(session_id, asked, by_id=by_id, now=now)
         self._sessions[session_id] = session
-        self._partitions += len(session)
+        self._partitions += session.size
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
@@ -182,4 +187,4 @@ class FetchSessions:
     def _end(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            self._partitions -= len(session)
+            self._partitions -= session.size

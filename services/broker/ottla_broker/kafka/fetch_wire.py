@@ -78,13 +78,13 @@ def read(reader: Reader, version: int) -> FetchRequest:
         topic = _read_topic(reader, version)
         for _ in range(reader.array(_PARTITION_MIN_BYTES)):
             fields = reader.unpack(layout)
-            reader.tags()
+            reader.pass_tags()
             epoch, offset = (fields[1], fields[2]) if has_epoch else (-1, fields[1])
             partitions.append(Asked(topic, fields[0], epoch, offset, fields[-1]))
-        reader.tags()
+        reader.pass_tags()
     forgotten = _read_forgotten(reader, version) if version >= _SESSION_FROM else []
     rack = (reader.string() or "") if version >= RACK_FROM else ""
-    state = reader.tags().get(_REPLICA_STATE_TAG)
+    state = reader.tag(_REPLICA_STATE_TAG)
     if version >= _REPLICA_STATE_FROM and state is not None:
         replica_id = Reader(state).int32()
     return FetchRequest(
@@ -106,7 +106,7 @@ def _read_forgotten(reader: Reader, version: int) -> list[tuple[TopicKey, int]]:
     for _ in range(reader.array(_TOPIC_MIN_BYTES)):
         topic = _read_topic(reader, version)
         forgotten += [(topic, reader.int32()) for _ in range(reader.array(_INT32.size))]
-        reader.tags()
+        reader.pass_tags()
     return forgotten
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.errors import words_of
+from ottla_broker.kafka.errors import shortened, words_of
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto.common_pb2 import Error
@@ -22,6 +22,7 @@ from ottla_proto.contracts import Method
 
 Asked = TypeVar("Asked", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
+Name = TypeVar("Name", bound=Hashable)
 
 UNTIMED_S: Final = 30.0
 """For requests that say no time."""
@@ -38,19 +39,57 @@ def limit_s(timeout_ms: int) -> float:
 
 
 async def forward(backend: Backend, method: Method[Asked, Reply], asked: Asked, *, limit_s: float) -> Reply:
-    """The controller's reply. Where none is elected nothing was done, and it is asked again until the time is over.
+    """The controller's reply. Where none is elected, or where it went away with the request, another is asked until the
+    time is over.
 
-    Raises what ControllerPeer.call raises.
+    What went away with it may have been carried out. Kafka's brokers repeat it all the same: a request says what is to
+    be in the end, so nothing is done twice. At worst the repeat is told of what the first try has done, as
+    TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or ELECTION_NOT_NEEDED.
+
+    Raises the OttlaError that the reply carries; at the end of the time NOT_CONTROLLER where nothing was done, and
+    REQUEST_TIMED_OUT where nobody knows. Clients try again after both.
     """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + limit_s
+    lost = False
     while True:
         try:
-            return await backend.controller.call(method, asked, timeout=give_up_at - loop.time())
+            return await _ask(backend, method, asked, give_up_at - loop.time())
         except OttlaError as error:
-            if error.code != ErrorCode.NOT_CONTROLLER or loop.time() + _PAUSE_S >= give_up_at:
+            if error.code not in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
+                raise
+            lost |= error.code == ErrorCode.NETWORK_EXCEPTION
+            if loop.time() + _PAUSE_S >= give_up_at:
+                if lost:
+                    raise _nobody_knows(limit_s) from None
                 raise
         await asyncio.sleep(_PAUSE_S)
+
+
+async def _ask(backend: Backend, method: Method[Asked, Reply], asked: Asked, timeout: float) -> Reply:
+    """One try. It ends as lost where another controller is elected first: a stopped process never hangs up."""
+    former = backend.image.controller
+    call = asyncio.create_task(backend.controller.call(method, asked, timeout=timeout))
+    elected = asyncio.create_task(
+        backend.metadata.wait_for(lambda image: image.controller not in (None, former), timeout)
+    )
+    try:
+        await asyncio.wait({call, elected}, return_when=asyncio.FIRST_COMPLETED)
+        if not call.done() and elected.exception() is None:
+            raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "another controller was elected before this one answered")
+        return await call
+    finally:
+        call.cancel()
+        elected.cancel()
+        await asyncio.gather(call, elected, return_exceptions=True)
+
+
+def _nobody_knows(limit_s: float) -> OttlaError:
+    return OttlaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"no controller has answered within {limit_s:g} s, and one may have carried it out before it went away",
+        hint="look what is there, or try again",
+    )
 
 
 async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool]) -> None:
@@ -61,7 +100,7 @@ async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool
 
 def said(error: Error) -> dict[str, Any]:
     """The fields of an answer for what the controller says of one topic or resource."""
-    return {"error_code": error.code, "error_message": error.message or None}
+    return {"error_code": error.code, "error_message": shortened(error.message) or None}
 
 
 def refused(error: OttlaError) -> dict[str, Any]:
@@ -69,9 +108,10 @@ def refused(error: OttlaError) -> dict[str, Any]:
     return {"error_code": int(error.code), "error_message": words_of(error)}
 
 
-def check_once(names: Iterable[object]) -> None:
-    """Raise INVALID_REQUEST where something is named twice: which of the two should hold?"""
-    for name, count in Counter(names).items():
-        if count > 1:
-            shown = f"{name}"[:80]
-            raise OttlaError(ErrorCode.INVALID_REQUEST, f"the request names {shown} twice", hint="name it once")
+def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
+    """The refusal of each that is named twice, for which of the two should hold? The others go on, as in Kafka."""
+    return {
+        name: OttlaError(ErrorCode.INVALID_REQUEST, f"the request names {f'{name}'[:80]} twice", hint="name it once")
+        for name, count in Counter(names).items()
+        if count > 1
+    }

@@ -17,8 +17,9 @@ class Limits:
 
     max_produce: int = 100 * 1024 * 1024
     """Of one frame: Kafka's socket.request.max.bytes."""
-    max_control: int = 1024 * 1024
-    """Of a frame of any other API: decoded it takes many times its size."""
+    max_control: int = 16 * 1024 * 1024
+    """Of a frame of any other API. Ten thousand topics with eight configs each take 2.4 MB, or with names of the
+    greatest length; what arrays take once they are decoded is bounded by their elements, in `wire.Reader`."""
     max_waiting: int = 256 * 1024
     """Of a connection, read while an earlier request has to end first; beyond it reading pauses."""
     max_open: int = 64

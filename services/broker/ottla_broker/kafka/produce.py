@@ -73,11 +73,11 @@ def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, mem
         partitions: list[tuple[int, memoryview | bytes]] = []
         for _ in range(reader.array(_PARTITION_MIN_BYTES)):
             number, records = reader.int32(), reader.bytes_()
-            reader.tags()
+            reader.pass_tags()
             partitions.append((number, b"" if records is None else records))
-        reader.tags()
+        reader.pass_tags()
         topics.append((topic, partitions))
-    reader.tags()
+    reader.pass_tags()
     return acks, timeout_ms, topics
 
 

@@ -43,9 +43,11 @@ class Follower:
 
     caught_up_at: float
     log_end_offset: int = UNKNOWN
+    log_start_offset: int = UNKNOWN
     broker_epoch: int = UNKNOWN
     fetched_at: float = 0.0
     leader_end_at_fetch: int = UNKNOWN  # the leader's log end when it fetched last
+    seen_check: int = 0  # the newest check after which it is known to have fetched
 
     def on_fetch(self, offset: int, broker_epoch: int, leader_end: int, now: float) -> None:
         """It has everything before `offset`. Caught up means: all that the leader has, or had at its last fetch."""
@@ -103,13 +105,21 @@ class Leader:
         self._log_end_offset = log_end_offset
         return self._advance(now)
 
-    def on_fetch(self, follower_id: int, broker_epoch: int, offset: int, now: float) -> bool:
-        """A follower asks for what comes after `offset`, so it has everything before."""
+    def on_fetch(
+        self, follower_id: int, broker_epoch: int, offset: int, now: float, *, log_start_offset: int = UNKNOWN
+    ) -> bool:
+        """A follower asks for what comes after `offset`, so it has everything from its log's start up to there."""
         follower = self._followers[follower_id]
+        follower.log_start_offset = log_start_offset
         follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
         if follower_id not in self.isr and self.proposal is None and self._may_join(follower_id, follower):
             self._propose((*self.isr, follower_id))
         return self._advance(now)
+
+    def on_seen_check(self, follower_id: int, number: int) -> None:
+        """A follower fetches in this leader epoch, and has sent its fetch after check `number`."""
+        follower = self._followers[follower_id]
+        follower.seen_check = max(follower.seen_check, number)
 
     def on_partition(self, partition: Partition, now: float) -> bool:
         """What the controller has committed in this leader epoch. An older partition epoch is an old story (C10)."""
@@ -160,6 +170,23 @@ class Leader:
         """Whether the high watermark has come to this epoch: before, `latest` would go back (rule 15)."""
         return self.high_watermark >= self.epoch_start_offset
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else is in sync, or may have become so: nobody else can be elected."""
+        return {*self._maximal_isr()} == {self._broker_id}
+
+    def has_led_since(self, number: int) -> bool:
+        """Whether it is proved that nothing was committed in a later epoch before check `number` was made.
+
+        A later leader is a member of the ISR. It commits nothing without min.insync.replicas, so not as long as too few
+        replicas are left beside this one and those that still fetch from it (rule 8). Replicas that are added later
+        don't count: internal topics get none beyond those that the rule was made for.
+        """
+        here = {r for r, f in self._followers.items() if f.seen_check >= number and r in self.isr}
+        left = len(self.replicas) - 1 - len(here)
+        nobody_else = {*self._maximal_isr()} <= {self._broker_id, *here}
+        return bool(here) and (nobody_else or left < self.effective_min_isr)
+
     def is_replica(self, broker_id: int) -> bool:
         return broker_id in self._followers
 
@@ -178,6 +205,11 @@ class Leader:
             r: self._log_end_offset if r == self._broker_id else self._followers[r].log_end_offset
             for r in self.replicas
         }
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """The smallest log start of the live replicas, this one's given; UNKNOWN before all of them have fetched."""
+        starts = [f.log_start_offset for follower_id, f in self._followers.items() if follower_id in self.live]
+        return min([log_start_offset, *starts])
 
     # ---- the rules -----------------------------------------------------------------------------------------------
 
@@ -198,7 +230,7 @@ class Leader:
         """The high watermark is the smallest log end of those who are in the ISR or about to be (rules 6, 7, 8)."""
         if not self.has_min_isr:
             return False
-        counted = self.isr if self.proposal is None else {*self.isr, *self.proposal.isr}
+        counted = self._maximal_isr()
         end = smallest = self._log_end_offset
         for follower_id, follower in self._followers.items():
             if follower.log_end_offset < smallest and (
@@ -210,6 +242,9 @@ class Leader:
             return False
         self.high_watermark = smallest
         return True
+
+    def _maximal_isr(self) -> tuple[int, ...]:
+        return self.isr if self.proposal is None else (*self.isr, *self.proposal.isr)
 
     def _add_followers(self, now: float) -> None:
         """Members of the ISR have until the lag time is over to fetch for the first time."""

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from ottla_broker.machines import retention
 from ottla_broker.machines.epochs import EpochStart, LeaderEpochs
 from ottla_broker.machines.producers import Original, Producers
+from ottla_broker.machines.shard import StoredFence
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.flushing import Flusher
@@ -27,7 +28,7 @@ from ottla_broker.storage.segment import Segment, ranges_of
 from ottla_broker.storage.validator import check_appendable, check_replicated
 from ottla_broker.storage.view import LogView
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.records.batch import Buffer
+from ottla_core.records.batch import BatchHeader, Buffer
 
 
 class Appended(NamedTuple):
@@ -143,11 +144,22 @@ class Log:
         checked = producers.check(headers, base_offset, now_ms)
         if checked.original is not None:
             return _repeated(checked.original, append_time_ms)
+        done = self.append_checked(records, headers, leader_epoch, now_ms, append_time_ms)
+        producers.apply(checked)
+        return done
+
+    def append_checked(
+        self, records: Buffer, headers: list[BatchHeader], leader_epoch: int, now_ms: int, append_time_ms: int = -1
+    ) -> Appended:
+        """Write batches that may be appended as they are. Raises KAFKA_STORAGE_ERROR; the log is then as it was."""
+        self._check_appendable()
+        base_offset = self.log_end_offset
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch)
         buffers, batches = placed(records, headers, base_offset, leader_epoch)
         rolled = self._write(base_offset, buffers, len(records), batches, now_ms)
-        producers.apply(checked)
+        if headers[0].is_control:
+            self._history.on_control(records, base_offset)
         last_offset = batches[-1].last_offset
         return Appended(base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, len(records), rolled)
 
@@ -171,7 +183,7 @@ class Log:
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
         rolled = self._write(base_offset, [buffer], len(buffer), batches, now_ms)
         self.epochs = epochs
-        self._history.on_replicated(headers, now_ms)
+        self._history.on_replicated(headers, buffer, now_ms)
         count = sum(header.record_count for header in headers)
         return Appended(base_offset, last_offset, -1, count, len(buffer), rolled)
 
@@ -426,6 +438,11 @@ class Log:
     def producers(self) -> Producers:
         """What the log knows of its idempotent producers."""
         return self._history.producers
+
+    @property
+    def fence(self) -> StoredFence:
+        """The highest fence of a shard's log: who may append to it."""
+        return self._history.fence
 
     @property
     def size_bytes(self) -> int:

@@ -22,7 +22,7 @@ class TimestampType(Enum):
 class LogConfig:
     """One log's settings. A retention of -1 keeps for ever; positions in a segment are int32, so its size is too.
 
-    `compacts`: cleanup.policy has compact, so that every record needs a key.
+    `deletes` and `compacts`: what cleanup.policy has. Where it compacts, every record needs a key.
     """
 
     segment_bytes: int = 1 << 30
@@ -39,6 +39,7 @@ class LogConfig:
     flush_ms: int = MAX_INT64
     min_insync_replicas: int = 1
     producer_expiration_ms: int = DAY_MS
+    deletes: bool = True
     compacts: bool = False
 
     def __post_init__(self) -> None:

@@ -1,4 +1,5 @@
 """The producers of one log, kept through restarts and cuts: snapshots, and the batches after the newest one (rule 29).
+With them the highest shard fence, which goes the same ways.
 
 A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
 orderly start nothing is read but the newest one. One that is missing or torn costs time, never an answer: an older one
@@ -14,23 +15,27 @@ from pathlib import Path
 from typing import Final
 
 from ottla_broker.machines.producers import Producers
+from ottla_broker.machines.shard import NO_FENCE, StoredFence
 from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.producer_snapshot import Snapshot
 from ottla_broker.storage.segment import Ranges
 from ottla_core.errors import OttlaError
-from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader
+from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
+from ottla_core.records.fence import fence_of
 
 _logger = logging.getLogger(__name__)
 
 
 class ProducerHistory:
-    """`producers` are those at the log's end; the object is replaced by `restore` and by a cut."""
+    """`producers` are those at the log's end; the object is replaced by `restore` and by a cut. So is `fence`."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.producers = Producers()
+        self.fence = NO_FENCE
         self._directory: Final = directory
         self._disk: Final = disk
-        self._pending: deque[tuple[int, dict[int, bytes]]] = deque(maxlen=1)
+        self._pending: deque[tuple[int, Snapshot]] = deque(maxlen=1)
 
     def restore(self, ranges: Ranges) -> None:
         """The producers from the newest snapshot within the log and the batches after it."""
@@ -39,7 +44,7 @@ class ProducerHistory:
         if self._remove(offset for offset in offsets if offset > end_offset):
             # They must not come back once other batches lie before their offsets.
             self._disk.sync_directory(self._directory)
-        start, self.producers = self._newest(offset for offset in reversed(offsets) if offset <= end_offset)
+        start, self.producers, self.fence = self._newest(o for o in reversed(offsets) if o <= end_offset)
         bases = {segment.base_offset for segment, _ in ranges}
         self._remove(offset for offset in offsets if offset < start and offset not in bases)
         for segment, segment_end in ranges:
@@ -48,14 +53,27 @@ class ProducerHistory:
             # A producer of an older time is idle since the file was written last, at least.
             seen_at_ms = segment.changed_at_ms()
             position = 0 if start <= segment.base_offset else segment.position_of(start)
-            for _, header in segment.headers_from(segment.size_bytes if position is None else position):
+            for at, header in segment.headers_from(segment.size_bytes if position is None else position):
                 if header.producer_id != NO_PRODUCER_ID:
                     self.producers.on_stored(header, seen_at_ms)
+                elif header.is_control:
+                    self.on_control(segment.file().read(at, header.size_bytes), header.base_offset)
 
-    def on_replicated(self, headers: Iterable[BatchHeader], now_ms: int) -> None:
-        """A leader's batches were written; it has checked them (rule 28)."""
+    def on_control(self, batch: Buffer, offset: int) -> None:
+        """A control batch of no producer lies at `offset`: if it is a fence, it is the highest from there on."""
+        fence = fence_of(batch)
+        if fence is not None:
+            self.fence = StoredFence(fence, offset)
+
+    def on_replicated(self, headers: Iterable[BatchHeader], records: Buffer, now_ms: int) -> None:
+        """A leader's batches were written, `records`; it has checked them (rule 28)."""
+        at = 0
         for header in headers:
-            if header.producer_id != NO_PRODUCER_ID and not self.producers.on_stored(header, now_ms):
+            begin, at = at, at + header.size_bytes
+            if header.producer_id == NO_PRODUCER_ID:
+                if header.is_control:
+                    self.on_control(memoryview(records)[begin:at], header.base_offset)
+            elif not self.producers.on_stored(header, now_ms):
                 _logger.warning(
                     "%s: the leader took a batch of producer %d whose epoch %d is over",
                     self._directory.name,
@@ -65,7 +83,7 @@ class ProducerHistory:
 
     def on_roll(self, offset: int) -> None:
         """A segment begins at `offset`, where the log ends; `write_pending` writes what is known now."""
-        self._pending.append((offset, self.producers.entries()))
+        self._pending.append((offset, self._snapshot()))
 
     def on_cut(self, ranges: Ranges, log_start_offset: int) -> None:
         """The log ends earlier, or begins anew. The caller syncs the directory."""
@@ -73,10 +91,10 @@ class ProducerHistory:
         end_offset = ranges[-1][1]
         if end_offset == log_start_offset:
             self._remove(producer_snapshot.offsets_in(self._directory))
-            self.producers = Producers()
+            self.producers, self.fence = Producers(), NO_FENCE
         else:
             self._remove(offset for offset in producer_snapshot.offsets_in(self._directory) if offset > end_offset)
-            if self.producers.reaches(end_offset):
+            if self.fence.offset >= end_offset or self.producers.reaches(end_offset):
                 self.restore(ranges)
 
     def on_dropped(self, first_offset: int) -> None:
@@ -98,21 +116,25 @@ class ProducerHistory:
         """The log is being closed; raises what `Disk.replace_file` raises."""
         end_offset = ranges[-1][1]
         if end_offset > ranges[0][0].base_offset and end_offset not in producer_snapshot.offsets_in(self._directory):
-            self._write(end_offset, self.producers.entries())
+            self._write(end_offset, self._snapshot())
 
-    def _write(self, offset: int, entries: dict[int, bytes]) -> None:
-        self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(entries))
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(self.producers.entries(), self.fence)
 
-    def _newest(self, offsets: Iterable[int]) -> tuple[int, Producers]:
-        """The first of these snapshots that can be read, and its offset."""
+    def _write(self, offset: int, snapshot: Snapshot) -> None:
+        self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(snapshot))
+
+    def _newest(self, offsets: Iterable[int]) -> tuple[int, Producers, StoredFence]:
+        """The offset of the first of these snapshots that can be read, and what it holds."""
         for offset in offsets:
             path = producer_snapshot.path_of(self._directory, offset)
             try:
-                return offset, Producers(producer_snapshot.decode(path.read_bytes()))
+                entries, fence = producer_snapshot.decode(path.read_bytes())
+                return offset, Producers(entries), fence
             except ValueError as error:
                 _logger.warning("%s is of no use (%s): going on without it", path, error)
                 path.unlink()
-        return 0, Producers()
+        return 0, Producers(), NO_FENCE
 
     def _remove(self, offsets: Iterable[int]) -> bool:
         """Whether there were any."""

@@ -1,9 +1,11 @@
 """Snapshots of a partition's producers: `<offset>.snapshot` beside the log, what its batches before that offset tell.
 
     version int16 | crc uint32, of all that follows | count int32 | per producer: id int64, size uint16, entry
+    | where the log has a shard fence: epoch int32, incarnation int64, offset int64
 
 Kafka's version is 1 and keeps one batch of each producer; this is 100, which Kafka throws away and builds anew, as this
-release does with Kafka's. Entries are those of `Producers`. Source: KIP-98, ProducerStateManager.
+release does with Kafka's. Entries are those of `Producers`. The fence is here because it goes the same ways: rebuilt
+from the batches, taken back by a cut; but it does not expire. Source: KIP-98, ProducerStateManager.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from ottla_broker.machines.shard import NO_FENCE, StoredFence
 from ottla_core.records.batch import extend_crc
+from ottla_core.records.fence import ShardFence
 
 SUFFIX: Final = ".snapshot"
 
@@ -23,6 +27,14 @@ _NAME: Final = re.compile(r"(\d{20})\.snapshot")
 _HEADER: Final = struct.Struct(">hI")
 _COUNT: Final = struct.Struct(">i")
 _PRODUCER: Final = struct.Struct(">qH")
+_FENCE: Final = struct.Struct(">iqq")
+
+
+class Snapshot(NamedTuple):
+    """What a log's batches tell: each producer's entry, and the highest fence."""
+
+    producers: Mapping[int, bytes]
+    fence: StoredFence = NO_FENCE
 
 
 def path_of(directory: Path, offset: int) -> Path:
@@ -35,15 +47,17 @@ def offsets_in(directory: Path) -> list[int]:
     return sorted(int(name[1]) for name in names if name)
 
 
-def encode(entries: Mapping[int, bytes]) -> bytes:
-    parts = [_COUNT.pack(len(entries))]
-    for producer_id, entry in entries.items():
+def encode(snapshot: Snapshot) -> bytes:
+    parts = [_COUNT.pack(len(snapshot.producers))]
+    for producer_id, entry in snapshot.producers.items():
         parts += (_PRODUCER.pack(producer_id, len(entry)), entry)
+    if snapshot.fence.exists:
+        parts.append(_FENCE.pack(*snapshot.fence.fence, snapshot.fence.offset))
     body = b"".join(parts)
     return _HEADER.pack(_VERSION, extend_crc(0, body)) + body
 
 
-def decode(data: bytes) -> dict[int, bytes]:
+def decode(data: bytes) -> Snapshot:
     """What `encode` was given. Raises ValueError where that can't be told."""
     if len(data) < _HEADER.size + _COUNT.size:
         raise ValueError(f"it has {len(data)} bytes")
@@ -59,4 +73,7 @@ def decode(data: bytes) -> dict[int, bytes]:
         at += _PRODUCER.size
         entries[producer_id] = data[at : at + size_bytes]
         at += size_bytes
-    return entries
+    if at + _FENCE.size > len(data):
+        return Snapshot(entries)
+    epoch, incarnation, offset = _FENCE.unpack_from(data, at)
+    return Snapshot(entries, StoredFence(ShardFence(epoch, incarnation), offset))

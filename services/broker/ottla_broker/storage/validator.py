@@ -45,7 +45,7 @@ def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[Ba
         if config.timestamp_type is TimestampType.CREATE_TIME:
             _check_timestamps(header, config, now_ms)
         if config.compacts:
-            _check_keys(memoryview(records)[at : at + header.size_bytes])
+            check_keys(memoryview(records)[at : at + header.size_bytes])
         headers.append(header)
         at += header.size_bytes
     if not headers:
@@ -105,8 +105,8 @@ def _check_admissible(header: BatchHeader) -> None:
         )
 
 
-def _check_keys(batch: memoryview) -> None:
-    """Compaction keeps the newest record of each key: one without a key could neither stay nor go."""
+def check_keys(batch: memoryview) -> None:
+    """Compaction keeps the newest record of each key: one without a key, INVALID_RECORD, could neither stay nor go."""
     for offset, _, key, *_ in read_records(batch):
         if key is None:
             raise OttlaError(

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Change, ClusterImage, Configs, Topic
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Configs, Topic
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
 from ottla_core.config_values import (
     EffectiveConfigs,
@@ -25,9 +25,13 @@ from ottla_core.config_values import (
     topic_key,
 )
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS
 
 MIN_ISR: Final = "min.insync.replicas"
 MAX_BROKER_ID: Final = 2**31 - 1
+
+PINNED: Final = frozenset({"cleanup.policy", "message.timestamp.type", MIN_ISR, "unclean.leader.election.enable"})
+"""Of internal topics."""
 
 CLUSTER = ""
 """The name of the broker resource that is the cluster-wide default."""
@@ -120,6 +124,7 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
 
 
 def _alter_topic(image: ClusterImage, topic: Topic, ops: Sequence[Op]) -> Decision[None]:
+    _check_not_pinned(topic.name, ops)
     altered = check_topic_configs(_altered(topic.configs, ops, topic_key), cluster_configs(image))
     if altered == topic.configs:
         return Decision(None)
@@ -127,6 +132,17 @@ def _alter_topic(image: ClusterImage, topic: Topic, ops: Sequence[Op]) -> Decisi
         check_min_isr(altered, min(len(p.replicas) for _, p in image.partitions_of(topic)))
     seen = (ReliedOn(keys.topic(topic.name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
     return Decision(None, (Write(Change(keys.topic(topic.name), replace(topic, configs=altered)), seen),))
+
+
+def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
+    """Coordinators lose no commit because these are as they are."""
+    pinned = [op.name for op in ops if op.name in PINNED]
+    if topic in INTERNAL_TOPICS and pinned:
+        raise OttlaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{pinned[0]} of the internal topic {topic} is the controller's own to set",
+            hint="the others of its configs may be altered",
+        )
 
 
 def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision[None]:
@@ -204,5 +220,11 @@ def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
     return {
         "broker.id": str(broker_id),
         "broker.rack": broker.rack or None if broker else None,
-        "advertised.listeners": f"PLAINTEXT://{broker.kafka_address}" if broker and broker.kafka_address else None,
+        "advertised.listeners": _listeners(broker) if broker and broker.kafka_address else None,
     }
+
+
+def _listeners(broker: Broker) -> str:
+    """As Kafka spells them; a broker of an older release has registered one address without its listener's name."""
+    listeners = broker.kafka_listeners or {"PLAINTEXT": broker.kafka_address}
+    return ",".join(f"{name}://{address}" for name, address in sorted(listeners.items()))

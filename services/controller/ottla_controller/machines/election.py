@@ -19,11 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 from ottla_controller.machines.configs import cluster_configs
-from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.decision import Decision, Write
 from ottla_controller.machines.partition import with_isr, with_leader, write_of
+from ottla_controller.machines.shards import fence_after_loss
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.config_values import resolve
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
@@ -120,7 +122,13 @@ def decide_reconcile(
 ) -> Decision[tuple[Settled, ...]]:
     """Settle `partitions`, at most MAX_WRITES of them, as far as they still need it."""
     moved = tuple(_settled(image, available(image, spared), partitions))
-    return Decision(moved, tuple(write_of(image, s.id, s.after) for s in moved))
+    return Decision(moved, tuple(chain.from_iterable(writes_of(image, s) for s in moved)))
+
+
+def writes_of(image: ClusterImage, moved: Settled) -> tuple[Write, ...]:
+    """The partition as it is settled; before it, what has to be known of records that may be lost."""
+    fences = fence_after_loss(image, moved.id) if moved.unclean else ()
+    return (*fences, write_of(image, moved.id, moved.after))
 
 
 def to_hand_over(image: ClusterImage, broker_id: int) -> int:

@@ -19,6 +19,10 @@ def with_isr(partition: Partition, isr: tuple[int, ...]) -> Partition:
     return replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
 
 
+def with_replicas(partition: Partition, replicas: tuple[int, ...]) -> Partition:
+    return replace(partition, replicas=replicas, partition_epoch=partition.partition_epoch + 1)
+
+
 def with_leader(partition: Partition, leader: int, isr: tuple[int, ...]) -> Partition:
     return replace(with_isr(partition, isr), leader=leader, leader_epoch=partition.leader_epoch + 1)
 

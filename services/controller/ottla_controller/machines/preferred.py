@@ -9,10 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 
 from ottla_controller.machines.decision import Decision
-from ottla_controller.machines.election import Availability, Settled, available, settled
-from ottla_controller.machines.partition import with_leader, write_of
+from ottla_controller.machines.election import Availability, Settled, available, settled, writes_of
+from ottla_controller.machines.partition import with_leader
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
@@ -39,7 +40,7 @@ def decide_elect_leaders(
     there = available(image)
     outcomes = tuple(_outcome(image, there, kind, id_) for id_ in partitions)
     done = [o.settled for o in outcomes if o.settled is not None]
-    return Decision(outcomes, tuple(write_of(image, s.id, s.after) for s in done))
+    return Decision(outcomes, tuple(chain.from_iterable(writes_of(image, s) for s in done)))
 
 
 def unpreferred(image: ClusterImage) -> list[PartitionId]:

@@ -66,11 +66,14 @@ class PartitionsCreated:
 def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
     """Partition keys first, the topic key last: it is the commit point."""
     _check_client_may_change(new.name)
-    if new.name in image.topics:
-        raise OttlaError(
-            ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {new.name} exists already", hint="choose another name"
-        )
+    _check_not_there(image, new.name)
     _check_no_collision(image, new.name)
+    return decide_create_internal_topic(image, new, topic_id=topic_id)
+
+
+def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
+    """The same for a name that no client may take: the controller's own."""
+    _check_not_there(image, new.name)
     configs = check_topic_configs(new.configs, cluster_configs(image))
     placed = _place(image, new)
     check_min_isr(configs, len(placed[0]))
@@ -185,6 +188,11 @@ def _check_client_may_change(name: str) -> None:
             f"{name} is an internal topic, which only its coordinator may change",
             hint="choose another name",
         )
+
+
+def _check_not_there(image: ClusterImage, name: str) -> None:
+    if name in image.topics:
+        raise OttlaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name} exists already", hint="choose another name")
 
 
 def _check_no_collision(image: ClusterImage, name: str) -> None:

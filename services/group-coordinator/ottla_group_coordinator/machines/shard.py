@@ -17,6 +17,9 @@ from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.group import Group, State, group_from
 from ottla_group_coordinator.machines.membership import (
     GroupSettings,
+    Who,
+    check_generation,
+    check_member,
     decide_rebalance_end,
     decide_resume,
     decide_session_end,
@@ -72,6 +75,13 @@ class GroupShard:
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """What the group has committed; not to be changed."""
         return self._offsets.get(group_id, _NO_OFFSETS)
+
+    def check_reader(self, group_id: str, who: Who, generation: int) -> None:
+        """Raise where a member asks that is none, or in another generation (KIP-848); whoever names nothing may ask."""
+        if who.member_id or generation >= 0:
+            group = self.group_or_new(group_id)
+            check_member(group, who)
+            check_generation(group, generation)
 
     def groups(self) -> Iterator[Group]:
         for group_id in sorted(self._groups.keys() | self._offsets.keys()):

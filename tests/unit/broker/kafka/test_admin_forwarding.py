@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import kafka.protocol.admin as messages
 import pytest
 from images import image_of, topic_id, with_topic
+from waiting import until
 
 from ottla_broker.kafka import (
     alter_configs,
+    auto_topics,
     create_partitions,
     create_topics,
     delete_topics,
@@ -25,11 +28,13 @@ from ottla_broker.kafka.forwarding import forward, limit_s
 from ottla_broker.kafka.frames import Caller, Request
 from ottla_broker.kafka.wire import Reader
 from ottla_core.cluster.image import Broker, Change, ClusterImage
+from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
+from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Controller
 
-TOPIC = 2
+TOPIC, BROKER = 2, 4
 
 
 @pytest.mark.parametrize(("timeout_ms", "expected"), [(-1, 1.0), (0, 1.0), (5_000, 5.0), (2**31 - 1, 60.0)])
@@ -37,42 +42,98 @@ def test_a_requests_time_is_bounded_on_both_sides(timeout_ms: int, expected: flo
     assert limit_s(timeout_ms) == expected
 
 
-def controller(*answers: Any) -> tuple[Any, list[float]]:
-    """A backend whose controller answers so, and the deadlines that it was given."""
-    deadlines: list[float] = []
-    left = iter(answers)
+class AsksController:
+    """A backend whose controller answers so, the last answer for ever; `deadlines` and `requests` are what it got.
 
-    async def call(method: object, request: object, *, timeout: float) -> Any:
-        deadlines.append(timeout)
-        answer = next(left)
+    A controller that answers `...` hangs. `elect` lets another be elected, which the backend hears of.
+    """
+
+    def __init__(self, *answers: Any) -> None:
+        self.deadlines: list[float] = []
+        self.requests: list[Any] = []
+        self.image = image_of(1)
+        self.node_id = 0
+        self.replicas: Any = None
+        self.controller = self.metadata = self
+        self._answers = list(answers)
+        self._elected = asyncio.Event()
+
+    async def call(self, method: object, request: Any, *, timeout: float) -> Any:
+        self.deadlines.append(timeout)
+        self.requests.append(request)
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if answer is ...:
+            await asyncio.Event().wait()
         if isinstance(answer, OttlaError):
             raise answer
         return answer
 
-    return SimpleNamespace(controller=SimpleNamespace(call=call)), deadlines
+    async def wait_for(self, condition: Callable[[ClusterImage], bool], timeout: float) -> None:
+        while not condition(self.image):
+            self._elected.clear()
+            await self._elected.wait()
+
+    def elect(self, epoch: int) -> None:
+        elected = Change(("controller",), ElectedController(0, "127.0.0.1:1", epoch))
+        self.image = self.image.with_changes([elected], 1000 + epoch)
+        self._elected.set()
 
 
-def _nobody() -> OttlaError:
+def nobody() -> OttlaError:
     return OttlaError(ErrorCode.NOT_CONTROLLER, "nobody is elected")
 
 
+def gone() -> OttlaError:
+    return OttlaError(ErrorCode.NETWORK_EXCEPTION, "the connection was reset")
+
+
+def ask(backend: Any, limit_s: float = 5.0) -> Any:
+    return forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), limit_s=limit_s)
+
+
 async def test_an_election_is_waited_for_within_the_requests_time() -> None:
-    backend, deadlines = controller(_nobody(), pb.DeleteTopicsReply())
-    await forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), limit_s=5.0)
-    first, second = deadlines
-    assert second < first <= 5.0
+    backend = AsksController(nobody(), gone(), nobody(), pb.DeleteTopicsReply())
+    await ask(backend)
+    assert len(backend.deadlines) == 4
+    assert sorted(backend.deadlines, reverse=True) == backend.deadlines
+    assert backend.deadlines[0] <= 5.0
 
 
 @pytest.mark.parametrize(
-    ("failure", "limit"),
-    [(_nobody, 0.05), (lambda: OttlaError(ErrorCode.NETWORK_EXCEPTION, "it may have been carried out"), 5.0)],
+    ("answers", "expected"),
+    [
+        ([nobody()], ErrorCode.NOT_CONTROLLER),
+        ([gone()], ErrorCode.REQUEST_TIMED_OUT),
+        ([gone(), nobody()], ErrorCode.REQUEST_TIMED_OUT),
+    ],
 )
-async def test_what_may_have_been_done_is_not_asked_again(failure: Callable[[], OttlaError], limit: float) -> None:
-    backend, deadlines = controller(failure())
+async def test_at_the_end_of_the_time_a_client_is_told_to_try_again(
+    answers: list[OttlaError], expected: ErrorCode
+) -> None:
+    """And whether something may have been done: then the code says that nobody knows."""
+    backend = AsksController(*answers)
     with pytest.raises(OttlaError) as told:
-        await forward(backend, Controller.DELETE_TOPICS, pb.DeleteTopicsRequest(), limit_s=limit)
-    assert told.value.code == failure().code
-    assert len(deadlines) == 1
+        await ask(backend, limit_s=0.25)
+    assert told.value.code == expected
+    assert told.value.retriable
+    assert len(backend.deadlines) > 1
+
+
+async def test_what_the_controller_refuses_is_not_asked_again() -> None:
+    backend = AsksController(OttlaError(ErrorCode.INVALID_REQUEST, "no"))
+    with pytest.raises(OttlaError, match="no"):
+        await ask(backend)
+    assert len(backend.deadlines) == 1
+
+
+async def test_a_controller_that_hangs_is_left_for_the_next_one() -> None:
+    backend = AsksController(..., pb.DeleteTopicsReply())
+    backend.elect(1)
+    asking = asyncio.create_task(ask(backend, limit_s=60.0))
+    await until(lambda: len(backend.deadlines) == 1)
+    backend.elect(2)
+    await asyncio.wait_for(asking, 5)
+    assert len(backend.deadlines) == 2
 
 
 # ---- whole requests ------------------------------------------------------------------------------------------------
@@ -161,10 +222,10 @@ REQUESTS: dict[str, tuple[Any, int, Callable[[], Any], Callable[[Any], Any]]] = 
 @pytest.mark.parametrize("name", REQUESTS)
 async def test_what_fails_as_a_whole_is_told_for_each_topic_or_resource(name: str) -> None:
     handler, version, asked, results = REQUESTS[name]
-    backend, _ = controller(OttlaError(ErrorCode.NETWORK_EXCEPTION, "cut off", hint="look"))
+    backend = AsksController(OttlaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "cut off", hint="look"))
     answer = await handler(backend, asked(), request_of(version))
     told = results(answer)
-    assert {each.error_code for each in told} == {ErrorCode.NETWORK_EXCEPTION}
+    assert {each.error_code for each in told} == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
     assert {each.error_message for each in told if each is not answer} == {"cut off; look"}
     answer.encode()
 
@@ -193,7 +254,7 @@ async def test_an_answer_waits_a_moment_until_this_broker_knows(
         raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, "not yet")
 
     handler, version, asked, results = REQUESTS[name]
-    backend, _ = controller(reply)
+    backend = AsksController(reply)
     backend.replicas, backend.image = SimpleNamespace(until=until), after
     told = results(await handler(backend, asked(), request_of(version)))
     assert [each.error_code for each in told] == [0], "it was done, whatever this broker knows"
@@ -206,9 +267,123 @@ def test_fenced_brokers_are_told_to_who_asks_for_them(wanted: bool, expected: li
     fenced = Broker(1, 9, "directory", "127.0.0.1:1", kafka_address="127.0.0.1:2", fenced=True)
     backend: Any = SimpleNamespace(
         image=image_of(1).with_changes([Change(("broker", 1), fenced)], 300),
-        addresses=SimpleNamespace(told=lambda broker, dialled_host: Endpoint(dialled_host, 2)),
+        addresses=SimpleNamespace(told=lambda broker, caller: Endpoint(caller.dialled_host, 2)),
         node_id=lambda: 0,
     )
     asked = messages.DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=wanted)
     told = describe_cluster.answer(backend, asked, request_of(2))
     assert [(b.broker_id, b.is_fenced) for b in told.brokers] == expected
+
+
+# ---- what is named twice -------------------------------------------------------------------------------------------
+
+
+def _topics_of(request: Any) -> list[str]:
+    return [topic.name for topic in request.topics]
+
+
+def _creatable_of(name: str) -> Any:
+    kind = messages.CreateTopicsRequest.CreatableTopic
+    return kind(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+
+
+async def test_of_topics_that_are_named_twice_none_is_created_and_the_others_are() -> None:
+    reply = pb.CreateTopicsReply(topics=[pb.TopicCreated(name="b", topic_id=topic_id(1), partitions=1)])
+    backend = AsksController(reply)
+    topics = [_creatable_of(name) for name in ("a", "b", "a")]
+    asked = messages.CreateTopicsRequest(topics=topics, timeout_ms=1, validate_only=True)
+    told = await create_topics.answer(cast(Any, backend), asked, request_of(7))
+    assert _topics_of(backend.requests[0]) == ["b"]
+    assert [(t.name, t.error_code) for t in told.topics] == [("a", ErrorCode.INVALID_REQUEST), ("b", 0)]
+
+
+async def test_of_topics_that_are_named_twice_none_grows_and_the_others_do() -> None:
+    backend = AsksController(pb.CreatePartitionsReply(topics=[pb.PartitionsCreated(name="b")]))
+    kind = messages.CreatePartitionsRequest.CreatePartitionsTopic
+    topics = [kind(name=name, count=3, assignments=None) for name in ("a", "b", "a")]
+    asked = messages.CreatePartitionsRequest(topics=topics, timeout_ms=1, validate_only=True)
+    told = await create_partitions.answer(cast(Any, backend), asked, request_of(3))
+    assert _topics_of(backend.requests[0]) == ["b"]
+    assert [(t.name, t.error_code) for t in told.results] == [("a", ErrorCode.INVALID_REQUEST), ("b", 0)]
+
+
+@pytest.mark.parametrize("failure", [None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED])
+async def test_of_topics_that_are_named_twice_none_is_deleted_and_the_others_are(failure: ErrorCode | None) -> None:
+    ids = [uuid.UUID(bytes=topic_id(n)) for n in (1, 2)]
+    gone = [pb.TopicDeleted(name="b", topic_id=topic_id(3)), pb.TopicDeleted(topic_id=topic_id(2))]
+    backend = AsksController(pb.DeleteTopicsReply(topics=gone) if failure is None else OttlaError(failure, "no"))
+    backend.replicas = SimpleNamespace(until=_known)
+    state = messages.DeleteTopicsRequest.DeleteTopicState
+    topics = [state(name=name, topic_id=None) for name in ("a", "b", "a")]
+    topics += [state(name=None, topic_id=each) for each in (ids[0], ids[1], ids[0])]
+    asked = messages.DeleteTopicsRequest(topics=topics, topic_names=[], timeout_ms=1)
+    told = await delete_topics.answer(cast(Any, backend), asked, request_of(6))
+    assert (list(backend.requests[0].names), list(backend.requests[0].topic_ids)) == (["b"], [topic_id(2)])
+    twice, others = told.responses[:2], told.responses[2:]
+    assert [(t.name, t.topic_id) for t in twice] == [("a", None), (None, ids[0])]
+    assert {t.error_code for t in twice} == {ErrorCode.INVALID_REQUEST}
+    assert [t.error_code for t in others] == [failure or 0] * 2
+    told.encode()
+
+
+@pytest.mark.parametrize("name", ["AlterConfigs", "IncrementalAlterConfigs"])
+async def test_of_resources_that_are_named_twice_none_is_altered_and_the_others_are(name: str) -> None:
+    handler, version, _, results = REQUESTS[name]
+    described = pb.DescribeConfigsReply(resources=[pb.ConfigsDescribed()] * 4)
+    altered = pb.AlterConfigsReply(resources=[pb.ConfigsAlterResult()])
+    backend = AsksController(*([described] if name == "AlterConfigs" else []), altered)
+    api = getattr(messages, f"{name}Request")
+    resources = [api.AlterConfigsResource(resource_type=TOPIC, resource_name=n, configs=[]) for n in ("a", "b", "a")]
+    told = results(await handler(backend, api(resources=resources, validate_only=False), request_of(version)))
+    assert [r.resource.name for r in backend.requests[-1].resources] == ["b"]
+    assert [r.error_code for r in told] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+
+
+async def _known(condition: object, *, timeout: float) -> None:
+    """At once."""
+
+
+# ---- topics that are created because they are named ------------------------------------------------------------------
+
+
+async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refusal_is_told() -> None:
+    codes = {"made": 0, "there": ErrorCode.TOPIC_ALREADY_EXISTS, "no": ErrorCode.INVALID_REPLICATION_FACTOR}
+    told = [pb.TopicCreated(name=name, error=Error(code=code)) for name, code in codes.items()]
+    backend, waited = AsksController(pb.CreateTopicsReply(topics=told)), []
+
+    async def until(condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
+        waited.append(condition)
+
+    backend.replicas = SimpleNamespace(until=until)
+    refused = await auto_topics.create(cast(Any, backend), list(codes))
+    assert refused == {"no": ErrorCode.INVALID_REPLICATION_FACTOR}
+    assert {(t.partitions, t.replication_factor) for t in backend.requests[0].topics} == {(-1, -1)}
+    (condition,) = waited
+    there = with_topic(with_topic(image_of(1), "made", number=1), "there", number=2)
+    assert (condition(with_topic(image_of(1), "made")), condition(there)) == (False, True)
+
+
+async def test_where_no_controller_answers_the_client_is_to_ask_again() -> None:
+    backend = AsksController(OttlaError(ErrorCode.REQUEST_TIMED_OUT, "etcd is away"))
+    assert await auto_topics.create(cast(Any, backend), ["t"]) == {}
+
+
+# ---- configs of brokers --------------------------------------------------------------------------------------------
+
+
+async def test_a_broker_tells_of_itself_and_of_the_cluster_and_of_no_other_broker() -> None:
+    reply = pb.DescribeConfigsReply(resources=[pb.ConfigsDescribed()] * 3)
+    backend = AsksController(reply)
+    kind = messages.DescribeConfigsRequest.DescribeConfigsResource
+    names = ("1", "0", "", "zero")
+    resources = [kind(resource_type=BROKER, resource_name=name, configuration_keys=None) for name in names]
+    asked = messages.DescribeConfigsRequest(resources=resources)
+    told = (await describe_configs.answer(cast(Any, backend), asked, request_of(4))).results
+    assert [(r.resource_name, r.error_code) for r in told] == [
+        ("1", ErrorCode.INVALID_REQUEST),
+        ("0", 0),
+        ("", 0),
+        ("zero", ErrorCode.INVALID_REQUEST),
+    ]
+    assert (told[0].error_message or "").startswith("Unexpected broker id, expected 0 or empty string, but received 1")
+    assert [r.name for r in backend.requests[0].resources] == ["0", "", ""], "and the cluster's for synonyms"

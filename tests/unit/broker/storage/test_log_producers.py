@@ -15,6 +15,7 @@ from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log import Appended, Log
 from ottla_broker.storage.log_config import DAY_MS, LogConfig, TimestampType
+from ottla_broker.storage.producer_snapshot import Snapshot
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import TRANSACTIONAL
@@ -140,7 +141,9 @@ def test_a_snapshot_is_taken_where_the_log_rolls_and_written_by_a_flush(tmp_path
     log.flush(NOON)
     assert snapshots(log)[-1] == last_roll
     path = producer_snapshot.path_of(log.directory, last_roll)
-    kept = open_log(tmp_path / "empty", SMALL).producers.__class__(producer_snapshot.decode(path.read_bytes()))
+    kept = open_log(tmp_path / "empty", SMALL).producers.__class__(
+        producer_snapshot.decode(path.read_bytes()).producers
+    )
     assert known(kept) == at_the_roll
 
 
@@ -216,7 +219,7 @@ def test_a_damaged_snapshot_costs_time_and_no_answer(tmp_path: Path, damage: str
         elif damage == "version":
             data[1] = 1
         elif damage == "length":
-            data = bytearray(producer_snapshot.encode({5: b"too short"}))
+            data = bytearray(producer_snapshot.encode(Snapshot({5: b"too short"})))
         path.write_bytes(data)
         if damage == "gone":
             path.unlink()

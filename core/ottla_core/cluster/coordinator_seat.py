@@ -1,0 +1,107 @@
+"""A coordinator's seat in the cluster: one key under a lease, whose create_revision is its incarnation.
+
+A key of the same kind and id is a former life's, which may still run: it is removed and put anew, and the former life
+ends itself once it sees that (`on_unseated`). So the newest process has the seat, and each has another incarnation,
+which is what shards are given to. A key that is gone while its process lives is put again, under another incarnation,
+too: whoever was thought dead has to take its shards anew. It replaces nobody then: where another is seated by that
+time, that one is the newer.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode, encode
+from ottla_core.cluster.image import ClusterImage, Coordinator
+from ottla_core.cluster.leased_key import CALL_S, put_anew
+from ottla_core.cluster.session import LeaseSession
+from ottla_core.cluster.store import MetaStore
+from ottla_core.errors import ErrorCode, OttlaError
+
+_log = logging.getLogger(__name__)
+
+_START_S: Final = 10.0
+
+
+class CoordinatorSeat:
+    """A component. `describe()` gives the coordinator as it is to be registered; its `incarnation` is the process's.
+
+    `on_image` is for the metadata follower. `on_unseated(error)` is called where another process has taken the seat.
+    """
+
+    def __init__(
+        self,
+        store: MetaStore,
+        cluster_id: str,
+        ttl_s: int,
+        describe: Callable[[], Coordinator],
+        on_unseated: Callable[[OttlaError], None] = lambda error: None,
+    ) -> None:
+        self._store = store
+        self._cluster_id: Final = cluster_id
+        self._describe = describe
+        self._on_unseated = on_unseated
+        self._session = LeaseSession(store, ttl_s, self._register, on_lost=self._on_lost)
+        self._epoch: int | None = None
+        self._put_at: int | None = None  # the revision since which the key must be there
+        self._was_seated = False
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the present registration; None before the first, and between a loss and the next."""
+        return self._epoch if self._session.lease is not None else None
+
+    async def start(self) -> None:
+        await self._session.start(_START_S)
+
+    async def stop(self) -> None:
+        """Give the seat back: the shards go to others at once."""
+        self._put_at = None
+        await self._session.stop(CALL_S)
+
+    async def kill(self) -> None:
+        self._put_at = None
+        await self._session.abandon()
+
+    def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if self._put_at is None or new.revision < self._put_at:
+            return
+        me = self._describe()
+        seated = new.coordinators.get((me.kind, me.id))
+        if seated is None:
+            _log.warning("the registration of %s coordinator %d is gone; registering again", me.kind, me.id)
+            self._on_lost()
+            self._session.register_again()
+        elif seated.incarnation != me.incarnation:
+            self._on_unseated(_taken(seated))
+
+    def _on_lost(self) -> None:
+        self._epoch = self._put_at = None
+
+    async def _register(self, lease: int) -> None:
+        me = self._describe()
+        key = keys.coordinator(me.kind, me.id)
+        text = keys.key_text(self._cluster_id, key)
+        put = await put_anew(
+            self._store, text, encode(key, me), lease, lambda entry: self._check_former(decode(key, entry))
+        )
+        self._was_seated = True
+        self._epoch, self._put_at = put.create_revision, put.mod_revision
+        _log.info("registered as %s coordinator %d, epoch %d, at %s", me.kind, me.id, put.create_revision, me.address)
+
+    def _check_former(self, registered: Coordinator) -> None:
+        if self._was_seated and registered.incarnation != self._describe().incarnation:
+            error = _taken(registered)
+            self._on_unseated(error)
+            raise error
+
+
+def _taken(seated: Coordinator) -> OttlaError:
+    return OttlaError(
+        ErrorCode.STALE_BROKER_EPOCH,
+        f"{seated.kind} coordinator {seated.id} is registered by another process now, at {seated.address}",
+        hint="give each coordinator of a kind an id of its own",
+    )

@@ -1,0 +1,157 @@
+"""The shards' log as it is: partitions of an internal topic, each asked of whoever leads it now (docs/shards.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.coordination.shard_log import (
+    Append,
+    Appended,
+    Batches,
+    Call,
+    Check,
+    Confirmed,
+    Read,
+    Refused,
+    Result,
+    Unknown,
+    result_of,
+)
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS, TopicId
+from ottla_core.records.fence import ShardFence
+from ottla_core.rpc.aio import AioPeer
+from ottla_core.rpc.status import TransportError
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Broker
+
+READ_BYTES: Final = 256 << 10
+"""What is replayed without a pause for whoever else is on the loop."""
+
+
+class _Place(NamedTuple):
+    """A shard's partition, and who leads it as far as is known."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: int
+    address: str
+
+
+class BrokerShardLog:
+    """Of one kind of coordinator. A component: it connects at the first call and to whom it has to."""
+
+    def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
+        self._kind: Final = kind
+        self._image = image
+        self._client_id: Final = client_id or f"{kind}-coordinator"
+        self._peers: dict[str, AioPeer] = {}
+
+    async def start(self) -> None:
+        """Nothing to do before the first call."""
+
+    async def stop(self) -> None:
+        peers, self._peers = self._peers, {}
+        await asyncio.gather(*(peer.close() for peer in peers.values()))
+
+    async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
+        place = self._place(shard)
+        if place is None:
+            return Refused(_no_leader(SHARD_TOPICS[self._kind], shard))
+        try:
+            match call:
+                case Append():
+                    return await self._append(place, owner, call, timeout_s)
+                case Check():
+                    return await self._check(place, owner, call, timeout_s)
+                case Read():
+                    return await self._read(place, call, timeout_s)
+        except TransportError as error:
+            return Unknown(error)
+
+    async def _append(self, place: _Place, owner: ShardFence, call: Append, timeout_s: float) -> Result:
+        request = pb.ShardAppendRequest(
+            topic_id=place.topic_id,
+            partition=place.partition,
+            leader_epoch=place.leader_epoch,
+            kind=self._kind,
+            shard_epoch=owner.epoch,
+            incarnation=owner.incarnation,
+            expected_next_offset=call.expected_offset,
+            records=call.batch,
+            timeout_ms=int(timeout_s * 1000),
+        )
+        reply = await self._peer(place).ask(Broker.SHARD_APPEND, request, timeout=timeout_s)
+        if reply.error.code:
+            return result_of(_error(reply.error), reply.log_end_offset)
+        return Appended(reply.base_offset, reply.high_watermark)
+
+    async def _check(self, place: _Place, owner: ShardFence, call: Check, timeout_s: float) -> Result:
+        request = pb.CheckFenceRequest(
+            topic_id=place.topic_id,
+            partition=place.partition,
+            leader_epoch=place.leader_epoch,
+            shard_epoch=owner.epoch,
+            incarnation=owner.incarnation,
+            next_offset=call.next_offset,
+            timeout_ms=int(timeout_s * 1000),
+        )
+        reply = await self._peer(place).ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
+        return result_of(_error(reply.error), 0) if reply.error.code else Confirmed()
+
+    async def _read(self, place: _Place, call: Read, timeout_s: float) -> Result:
+        """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
+        offset = call.offset
+        stream = self._peer(place).open_stream(Broker.FETCH)
+        try:
+            while True:
+                request = pb.FetchRequest(min_bytes=1, max_bytes=READ_BYTES)
+                request.partitions.add(
+                    topic_id=place.topic_id,
+                    partition=place.partition,
+                    current_leader_epoch=place.leader_epoch,
+                    fetch_offset=offset,
+                    max_bytes=READ_BYTES,
+                )
+                reply = await stream.exchange(request, timeout_ms=int(timeout_s * 1000), timeout=timeout_s)
+                [part] = reply.partitions
+                if part.error.code != ErrorCode.OFFSET_OUT_OF_RANGE or part.log_start_offset <= offset:
+                    break
+                offset = part.log_start_offset
+        except OttlaError as error:
+            return Unknown(error)
+        finally:
+            await stream.close()
+        if part.error.code:
+            return Unknown(_error(part.error))
+        return Batches(part.records, part.high_watermark)
+
+    def _place(self, shard: int) -> _Place | None:
+        """None while nobody leads the partition: then nothing is sent."""
+        image = self._image()
+        topic = image.topics.get(SHARD_TOPICS[self._kind])
+        if topic is None or shard >= topic.partition_count:
+            return None
+        partition_id, partition = image.partitions_of(topic)[shard]
+        leader = image.brokers.get(partition.leader)
+        if leader is None:
+            return None
+        return _Place(topic.id, partition_id.partition, partition.leader_epoch, leader.address)
+
+    def _peer(self, place: _Place) -> AioPeer:
+        peer = self._peers.get(place.address)
+        if peer is None:
+            peer = self._peers[place.address] = AioPeer(place.address, client_id=self._client_id)
+        return peer
+
+
+def _error(error: Error) -> OttlaError:
+    return OttlaError(error.code, error.message)
+
+
+def _no_leader(topic: str, shard: int) -> OttlaError:
+    return OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {topic}-{shard} at the moment", hint="try again")

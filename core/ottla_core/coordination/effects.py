@@ -1,0 +1,80 @@
+"""What an owner wants done, its limits, and the errors that it answers with by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from ottla_core.coordination.shard_log import Call
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`unproved_s`: a third of the shortest session timeout (rule 7). `append_s`: Kafka's offsets.commit.timeout.ms,
+    for a batch with all its sendings; `call_s` for one."""
+
+    unproved_s: float = 2.0
+    append_s: float = 5.0
+    call_s: float = 1.0
+    retry_s: float = 0.1
+    max_batch_bytes: int = 1_000_000  # below message.max.bytes of the internal topics
+    max_waiting: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Carry the call to the log; what it says comes back as `on_result` with this number."""
+
+    number: int
+    call: Call
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Exactly one of `Answer` and `Refuse` comes for every token."""
+
+    token: Any
+    reply: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Without a token it tells of a decision of the owner's own that failed: a bug."""
+
+    token: Any
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Perform:
+    """An effect of the service's own, now that what caused it is durable."""
+
+    effect: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The last effect. `asks`: the shard has no other owner, so far as is known here, and needs a new epoch."""
+
+    why: str
+    asks: bool
+
+
+Effect: TypeAlias = Send | Answer | Refuse | Perform | Leave
+
+
+def not_coordinator() -> OttlaError:
+    return OttlaError(ErrorCode.NOT_COORDINATOR, "this coordinator does not own the shard", hint="ask its owner")
+
+
+def loading() -> OttlaError:
+    return OttlaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "the shard is being loaded", hint="try again")
+
+
+def crowded() -> OttlaError:
+    return OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait for the shard", hint="try again")
+
+
+def superseded() -> OttlaError:
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "the same request came again and waits in its place")

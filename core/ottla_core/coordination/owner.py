@@ -1,0 +1,367 @@
+"""One life of one shard at its owner: fence, load, serve, and leave. It is never loaded twice.
+
+    FENCING ── own fence at the high watermark ──► LOADING ── all before it, and itself, read back ──► SERVING
+       └────────── fenced ──────────┐                 │                                                   │
+                                    ▼                 ▼                                                   ▼
+                                  LEFT ◄── fenced, out of step, unproved for too long, unassigned, stopped
+
+Serving goes by *turns* (module `turn`), one at a time, and each is one call to the log: an append, or a check where
+nobody writes. What comes meanwhile waits, undecided. So whenever nothing is under way the state is exactly the log up
+to `next_offset`, and while a turn is under way it is ahead by that turn's batch; nobody is answered from it before the
+batch is committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state that runs ahead of several
+appends, and takes it back from snapshots where one fails. Here the next turn begins when the last one is known, which
+costs no time (its records would have gone into the next batch anyway) and needs no snapshots: there is nothing to take
+back, because a state whose batch is refused is dropped.
+
+An append is sent again, the same bytes at the same offset, until its result is known (rule 5). If it is not in time,
+nobody is told that it failed: clients hear NOT_COORDINATOR, and the next owner's fence decides. What has failed surely
+was refused at every sending; then clients hear why. Either way this life is over.
+
+Pure: events and the time go in, effects come out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from contextlib import suppress
+from enum import Enum
+from typing import Any, Final, Generic
+
+from ottla_core.coordination.batches import read_batches, seal_entries
+from ottla_core.coordination.effects import (
+    Answer,
+    Effect,
+    Leave,
+    Limits,
+    Perform,
+    Refuse,
+    Send,
+    crowded,
+    loading,
+    not_coordinator,
+    superseded,
+)
+from ottla_core.coordination.shard import Decision, Later, Resolve, S
+from ottla_core.coordination.shard_log import (
+    Append,
+    Appended,
+    Batches,
+    Call,
+    Check,
+    Confirmed,
+    Fenced,
+    Mismatch,
+    Read,
+    Refused,
+    Result,
+    Unknown,
+)
+from ottla_core.coordination.timers import NEVER, Moment, Timers
+from ottla_core.coordination.turn import Outcome, Request, Turn, take_up
+from ottla_core.errors import OttlaError
+from ottla_core.records.fence import ShardFence, seal_fence
+
+
+class Phase(Enum):
+    FENCING = "fencing"
+    LOADING = "loading"
+    SERVING = "serving"
+    LEFT = "left"
+
+
+class Owner(Generic[S]):
+    """Owns a shard under `fence`, which the controller has given to no other life. `shard` is empty at first."""
+
+    def __init__(self, fence: ShardFence, shard: S, limits: Limits, now: Moment) -> None:
+        self.fence: Final = fence
+        self.limits: Final = limits
+        self.phase = Phase.FENCING
+        self.shard = shard
+        self.next_offset = 0
+        """The state is what lies before it. While fencing: where the log may end."""
+        self._timers = Timers()
+        self._waiting: deque[Request[S]] = deque()
+        self._later: dict[Hashable, Any] = {}
+        self._call: Call | None = None
+        self._number = 0  # of the call that was sent last
+        self._in_the_air = False
+        self._sent_at = now.at
+        self._slept = False  # since that was sent
+        self._retry_at = NEVER
+        self._turn: Turn[S] | None = None
+        self._give_up_at = NEVER
+        self._doubtful = False  # whether a sending of the turn's batch may have been carried out
+        self._last_error: OttlaError | None = None
+        self._proved_until = -NEVER
+        self._step_down_at = NEVER
+        self._fence_batch: Final = seal_fence(fence, now.wall_ms)
+        self._fence_end = 0
+        self._fence_seen = False
+        self._out: list[Effect] = []
+
+    # ---- what happens ---------------------------------------------------------------------------------------------
+
+    def on_start(self, now: Moment) -> list[Effect]:
+        self._send(Append(self.next_offset, self._fence_batch), now)
+        return self._effects()
+
+    def on_request(self, request: Request[S], now: Moment) -> list[Effect]:
+        if self.phase is not Phase.SERVING:
+            self._out.append(Refuse(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator()))
+        elif request.from_memory and now.at < self._proved_until:
+            self._answer_from_memory(request, now)
+        elif len(self._waiting) >= self.limits.max_waiting:
+            self._out.append(Refuse(request.token, crowded()))
+        else:
+            self._waiting.append(request)
+            self._take_turn(now)
+        return self._effects()
+
+    def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
+        """What the log says; of an older call than the one that is in the air, nothing is believed."""
+        if number == self._number and self._in_the_air and self.phase is not Phase.LEFT:
+            self._in_the_air = False
+            match self.phase:
+                case Phase.FENCING:
+                    self._on_fence_result(result, now)
+                case Phase.LOADING:
+                    self._on_read_result(result, now)
+                case Phase.SERVING:
+                    self._on_turn_result(result, now)
+        return self._effects()
+
+    def on_tick(self, now: Moment) -> list[Effect]:
+        """Time has passed; to be called at `wake_at`, and as often as one likes."""
+        if self.phase is not Phase.LEFT:
+            if now.at >= min(self._give_up_at, self._step_down_at):
+                self._give_up()
+            elif now.at >= self._retry_at and self._call is not None:
+                self._send(self._call, now)
+            else:
+                self._take_turn(now)
+        return self._effects()
+
+    def on_pause(self) -> None:
+        """The process has slept: it answers nothing from memory before it has asked who owns the shard now."""
+        self._proved_until, self._slept = -NEVER, True
+
+    def leave(self, why: str, *, asks: bool = False) -> list[Effect]:
+        """Drop the state and refuse everybody; what is in the air may still be carried out."""
+        if self.phase is not Phase.LEFT:
+            self._leave(why, asks=asks)
+        return self._effects()
+
+    @property
+    def wake_at(self) -> float:
+        """When `on_tick` has something to do, if nothing else happens before."""
+        if self.phase is Phase.LEFT:
+            return NEVER
+        if self.phase is not Phase.SERVING:
+            return self._retry_at
+        idle_until = min(self._timers.next_at, self._ask_at) if self._turn is None else NEVER
+        return min(self._retry_at, self._give_up_at, self._step_down_at, idle_until)
+
+    @property
+    def parked(self) -> int:
+        """How many requests have no answer yet."""
+        return len(self._waiting) + len(self._later) + (0 if self._turn is None else len(self._turn.outcomes))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for a decision or its proof; a join that waits for others does not count."""
+        return self._turn is not None or bool(self._waiting)
+
+    # ---- fence and load -------------------------------------------------------------------------------------------
+
+    def _on_fence_result(self, result: Result, now: Moment) -> None:
+        match result:
+            case Appended(base_offset, high_watermark) if high_watermark > base_offset:
+                self.phase = Phase.LOADING
+                self.next_offset, self._fence_end = 0, base_offset + 1
+                self._send(Read(0), now)
+            case Mismatch(log_end_offset):
+                self.next_offset = log_end_offset
+                self._send(Append(log_end_offset, self._fence_batch), now)
+            case Fenced():
+                self._leave("another owner has a higher fence", asks=False)
+            case _:
+                self._retry_at = now.at + self.limits.retry_s
+
+    def _on_read_result(self, result: Result, now: Moment) -> None:
+        """Replay what lies below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
+        before = self.next_offset
+        if isinstance(result, Batches):
+            with suppress(OttlaError):  # damaged on its way, or in that replica: it is read again, maybe from another
+                self._replay(result.data)
+        if self.next_offset < self._fence_end:
+            self._call = Read(self.next_offset)
+            if self.next_offset > before:
+                self._send(self._call, now)
+            else:
+                self._retry_at = now.at + self.limits.retry_s  # such as a new leader's, whose high watermark is behind
+        elif self._fence_seen and self.next_offset == self._fence_end:
+            self._serve(now)
+        else:
+            self._leave("the own fence was not where it had been written", asks=True)
+
+    def _replay(self, data: bytes) -> None:
+        for batch in read_batches(data):
+            if self.next_offset >= self._fence_end:
+                return
+            if batch.next_offset > self.next_offset:
+                for record in batch.records:
+                    self.shard.apply(record)
+                self.next_offset = batch.next_offset
+                self._fence_seen = batch.fence == self.fence
+
+    def _serve(self, now: Moment) -> None:
+        self.phase = Phase.SERVING
+        self._step_down_at = now.at + self.limits.unproved_s
+        self._waiting.append(Request(None, lambda shard, then: shard.on_loaded(then), NEVER))
+        self._take_turn(now)
+
+    # ---- turns ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _ask_at(self) -> float:
+        """An owner whom nobody asks anything asks for itself, long before it would have to step down."""
+        return self._sent_at + self.limits.unproved_s / 2
+
+    def _take_turn(self, now: Moment) -> None:
+        if self.phase is not Phase.SERVING or self._turn is not None:
+            return
+        self._turn = turn = Turn(self.shard, self._timers, self.limits.max_batch_bytes)
+        turn.decide_all(self._waiting, now)
+        if turn.entries:
+            self._begin(Append(self.next_offset, seal_entries(turn.entries, now.wall_ms)), now)
+        elif turn.outcomes or now.at >= self._ask_at:
+            self._begin(Check(self.next_offset), now)
+        else:
+            self._turn = None
+
+    def _begin(self, call: Call, now: Moment) -> None:
+        self._doubtful, self._last_error = False, None
+        self._give_up_at = now.at + self.limits.append_s
+        self._send(call, now)
+
+    def _on_turn_result(self, result: Result, now: Moment) -> None:
+        assert self._turn is not None, "every call of a serving owner belongs to a turn"
+        end = self.next_offset + len(self._turn.entries)
+        match result:
+            case Appended(base_offset, high_watermark):
+                if base_offset != self.next_offset:  # Kafka's rule 54
+                    self._leave("a batch was written where it does not belong", asks=True)
+                elif self._is_committed(high_watermark, end):
+                    self._on_proved(self._turn, end, now)
+                else:
+                    self._again(now, doubtful=True)
+            case Confirmed():
+                self._on_proved(self._turn, end, now)
+            case Mismatch():
+                self._leave("the log holds what is not of this state", asks=True)
+            case Fenced():
+                self._leave("another owner has a higher fence", asks=False)
+            case Refused(error) if not self._doubtful and not error.retriable:
+                self._leave(f"the log does not take a batch: {error}", asks=True, failed=error)
+            case Refused(error) | Unknown(error):
+                self._last_error = error
+                self._again(now, doubtful=isinstance(result, Unknown))
+            case Batches():
+                raise AssertionError("a serving owner reads nothing")
+
+    def _is_committed(self, high_watermark: int, end: int) -> bool:
+        """Rule 6. The leader answers there; if one does not, what it appended may be lost with it."""
+        return high_watermark >= end
+
+    def _again(self, now: Moment, *, doubtful: bool) -> None:
+        self._doubtful = self._doubtful or doubtful
+        self._retry_at = now.at + self.limits.retry_s
+
+    def _on_proved(self, turn: Turn[S], end: int, now: Moment) -> None:
+        """The log has the turn's batch, and this was the owner after the call was sent: everybody is answered."""
+        self._turn, self._call = None, None
+        self._give_up_at = NEVER
+        self.next_offset = end
+        self._step_down_at = now.at + self.limits.unproved_s
+        if not self._slept:
+            self._proved_until = self._sent_at + self.limits.unproved_s
+        for outcome in turn.outcomes:
+            self._settle(outcome)
+        self._take_turn(now)
+
+    def _give_up(self) -> None:
+        """Time is up for the turn, or for this owner: it has heard nothing that proves it the owner (rules 5 and 7).
+
+        Only what was refused at every sending has failed; a batch that may be in the log has not.
+        """
+        surely_failed = self._turn is not None and not self._doubtful and not self._in_the_air
+        self._leave(
+            "the log could not be reached in time", asks=True, failed=self._last_error if surely_failed else None
+        )
+
+    # ---- answers --------------------------------------------------------------------------------------------------
+
+    def _answer_from_memory(self, request: Request[S], now: Moment) -> None:
+        try:
+            decision = request.decide(self.shard, now)
+        except Exception as error:
+            self._out.append(Refuse(request.token, error))
+            return
+        assert not decision.records, "what is written waits for its turn"
+        take_up(decision, self.shard, self._timers)
+        self._settle(Outcome(request.token, decision))
+
+    def _settle(self, outcome: Outcome) -> None:
+        token, decision, error = outcome
+        if decision is None:
+            assert error is not None, "an outcome is a decision or an error"
+            self._out.append(Refuse(token, error))
+            return
+        if isinstance(decision.reply, Later):
+            self._park(decision.reply.key, token)
+        elif token is not None:
+            self._out.append(Answer(token, decision.reply))
+        self._perform(decision)
+
+    def _park(self, key: Hashable, token: Any) -> None:
+        former = self._later.pop(key, None)
+        if former is not None:
+            self._out.append(Refuse(former, superseded()))
+        self._later[key] = token
+
+    def _perform(self, decision: Decision[Any]) -> None:
+        for effect in decision.effects:
+            if not isinstance(effect, Resolve):
+                self._out.append(Perform(effect))
+            elif (token := self._later.pop(effect.key, None)) is not None:
+                refused = isinstance(effect.reply, OttlaError)
+                self._out.append(Refuse(token, effect.reply) if refused else Answer(token, effect.reply))
+
+    def _leave(self, why: str, *, asks: bool, failed: OttlaError | None = None) -> None:
+        """`failed` is what clients of the turn are told of a batch that is surely not in the log, and never will be."""
+        self.phase = Phase.LEFT
+        turn, self._turn = self._turn, None
+        for outcome in turn.outcomes if turn is not None else ():
+            if outcome.token is not None:
+                self._out.append(Refuse(outcome.token, failed or not_coordinator()))
+        for token in (*self._later.values(), *(request.token for request in self._waiting)):
+            if token is not None:
+                self._out.append(Refuse(token, not_coordinator()))
+        self._later.clear()
+        self._waiting.clear()
+        self._timers = Timers()
+        self._out.append(Leave(why, asks))
+
+    # ---- calls ----------------------------------------------------------------------------------------------------
+
+    def _send(self, call: Call, now: Moment) -> None:
+        """One call is in the air at a time: what is sent anew is what the former sending left unknown, or the next."""
+        self._call, self._retry_at = call, NEVER
+        self._number += 1
+        self._in_the_air, self._sent_at, self._slept = True, now.at, False
+        self._out.append(Send(self._number, call))
+
+    def _effects(self) -> list[Effect]:
+        out, self._out = self._out, []
+        return out

@@ -1,0 +1,322 @@
+"""The shards of one coordinator process: given and taken by the metadata, each with its owner's machine around a log.
+
+This is the edge of `owner`: it reads the clock, carries calls to the log, wakes owners when their time has come, and
+turns answers into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that has
+slept shifts its deadlines before it does anything else (rule 10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Generic
+
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.coordination.effects import Answer, Effect, Leave, Limits, Perform, Refuse, Send, not_coordinator
+from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.shard import Decide, S
+from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
+from ottla_core.coordination.timers import BEAT_S, NEVER, LoopClock, Moment
+from ottla_core.coordination.turn import Request
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS
+from ottla_core.records.fence import ShardFence
+from ottla_core.routing import shard_of
+from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
+from ottla_core.telemetry import Histogram, Metrics
+
+DRAIN_S: Final = 2.0
+"""How long a stop waits for what is under way."""
+
+_SHORT_LIFE_S: Final = 5.0
+_REST_S: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+NewShard = Callable[[int], S]
+PerformEffect = Callable[[int, Any], None]
+Release = Callable[[int, int], Awaitable[None]]
+
+
+class OwnedShards(Generic[S]):
+    """A component: the shards of `kind` that are given to `instance_id` in its present registration.
+
+    `incarnation()` is that registration's epoch, None while there is none. `new_shard(n)` gives an empty state;
+    `perform(n, effect)` carries out the service's own effects; `release(n, epoch)` asks the controller for a new epoch
+    and may raise OttlaError. `on_image` is for the metadata follower.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        instance_id: int,
+        incarnation: Callable[[], int | None],
+        log: ShardLog,
+        new_shard: NewShard[S],
+        release: Release,
+        *,
+        metrics: Metrics,
+        perform: PerformEffect = lambda shard, effect: None,
+        limits: Limits | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.kind: Final = kind
+        self.instance_id: Final = instance_id
+        self.limits: Final = limits or Limits()
+        self.log: Final = log
+        self.perform: Final = perform
+        self._incarnation = incarnation
+        self._new_shard = new_shard
+        self._release = release
+        self._wall: Final = clock or SystemClock()
+        self._held: dict[int, HeldShard[S]] = {}
+        self._releasing: set[asyncio.Task[None]] = set()
+        self._shards = 0  # how many there are of this kind, as the image says
+        self._stopping = False
+        self._idle = asyncio.Event()
+        self._beating: asyncio.Task[None] | None = None
+        self._clock: LoopClock | None = None
+        self.load_seconds: Final = metrics.histogram("ottla_shard_load_seconds", "Fence to serving.", kind=kind)
+        self.append_seconds: Final = metrics.histogram("ottla_shard_append_seconds", "One append, answered.", kind=kind)
+        self.left: Final = metrics.counter("ottla_shard_left_total", "Shards that were given up.", kind=kind)
+        metrics.gauge("ottla_shards_serving", "Shards that are loaded and served.", self._serving, kind=kind)
+        metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._parked, kind=kind)
+
+    async def start(self) -> None:
+        self._clock = LoopClock(asyncio.get_running_loop().time())
+        self._beating = asyncio.create_task(self._beat(), name=f"{self.kind}-beat")
+
+    async def stop(self) -> None:
+        """Take nothing new, finish what is under way, and drop the rest; the seat's end gives the shards to others."""
+        self._stopping = True
+        self.on_settled()
+        try:
+            async with asyncio.timeout(DRAIN_S):
+                await self._idle.wait()
+        except TimeoutError:
+            _log.warning("%s shards are left with requests under way", self.kind)
+        await self.kill()
+
+    async def kill(self) -> None:
+        self._stopping = True
+        for held in self._held.values():
+            held.handle(lambda owner, now: owner.leave("the process stops"))
+        self._held.clear()
+        for task in self._releasing:
+            task.cancel()
+        await asyncio.gather(*self._releasing, return_exceptions=True)
+        await end_task(self._beating)
+
+    # ---- what the service asks ------------------------------------------------------------------------------------
+
+    async def ask(self, key: str, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> Any:
+        """The reply of what is decided in the shard of `key` (a group id), once it is durable.
+
+        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE: ask again, elsewhere maybe,
+        for it may have been done; REQUEST_TIMED_OUT; and what the decision, or a log that surely has not taken it,
+        raises.
+        """
+        return await self.ask_shard(self.shard_of(key), decide, timeout=timeout, from_memory=from_memory)
+
+    async def ask_shard(self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> Any:
+        held = self._held.get(shard)
+        if held is None or self._stopping:
+            raise not_coordinator()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        held.handle(
+            lambda owner, now: owner.on_request(Request(answer, decide, now.at + timeout, from_memory=from_memory), now)
+        )
+        try:
+            async with asyncio.timeout(timeout):
+                return await answer
+        except TimeoutError:
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout:g} s; it may have been done", hint="ask again"
+            ) from None
+
+    def owned(self) -> Sequence[int]:
+        """The shards that are served, or will be when they are loaded."""
+        return sorted(n for n, held in self._held.items() if held.owner.phase is not Phase.LEFT)
+
+    def shard_of(self, key: str) -> int:
+        """Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
+        if not self._shards:
+            topic = SHARD_TOPICS[self.kind]
+            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is not there yet", hint="try again")
+        return shard_of(key, self._shards)
+
+    # ---- what the metadata says -----------------------------------------------------------------------------------
+
+    def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        """Take what is given to this registration, under every epoch once; drop what was given to another."""
+        topic = new.topics.get(SHARD_TOPICS[self.kind])
+        self._shards = 0 if topic is None else topic.partition_count
+        me = self.instance_id, self._incarnation()
+        mine = {
+            number: ShardFence(shard.epoch, shard.incarnation)
+            for (kind, number), shard in new.shards.items()
+            if kind == self.kind and (shard.owner, shard.incarnation) == me
+        }
+        for number in self._held.keys() - mine.keys():
+            self._held.pop(number).handle(lambda owner, now: owner.leave("it was given to another"))
+        for number, fence in mine.items():
+            held = self._held.get(number)
+            if not self._stopping and (held is None or held.owner.fence.epoch < fence.epoch):
+                if held is not None:
+                    held.handle(lambda owner, now: owner.leave("it was given anew"))
+                self._take(number, fence)
+
+    def _take(self, number: int, fence: ShardFence) -> None:
+        held = HeldShard(number, Owner(fence, self._new_shard(number), self.limits, self.now()), self)
+        self._held[number] = held
+        _log.info("%s shard %d is this one's, epoch %d: loading", self.kind, number, fence.epoch)
+        held.handle(lambda owner, now: owner.on_start(now))
+
+    # ---- for its shards -------------------------------------------------------------------------------------------
+
+    def now(self) -> Moment:
+        """Every event passes here first: after a pause no owner trusts its memory."""
+        assert self._clock is not None, "it is not started"
+        pauses = self._clock.pauses
+        at = self._clock.on_time(asyncio.get_running_loop().time())
+        if self._clock.pauses != pauses:
+            _log.warning("this process has slept; its deadlines are shifted")
+            for held in self._held.values():
+                held.owner.on_pause()
+        return Moment(at, self._wall.wall_ms())
+
+    def loop_time(self, at: float) -> float:
+        assert self._clock is not None, "it is not started"
+        return self._clock.monotonic_at(at)
+
+    def on_settled(self) -> None:
+        """Something was handled: a stop may be waiting for the last of it."""
+        if self._stopping and not any(held.owner.is_busy for held in self._held.values()):
+            self._idle.set()
+
+    def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None:
+        self.left.value += 1
+        _log.warning("%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.why)
+        if leave.asks and not self._stopping:
+            rest_s = _REST_S if lived_s < _SHORT_LIFE_S else 0.0  # whatever ends it at once is not to spin
+            task = asyncio.create_task(self._ask_anew(number, fence.epoch, rest_s))
+            self._releasing.add(task)
+            task.add_done_callback(self._releasing.discard)
+
+    async def _ask_anew(self, number: int, epoch: int, rest_s: float) -> None:
+        """Until the controller has heard; it comes back as another epoch in the image, here or elsewhere."""
+        backoff = Backoff(first_s=0.1, most_s=2.0)
+        await asyncio.sleep(rest_s)
+        while (held := self._held.get(number)) is not None and held.owner.fence.epoch == epoch:
+            try:
+                await self._release(number, epoch)
+            except OttlaError as error:
+                _log.warning("%s shard %d can't be given back yet: %s", self.kind, number, error)
+            else:
+                return
+            await asyncio.sleep(backoff.next())
+
+    async def _beat(self) -> None:
+        while True:
+            self.now()
+            await asyncio.sleep(BEAT_S)
+
+    def _serving(self) -> float:
+        return sum(held.owner.phase is Phase.SERVING for held in self._held.values())
+
+    def _parked(self) -> float:
+        return sum(held.owner.parked for held in self._held.values())
+
+
+class HeldShard(Generic[S]):
+    """One owner's life: events in, effects carried out."""
+
+    def __init__(self, number: int, owner: Owner[S], around: OwnedShards[S]) -> None:
+        self.number: Final = number
+        self.owner: Final = owner
+        self._around = around
+        self._taken_at = asyncio.get_running_loop().time()
+        self._loading = True
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = NEVER
+        self._calls: set[asyncio.Task[None]] = set()
+
+    def handle(self, event: Callable[[Owner[S], Moment], list[Effect]]) -> None:
+        try:
+            effects = event(self.owner, self._around.now())
+        except Exception:
+            # In `apply`, or in the machine: the state can't be trusted any more.
+            _log.exception("%s shard %d has failed", self._around.kind, self.number)
+            effects = self.owner.leave("it has failed", asks=True)
+        for effect in effects:
+            self._carry_out(effect)
+        self._after()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                task = asyncio.create_task(self._call(effect))
+                self._calls.add(task)
+                task.add_done_callback(self._calls.discard)
+            case Answer(token, reply):
+                if not token.done():
+                    token.set_result(reply)
+            case Refuse(token, error):
+                self._refuse(token, error)
+            case Perform(wanted):
+                try:
+                    self._around.perform(self.number, wanted)
+                except Exception:
+                    _log.exception("an effect of %s shard %d failed", self._around.kind, self.number)
+            case Leave():
+                for call in self._calls:
+                    call.cancel()
+                lived_s = asyncio.get_running_loop().time() - self._taken_at
+                self._around.on_left(self.number, self.owner.fence, effect, lived_s)
+
+    def _refuse(self, token: Any, error: Exception) -> None:
+        if not isinstance(error, OttlaError):
+            _log.error("a decision of %s shard %d failed", self._around.kind, self.number, exc_info=error)
+        if token is not None and not token.done():
+            token.set_exception(error)
+
+    async def _call(self, send: Send) -> None:
+        loop = asyncio.get_running_loop()
+        sent_at = loop.time()
+        around = self._around
+        try:
+            result = await around.log.call(self.number, self.owner.fence, send.call, timeout_s=around.limits.call_s)
+        except Exception as error:
+            _log.exception("a call of %s shard %d failed", around.kind, self.number)
+            result = Unknown(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the call failed: {error!r}"))
+        if isinstance(send.call, Append):
+            around.append_seconds.observe(loop.time() - sent_at)
+        self.handle(lambda owner, now: owner.on_result(send.number, result, now))
+
+    def _after(self) -> None:
+        if self._loading and self.owner.phase is Phase.SERVING:
+            self._loading = False
+            self._observe_load(self._around.load_seconds)
+        wake_at = self.owner.wake_at
+        if wake_at != self._wake_at:
+            self._sleep_until(wake_at)
+        self._around.on_settled()
+
+    def _observe_load(self, load_seconds: Histogram) -> None:
+        took_s = asyncio.get_running_loop().time() - self._taken_at
+        load_seconds.observe(took_s)
+        _log.info("%s shard %d is served after %.2f s", self._around.kind, self.number, took_s)
+
+    def _sleep_until(self, wake_at: float) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake, self._wake_at = None, wake_at
+        if wake_at != NEVER:
+            self._wake = asyncio.get_running_loop().call_at(self._around.loop_time(wake_at), self._on_wake)
+
+    def _on_wake(self) -> None:
+        self._wake, self._wake_at = None, NEVER
+        self.handle(lambda owner, now: owner.on_tick(now))

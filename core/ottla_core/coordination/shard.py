@@ -1,0 +1,103 @@
+"""What a coordinator's state machine is to the runtime: it decides and changes nothing; what was decided is applied.
+
+    request ──► decide(shard, now) ──► Decision(reply, records, effects, timers)
+                                          │ records are applied, appended to the shard's log, and when the log's
+                                          │ high watermark is past them
+                                          └──► reply and effects leave
+
+A load is `apply` for every record of the log: the state has no other source. Source of the shape: Apache Kafka's
+CoordinatorShard and CoordinatorResult.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from ottla_core.coordination.timers import Moment, TimerKey
+
+Reply = TypeVar("Reply", covariant=True)
+S = TypeVar("S", bound="Shard")
+
+
+class Producer(NamedTuple):
+    """Who wrote a transactional batch."""
+
+    id: int
+    epoch: int
+
+
+class Entry(NamedTuple):
+    """One keyed record; a value of None deletes the key. With a producer it is pending until a marker of that one."""
+
+    key: bytes
+    value: bytes | None
+    producer: Producer | None = None
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction: what is pending for it becomes true or is dropped."""
+
+    producer: Producer
+    committed: bool
+    coordinator_epoch: int
+
+
+Record: TypeAlias = Entry | Marker
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """The reply of a request that waits for others, such as a join: it comes as the effect `Resolve` of that key."""
+
+    key: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Resolve:
+    """Answer the request that was told `Later`, if there still is one; with an OttlaError, refuse it."""
+
+    key: Hashable
+    reply: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[Reply]):
+    """What a request comes to. A decision without records is a read, and its reply is proved fresh before it leaves.
+
+    `records` are written together or not at all. `memory` is what changes in the state and is not written: a load
+    forgets it (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
+    `effects` are done once the records are durable: `Resolve` by the runtime, any other by the service.
+    """
+
+    reply: Reply | Later
+    records: tuple[Entry, ...] = ()
+    memory: tuple[Any, ...] = ()
+    timers: Mapping[TimerKey, float | None] = field(default_factory=dict)
+    effects: tuple[Any, ...] = ()
+
+
+class Shard(Protocol):
+    """The state of one shard. What is durable of it is the same wherever the same records were applied.
+
+    `apply` and `remember` raise nothing: what can't be done was refused when it was decided.
+    """
+
+    def apply(self, record: Record) -> None:
+        """Change what is durable: a record of the log, or one that is about to be written."""
+        ...
+
+    def remember(self, change: Any) -> None:
+        """Change what is not: one of a decision's `memory`, after its records."""
+        ...
+
+    def on_loaded(self, now: Moment) -> Decision[None]:
+        """The first decision after a load: timers in full (rule 10), and what the former owner left undone."""
+        ...
+
+    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]: ...
+
+
+Decide: TypeAlias = Callable[[S, Moment], Decision[Any]]
+"""Raises OttlaError to refuse: what is refused because of the state is a read of it, and waits like one."""

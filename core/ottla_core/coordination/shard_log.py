@@ -1,0 +1,117 @@
+"""What an owner asks of its shard's log, and what the partition's leader can say to that.
+
+Between the machine that asks (`owner`) and whoever carries it there: a broker by gRPC, or a log in memory. An answer is
+*definite* where it tells what became of the call. `Unknown` is not: the call may have been carried out, may still be,
+and may never be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol, TypeAlias
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.fence import ShardFence
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Put `batch` into the log where `expected_offset` comes next, under the fence of the owner (rule 1)."""
+
+    expected_offset: int
+    batch: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Is the owner's fence the highest still, and are its appends up to `next_offset` there? (rule 7)"""
+
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What lies at `offset` and after it, below the high watermark only."""
+
+    offset: int
+
+
+Call: TypeAlias = Append | Check | Read
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """The batch lies at `base_offset`; it counts once the high watermark is past it."""
+
+    base_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    """The owner owned the shard at some moment after the check was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """Whole batches as they lie in the log; the first may begin below the offset that was asked for."""
+
+    data: bytes
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Nothing was appended: the log ends elsewhere, and what lies at the expected offset is not the batch."""
+
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Nothing was appended, and nothing under this fence ever will be again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Nothing was appended by this call: too few replicas in sync, too large, no leader to send it to."""
+
+    error: OttlaError
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No answer, or one that says nothing: maybe appended (rule 5)."""
+
+    error: OttlaError
+
+
+Result: TypeAlias = Appended | Confirmed | Batches | Mismatch | Fenced | Refused | Unknown
+
+
+_DEFINITE: Final = frozenset(
+    {
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_RECORD,
+    }
+)
+"""With these a leader says that it has not appended. All that it says besides leaves that open."""
+
+
+def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Refused | Unknown:
+    """What a leader's error means for the call that it answers."""
+    if error.code == ErrorCode.OFFSET_MISMATCH:
+        return Mismatch(log_end_offset)
+    if error.code == ErrorCode.SHARD_FENCED:
+        return Fenced()
+    return Refused(error) if error.code in _DEFINITE else Unknown(error)
+
+
+class ShardLog(Protocol):
+    """The partitions of one internal topic, each at whoever leads it at the moment of the call."""
+
+    async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
+        """What the leader says within `timeout_s`, or `Unknown`. Raises nothing; a cancelled call is unknown."""
+        ...

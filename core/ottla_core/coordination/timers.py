@@ -1,0 +1,96 @@
+"""Time as a coordinator counts it: a clock that leaves out the pauses of the process, and timers by key.
+
+A process that was stopped for a minute (SIGSTOP, a suspended machine) wakes up with every deadline behind it, and its
+members' heartbeats in the sockets: it would evict all of them. So the deadlines move by as long as it slept (rule 10 of
+coordination). Nothing is moved one by one: the clock by which they are all set stands still during a pause.
+
+Pure: the caller reads the monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Final, NamedTuple
+
+PAUSE_S: Final = 1.0
+BEAT_S: Final = 0.25
+"""How often the loop shows its clock that it is awake; well below PAUSE_S, so that only a pause leaves a gap."""
+
+NEVER: Final = float("inf")
+
+TimerKey = Hashable
+
+
+class Moment(NamedTuple):
+    """`at` is seconds of a `LoopClock`, by which waits are measured; `wall_ms` is what records are dated with."""
+
+    at: float
+    wall_ms: int
+
+
+class LoopClock:
+    """Seconds that only grow, and stand still while the process does. To be asked at every event."""
+
+    def __init__(self, monotonic: float) -> None:
+        self.pauses = 0
+        self._seen = monotonic
+        self._left_out = 0.0
+
+    def on_time(self, monotonic: float) -> float:
+        """The time, given what the monotonic clock says. `pauses` has grown where this was the first look after one."""
+        gap = monotonic - self._seen
+        self._seen = monotonic
+        if gap > PAUSE_S:
+            self._left_out += gap
+            self.pauses += 1
+        return monotonic - self._left_out
+
+    def monotonic_at(self, at: float) -> float:
+        """What the monotonic clock will say at the instant `at`, if there is no pause until then."""
+        return at + self._left_out
+
+
+class Timers:
+    """At most one instant per key; setting it again moves it."""
+
+    def __init__(self) -> None:
+        self._at: dict[TimerKey, float] = {}
+        self._heap: list[tuple[float, int, TimerKey]] = []
+        self._order: Final[Iterator[int]] = count()  # keys of one instant go off in the order in which they were set
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def set(self, key: TimerKey, at: float | None) -> None:
+        """`None` cancels it."""
+        if at is None:
+            self._at.pop(key, None)
+        elif self._at.get(key) != at:
+            self._at[key] = at
+            heappush(self._heap, (at, next(self._order), key))
+            self._tidy()
+
+    @property
+    def next_at(self) -> float:
+        """When the next one goes off; NEVER without any."""
+        while self._heap:
+            at, _, key = self._heap[0]
+            if self._at.get(key) == at:
+                return at
+            heappop(self._heap)  # moved or cancelled since
+        return NEVER
+
+    def pop_due(self, now: float) -> TimerKey | None:
+        """The key that was due first, which is then set no more; None where nothing is due."""
+        if self.next_at > now:
+            return None
+        key = heappop(self._heap)[2]
+        del self._at[key]
+        return key
+
+    def _tidy(self) -> None:
+        """A session's timer moves at every heartbeat: what it leaves in the heap must not outgrow what is set."""
+        if len(self._heap) > 2 * len(self._at) + 64:
+            self._heap = sorted(entry for entry in self._heap if self._at.get(entry[2]) == entry[0])

@@ -1,0 +1,125 @@
+"""One turn of a shard: what waits is decided, one after another, and one call to the log proves all of it.
+
+Each decision is applied before the next one is taken, so that two joins of one turn see each other. What they write is
+one batch (group commit), appended by one call. Where nobody writes, the call is a check. Either way the answers wait
+for it, in the order of their decisions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple
+
+from ottla_core.coordination.batches import EMPTY_BATCH_BYTES, size_limit
+from ottla_core.coordination.shard import Decide, Decision, Entry, S, Shard
+from ottla_core.coordination.timers import Moment, TimerKey, Timers
+from ottla_core.errors import ErrorCode, OttlaError
+
+MAX_DECISIONS: Final = 500
+"""Of one turn: it holds the loop, which has other shards and heartbeats to serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[S]):
+    """What a client asks. `token` is who is answered; None for what the owner asks itself.
+
+    `from_memory`: a heartbeat, which changes timers only and is answered by who owned the shard a moment ago.
+    """
+
+    token: Any
+    decide: Decide[S]
+    give_up_at: float
+    from_memory: bool = False
+
+
+class Outcome(NamedTuple):
+    """What a request comes to once the turn is proved: a decision, or the error that refuses it."""
+
+    token: Any
+    decision: Decision[Any] | None
+    error: Exception | None = None
+
+
+class Turn(Generic[S]):
+    """A turn in the making, and then under way; of at most `max_batch_bytes`."""
+
+    def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
+        self.outcomes: Final[list[Outcome]] = []
+        self.entries: Final[list[Entry]] = []
+        self._shard = shard
+        self._timers = timers
+        self._room_bytes = max_batch_bytes - EMPTY_BATCH_BYTES
+        self._largest_bytes: Final = self._room_bytes
+
+    def decide_all(self, waiting: deque[Request[S]], now: Moment) -> None:
+        """Take from `waiting` what fits into the batch, in order; then the timers that are due, if nobody is left.
+
+        Those who waited come first: among them is the heartbeat that moves the timer.
+        """
+        while waiting:
+            if len(self.outcomes) >= MAX_DECISIONS:
+                return
+            request = waiting[0]
+            if request.give_up_at <= now.at:
+                self._refuse(request.token, _too_late())
+            elif not self._decide(request.token, request.decide, now):
+                return  # it is decided anew in the next turn: a decision changes nothing
+            waiting.popleft()
+        while (key := self._timers.pop_due(now.at)) is not None:
+            if not self._decide(None, _on_timer(key), now):
+                self._timers.set(key, now.at)
+                return
+
+    def _decide(self, token: Any, decide: Decide[S], now: Moment) -> bool:
+        """False where its records have no room in this batch, but would have in an empty one."""
+        try:
+            decision = decide(self._shard, now)
+        except Exception as error:  # a refusal, or a bug in it: nothing has changed
+            self._refuse(token, error)
+            return True
+        size_bytes = size_limit(decision.records)
+        if size_bytes > self._largest_bytes:
+            self._refuse(token, _too_large(size_bytes, self._largest_bytes))
+        elif size_bytes > self._room_bytes:
+            return False
+        else:
+            self._take(token, decision, size_bytes)
+        return True
+
+    def _take(self, token: Any, decision: Decision[Any], size_bytes: int) -> None:
+        take_up(decision, self._shard, self._timers)
+        self.entries.extend(decision.records)
+        self._room_bytes -= size_bytes
+        if token is not None or decision.effects:
+            self.outcomes.append(Outcome(token, decision))
+
+    def _refuse(self, token: Any, error: Exception) -> None:
+        self.outcomes.append(Outcome(token, None, error))
+
+
+def take_up(decision: Decision[Any], shard: Shard, timers: Timers) -> None:
+    """Make the state what the decision says."""
+    for entry in decision.records:
+        shard.apply(entry)
+    for change in decision.memory:
+        shard.remember(change)
+    for key, at in decision.timers.items():
+        timers.set(key, at)
+
+
+def _on_timer(key: TimerKey) -> Callable[[Any, Moment], Decision[None]]:
+    return lambda shard, now: shard.on_timer(key, now)
+
+
+def _too_late() -> OttlaError:
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, "it waited for its turn until its time was up; nothing was changed")
+
+
+def _too_large(size_bytes: int, largest_bytes: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"its records take {size_bytes} bytes, and {largest_bytes} is all that one batch holds",
+        hint="send less metadata with it, or split it",
+    )

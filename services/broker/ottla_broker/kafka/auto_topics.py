@@ -1,0 +1,69 @@
+"""Topics that come to be because a client has named them, where auto.create.topics.enable allows it.
+
+Kafka (AutoTopicCreationManager) answers that it knows no such topic, and creates it meanwhile, so that clients warn and
+ask again. Here the answer waits a moment for the topic, which spares both.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.forwarding import forward, until_known
+from ottla_core.cluster.image import ClusterImage, Configs
+from ottla_core.config_values import resolve_broker
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS, check_topic_name
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_log = logging.getLogger(__name__)
+
+_ASKED_FROM: Final = 4
+"""Older versions of Metadata can't say whether the client wants it: it does, as in Kafka."""
+_AT_ONCE: Final = 100
+"""Of one request: the others are created when the client asks again."""
+_LIMIT_S: Final = 2.0
+_DEFAULT: Final = -1  # the cluster's num.partitions and default.replication.factor
+
+
+def to_create(image: ClusterImage, asked: Message, version: int) -> list[str]:
+    """The topics that a Metadata request names, that are not there, and that may be created for it."""
+    if not asked.topics or (version >= _ASKED_FROM and not asked.allow_auto_topic_creation):
+        return []
+    unknown = [t.name for t in asked.topics if t.name is not None and t.name not in image.topics]
+    names = [name for name in dict.fromkeys(unknown) if _may_be_created(name)]
+    return names[:_AT_ONCE] if names and _is_enabled(image) else []
+
+
+async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]:
+    """Have them created with the cluster's defaults; why some can't be, where it is no use to ask again."""
+    topics = [pb.NewTopic(name=name, partitions=_DEFAULT, replication_factor=_DEFAULT) for name in names]
+    request = pb.CreateTopicsRequest(topics=topics)
+    try:
+        reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
+    except OttlaError as error:  # the client asks again, and so does this broker
+        _log.info("%d topics that a client has named can't be created now: %s", len(names), error)
+        return {}
+    known_soon = {t.name for t in reply.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}
+    await until_known(backend, lambda image: all(name in image.topics for name in known_soon))
+    refused = [t for t in reply.topics if t.name not in known_soon]
+    for topic in refused:
+        _log.info("the topic %s, which a client has named, can't be created: %s", topic.name, topic.error.message)
+    return {topic.name: ErrorCode(topic.error.code) for topic in refused}
+
+
+def _is_enabled(image: ClusterImage) -> bool:
+    cluster = image.configs.get(("broker", ""), Configs({})).values
+    return resolve_broker(cluster, {}, {}).boolean("auto.create.topics.enable")
+
+
+def _may_be_created(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except OttlaError:
+        return False
+    return name not in INTERNAL_TOPICS

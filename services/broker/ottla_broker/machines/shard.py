@@ -1,0 +1,81 @@
+"""Who may write to a shard of an internal topic, and where: the fence and the offset, compared in one step.
+
+A shard's owner is another process than its partition's leader, so a deposed owner can't be told apart by who leads.
+Two comparisons at the append do it. The *fence* is a record in the log itself: whoever has put the highest one there
+owns the shard, for ever, or until a higher one follows. The *expected offset* leaves no gap and takes nothing twice:
+an owner appends where it knows that its last batch ended, or not at all.
+
+    the caller's first batch, its fence
+      is the highest in the log already          a repeat: it lies where it lies
+      has no higher epoch than the highest       SHARD_FENCED
+      is expected where the log ends             new
+      is expected elsewhere                      OFFSET_MISMATCH: the answer says where the log ends
+    a later batch
+      another fence is the highest               SHARD_FENCED
+      is expected where the log ends             new
+      is expected behind its fence, in the log   a repeat if the same bytes lie there, else OFFSET_MISMATCH
+      is expected elsewhere                      OFFSET_MISMATCH
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.fence import ShardFence
+
+
+class StoredFence(NamedTuple):
+    """The highest fence of a log, and the offset of its record."""
+
+    fence: ShardFence
+    offset: int
+
+    @property
+    def exists(self) -> bool:
+        return self.offset >= 0
+
+
+NO_FENCE: Final = StoredFence(ShardFence(-1, -1), -1)
+
+
+def check_owner(stored: StoredFence, owner: ShardFence) -> None:
+    """Raise SHARD_FENCED unless the highest fence is the owner's own."""
+    if stored.fence != owner:
+        raise _fenced(stored, owner, "append the own fence first, or step down")
+
+
+def find_place(
+    stored: StoredFence, log_end_offset: int, owner: ShardFence, expected_offset: int, *, is_fence: bool
+) -> int:
+    """Where the owner's batch belongs: at the log's end, to be appended; or before it, where it lies if it is a repeat.
+
+    Raises SHARD_FENCED and OFFSET_MISMATCH: then nothing may be appended.
+    """
+    if not is_fence:
+        check_owner(stored, owner)
+    elif stored.fence == owner:
+        return stored.offset
+    elif owner.epoch <= stored.fence.epoch:
+        raise _fenced(stored, owner, "step down: the controller gives every owner a higher epoch")
+    may_repeat = not is_fence and stored.offset < expected_offset < log_end_offset
+    if expected_offset != log_end_offset and not may_repeat:
+        raise mismatch(log_end_offset, expected_offset)
+    return expected_offset
+
+
+def mismatch(log_end_offset: int, expected_offset: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.OFFSET_MISMATCH,
+        f"offset {expected_offset} is expected to come next, and the shard's log ends at {log_end_offset}",
+        hint="a new owner takes that offset for its fence; any other has to load the shard again",
+    )
+
+
+def _fenced(stored: StoredFence, owner: ShardFence, hint: str) -> OttlaError:
+    known = f"epoch {stored.fence.epoch} of {stored.fence.incarnation}" if stored.exists else "no fence"
+    return OttlaError(
+        ErrorCode.SHARD_FENCED,
+        f"the shard has {known}, the caller epoch {owner.epoch} of {owner.incarnation}",
+        hint=hint,
+    )

@@ -1,0 +1,73 @@
+"""What the active controller does for coordinators: the topics of their state, and an owner for every shard.
+
+A look at every image that changed what these depend on. Each step is one transaction, and the next look finds what is
+left; whatever fails is tried again, for the level is still there (rule C3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from ottla_controller.journal import Journal
+from ottla_controller.machines.internal_topics import decide_internal_topic, unfinished
+from ottla_controller.machines.shards import decide_shards, homeless
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicId
+from ottla_core.rpc.retry import Backoff
+from ottla_core.telemetry import Metrics
+
+_log = logging.getLogger(__name__)
+
+_DEPENDS_ON: Final = ("coordinators", "shards", "topics", "partitions", "brokers", "configs")
+
+
+class Coordinators:
+    """A duty of the active controller."""
+
+    def __init__(self, follower: MetadataFollower, new_topic_id: Callable[[], TopicId], metrics: Metrics) -> None:
+        self._follower = follower
+        self._new_topic_id = new_topic_id
+        self._changed = asyncio.Event()
+        self._given = metrics.counter(
+            "ottla_controller_shards_given_total", "Shards that were given to a coordinator by this process."
+        )
+        follower.on_change(self._on_image)
+
+    async def run(self, journal: Journal) -> None:
+        """Until it is cancelled, at the end of the term."""
+        backoff = Backoff(first_s=0.1)
+        while True:
+            self._changed.clear()
+            try:
+                await self._settle(journal)
+                backoff.reset()
+                await self._changed.wait()
+            except OttlaError as error:
+                if not backoff.attempts:
+                    _log.warning("can't settle the coordinators' shards, trying on: %s", error)
+                await asyncio.sleep(backoff.next())
+            except Exception:
+                _log.exception("settling the coordinators' shards failed, trying on")
+                await asyncio.sleep(backoff.next())
+
+    async def _settle(self, journal: Journal) -> None:
+        """Owners first: clients wait for those."""
+        for kind in homeless(self._follower.image):
+            while given := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
+                self._given.value += len(given)
+                _log.info("%d shards of %s have a new owner", len(given), kind)
+        for kind in unfinished(self._follower.image):
+            decide = partial(decide_internal_topic, kind=kind, topic_id=self._new_topic_id())
+            while done := await journal.commit(decide):
+                _log.info("%s", done)
+                self._changed.set()
+
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if any(getattr(old, name) is not getattr(new, name) for name in _DEPENDS_ON):
+            self._changed.set()

@@ -1,0 +1,149 @@
+"""Which coordinator owns each shard, by who is registered: the level-triggered reconcile (rule C3).
+
+1. Shards are there for every kind whose topic is: one for each of its partitions.
+2. A shard stays with its owner as long as that is registered in the life that was given the shard. A coordinator that
+   has started again is another: what its former life has sent may still be on its way.
+3. The live coordinators of a kind own as many shards each, give or take one. As few as possible move for that.
+4. Every change of an owner, or of its life, gives the shard a higher epoch. Owners never make one up: it is what shuts
+   out whoever wrote before, and two who have the same would not shut out each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla_controller.machines.decision import MAX_WRITES, Decision, ReliedOn, Write
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Shard
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS, PartitionId
+
+_NEVER_OWNED: Final = Shard()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One shard's change of owner."""
+
+    kind: str
+    number: int
+    before: Shard
+    after: Shard
+
+
+def homeless(image: ClusterImage) -> list[str]:
+    """The kinds whose shards are not owned as they should be."""
+    return [kind for kind in SHARD_TOPICS if _plan(image, kind)]
+
+
+def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[Given, ...]]:
+    """Give the shards of one kind to who should own them; at most MAX_WRITES at once, the next look finds the rest."""
+    planned = list(_plan(image, kind).items())[:MAX_WRITES]
+    given = tuple(_given(image, kind, number, owner) for number, owner in planned)
+    writes = (_write_of(image, g, owner) for g, (_, owner) in zip(given, planned, strict=True))
+    return Decision(given, tuple(writes))
+
+
+def decide_release_shard(
+    image: ClusterImage, kind: str, number: int, shard_epoch: int, instance_id: int, instance_epoch: int
+) -> Decision[Shard]:
+    """A higher epoch for an owner that has dropped the shard's state, and has to begin anew.
+
+    The shard as it is where it is the caller's no more in that epoch: it has been given anew already. Raises
+    INVALID_REQUEST for a shard that there is not, BROKER_ID_NOT_REGISTERED and STALE_BROKER_EPOCH for the caller.
+    """
+    owner = check_coordinator(image, kind, instance_id, instance_epoch)
+    shard = image.shards.get((kind, number))
+    if shard is None:
+        raise OttlaError(ErrorCode.INVALID_REQUEST, f"there is no shard {number} of kind {kind[:40]!r}")
+    if (shard.owner, shard.incarnation, shard.epoch) != (instance_id, instance_epoch, shard_epoch):
+        return Decision(shard)
+    given = _given(image, kind, number, owner)
+    return Decision(given.after, (_write_of(image, given, owner),))
+
+
+def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]:
+    """What an unclean election of the partition writes beside the partition: the shard's next epoch (rule 8).
+
+    The log may have lost the newest fence, and with it the memory of who was shut out.
+    """
+    topic = image.topic_by_id(id_.topic_id)
+    kind = next((kind for kind, name in SHARD_TOPICS.items() if topic is not None and topic.name == name), "")
+    shard = image.shards.get((kind, id_.partition))
+    if shard is None:
+        return ()
+    key = keys.shard(kind, id_.partition)
+    after = replace(shard, epoch=shard.epoch + 1)
+    return (Write(Change(key, after), (ReliedOn(key, mod_revision=shard.mod_revision),)),)
+
+
+def check_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: int) -> Coordinator:
+    """The registration of the life that asks. Raises BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    known = image.coordinators.get((kind, instance_id))
+    if known is None:
+        raise OttlaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"coordinator {instance_id} of kind {kind[:40]!r} is not registered",
+            hint="register first",
+        )
+    if known.epoch != epoch:
+        raise OttlaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"{kind} coordinator {instance_id} is registered with epoch {known.epoch}, not {epoch}",
+            hint="another process has its place, or it has to register again",
+        )
+    return known
+
+
+def decide_remove_dead_coordinator(image: ClusterImage, kind: str, instance_id: int, epoch: int) -> Decision[bool]:
+    """Remove the registration of a process that is proven dead, before its lease does (rule C7). Was it there?"""
+    known = image.coordinators.get((kind, instance_id))
+    if known is None or known.epoch != epoch:
+        return Decision(False)
+    return Decision(True, (Write(Change(keys.coordinator(kind, instance_id), None), (_registration_seen(known),)),))
+
+
+def _plan(image: ClusterImage, kind: str) -> dict[int, Coordinator]:
+    """The shards that are to have another owner, by number, and whom."""
+    topic = image.topics.get(SHARD_TOPICS[kind])
+    live = {c.id: c for (of_kind, _), c in image.coordinators.items() if of_kind == kind}
+    if topic is None or not live:
+        return {}
+    owned: dict[int, list[int]] = {instance_id: [] for instance_id in sorted(live)}
+    moving: list[int] = []
+    for number in range(topic.partition_count):
+        owner = image.owner_of(kind, number)
+        (moving if owner is None else owned[owner.id]).append(number)
+    for instance_id, quota in _quotas(owned, topic.partition_count).items():
+        moving += owned[instance_id][quota:]
+        del owned[instance_id][quota:]
+    plan = {}
+    for number in sorted(moving):
+        fewest = min(owned, key=lambda instance_id: (len(owned[instance_id]), instance_id))
+        owned[fewest].append(number)
+        plan[number] = live[fewest]
+    return plan
+
+
+def _quotas(owned: Mapping[int, list[int]], count: int) -> dict[int, int]:
+    """The most that each may keep. Where they can't all have as many, those who have most keep one more."""
+    least, more = divmod(count, len(owned))
+    by_size = sorted(owned, key=lambda instance_id: -len(owned[instance_id]))
+    return {instance_id: least + (place < more) for place, instance_id in enumerate(by_size)}
+
+
+def _given(image: ClusterImage, kind: str, number: int, owner: Coordinator) -> Given:
+    before = image.shards.get((kind, number), _NEVER_OWNED)
+    return Given(kind, number, before, Shard(owner.id, owner.epoch, before.epoch + 1))
+
+
+def _write_of(image: ClusterImage, given: Given, owner: Coordinator) -> Write:
+    key = keys.shard(given.kind, given.number)
+    seen = ReliedOn(key, mod_revision=given.before.mod_revision)
+    return Write(Change(key, given.after), (seen, _registration_seen(owner)))
+
+
+def _registration_seen(coordinator: Coordinator) -> ReliedOn:
+    return ReliedOn(keys.coordinator(coordinator.kind, coordinator.id), create_revision=coordinator.epoch)

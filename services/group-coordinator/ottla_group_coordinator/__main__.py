@@ -1,0 +1,17 @@
+"""`python -m ottla_group_coordinator --node-id 0 …`; what else there is to set: `config`."""
+
+from __future__ import annotations
+
+import sys
+
+from ottla_core.process import run_service
+from ottla_group_coordinator.app import build
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+
+
+def main() -> int:
+    return run_service("group-coordinator", GroupCoordinatorConfig, build)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""The group-coordinator's parts, put together.
+
+The seat comes last and stops first: given back while calls are still answered, so that another takes the shards over
+before clients have to look for it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from ottla_core.admin_http import AdminHttp
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster.controller_peer import ControllerPeer
+from ottla_core.cluster.coordinator_seat import CoordinatorSeat
+from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.following import Following
+from ottla_core.cluster.image import Coordinator
+from ottla_core.cluster.store import MetaStore
+from ottla_core.coordination.broker_log import BrokerShardLog
+from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.runtime import OwnedShards
+from ottla_core.lifecycle import App, Component
+from ottla_core.routing import GROUP
+from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.telemetry import Metrics
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_group_coordinator.lag import LagReader
+from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.service import GroupService
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller, Group
+
+_RELEASE_S: Final = 5.0
+
+
+def build(
+    config: GroupCoordinatorConfig,
+    *,
+    store: MetaStore | None = None,
+    clock: Clock | None = None,
+    around: Around = as_it_is,
+) -> App:
+    """A group-coordinator. It has its own connection to etcd unless a `store` is given, which stays the caller's.
+
+    Tests give a store, a clock and what is to be `around` each method that is served.
+    """
+    settings = config.groups()
+    metrics = Metrics()
+    own_store = store is None
+    store = store or EtcdStore(config.etcd)
+    follower = MetadataFollower(store, config.cluster_id)
+    incarnation = uuid.uuid4().hex
+    server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
+
+    def address() -> str:
+        return f"{config.advertised_host or config.host}:{server.port}"
+
+    def describe() -> Coordinator:
+        return Coordinator(GROUP, config.node_id, 0, address(), incarnation)
+
+    async def release(shard: int, epoch: int) -> None:
+        asked = pb.ReleaseShardRequest(
+            kind=GROUP, shard=shard, shard_epoch=epoch, instance_id=config.node_id, instance_epoch=seat.epoch or 0
+        )
+        await controller.call(Controller.RELEASE_SHARD, asked, timeout=_RELEASE_S)
+
+    controller = ControllerPeer(follower)
+    log = BrokerShardLog(GROUP, lambda: follower.image)
+    seat = CoordinatorSeat(store, config.cluster_id, config.lease_ttl_s, describe, lambda error: app.fail(error))
+    shards = OwnedShards(
+        GROUP,
+        config.node_id,
+        lambda: seat.epoch,
+        log,
+        lambda number: GroupShard(settings),
+        release,
+        metrics=metrics,
+        limits=Limits(
+            append_s=config.offsets_commit_timeout_ms / 1000, unproved_s=config.group_min_session_timeout_ms / 3000
+        ),
+        clock=clock or SystemClock(),
+    )
+    follower.on_change(seat.on_image)
+    follower.on_change(shards.on_image)
+    lag = LagReader(lambda: follower.image)
+    server.add(Group, GroupService(shards, config.node_id, lag))
+
+    def ready() -> str | None:
+        if follower.image.revision == 0:
+            return "there is no metadata yet: etcd has not answered"
+        return None if seat.epoch is not None else "not registered yet"
+
+    components: list[Component] = [
+        AdminHttp(config.host, config.admin_port, metrics, ready),
+        Following(follower, store if own_store else None),
+        controller,
+        log,
+        lag,
+        shards,
+        server,
+        seat,
+    ]
+    app = App(f"group-coordinator-{config.node_id}", components, ready, address)
+    return app

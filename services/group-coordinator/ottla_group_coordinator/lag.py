@@ -1,0 +1,163 @@
+"""How far committed offsets are behind, asked of the partitions' leaders: in records, and in time.
+
+In time means since when the oldest record that is not read has waited. Its timestamp is in the log, so the leader is
+asked for the batch that holds the committed offset: exact, and one batch a partition that is behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER, PartitionId, TopicPartition
+from ottla_core.records.batch import iter_headers
+from ottla_core.records.reader import read_records
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+NOTHING_COMMITTED: Final = -1
+
+_ASK_S: Final = 10.0
+_FIRST_BATCH: Final = 1  # bytes: the first batch always comes whole (KIP-74)
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """`records`: offsets from the committed one to the end; NOTHING_COMMITTED where none is."""
+
+    committed: int
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    oldest_unread_ms: int | None = None
+    error: OttlaError | None = None
+
+    @property
+    def next_unread(self) -> int:
+        return max(self.committed, self.log_start_offset)
+
+    @property
+    def records(self) -> int:
+        if self.committed == NOTHING_COMMITTED or self.error is not None:
+            return NOTHING_COMMITTED
+        return max(0, self.log_end_offset - self.next_unread)
+
+
+Lags = dict[TopicPartition, Lag]
+
+
+class LagReader:
+    """A component: it connects to a leader when it first asks it."""
+
+    def __init__(self, image: Callable[[], ClusterImage]) -> None:
+        self._image: Final = image
+        self._peers: Final[dict[str, AioPeer]] = {}
+
+    async def start(self) -> None:
+        """Nothing to do before the first question."""
+
+    async def stop(self) -> None:
+        peers = list(self._peers.values())
+        self._peers.clear()
+        await asyncio.gather(*(peer.close() for peer in peers))
+
+    async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags:
+        """Of each partition, at one moment a leader; an error for one whose leader can't tell."""
+        found: Lags = {}
+        by_leader: dict[str, dict[PartitionId, TopicPartition]] = {}
+        for partition, offset in committed.items():
+            try:
+                address, partition_id = self._leader(partition)
+            except OttlaError as error:
+                found[partition] = Lag(offset, error=error)
+            else:
+                by_leader.setdefault(address, {})[partition_id] = partition
+        for some in await asyncio.gather(*(self._of_leader(a, ids, committed) for a, ids in by_leader.items())):
+            found |= some
+        return found
+
+    def _leader(self, partition: TopicPartition) -> tuple[str, PartitionId]:
+        image = self._image()
+        topic = image.topics.get(partition.topic)
+        if topic is None or partition.partition >= topic.partition_count:
+            raise OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{partition} is not there any more")
+        partition_id = PartitionId(topic.id, partition.partition)
+        leader = image.partitions[partition_id].leader
+        if leader == NO_LEADER or leader not in image.brokers:
+            raise OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {partition} at the moment")
+        return image.brokers[leader].address, partition_id
+
+    async def _of_leader(
+        self, address: str, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
+    ) -> Lags:
+        peer = self._peers.setdefault(address, AioPeer(address, client_id="group-coordinator"))
+        try:
+            lags = await _ends(peer, partitions, committed)
+            behind = [i for i, p in partitions.items() if lags[p].records > 0]
+            if behind:
+                await _add_times(peer, behind, partitions, lags)
+        except OttlaError as error:
+            return {partition: Lag(committed[partition], error=error) for partition in partitions.values()}
+        return lags
+
+
+async def _ends(
+    peer: AioPeer, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
+) -> Lags:
+    asked = pb.ListOffsetsRequest(
+        partitions=[
+            pb.ListOffsetsPartition(topic_id=i.topic_id, partition=i.partition, timestamp_ms=when)
+            for i in partitions
+            for when in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
+        ]
+    )
+    reply = await peer.call(Broker.LIST_OFFSETS, asked, timeout=_ASK_S)
+    offsets = iter(reply.partitions)  # in the order in which they were asked for
+    return {
+        partition: _lag(committed[partition], first, last)
+        for partition, first, last in zip(partitions.values(), offsets, offsets, strict=True)
+    }
+
+
+def _lag(committed: int, first: pb.PartitionOffset, last: pb.PartitionOffset) -> Lag:
+    for each in (first, last):
+        if each.error.code:
+            return Lag(committed, error=OttlaError(each.error.code, each.error.message))
+    return Lag(committed, first.offset, last.offset)
+
+
+async def _add_times(
+    peer: AioPeer, behind: Iterable[PartitionId], partitions: Mapping[PartitionId, TopicPartition], lags: Lags
+) -> None:
+    """One after another: of a reply only the first batch comes whole, whatever its size."""
+    stream = peer.open_stream(Broker.FETCH)
+    try:
+        for partition_id in behind:
+            lag = lags[partitions[partition_id]]
+            asked = pb.FetchRequest(min_bytes=1, max_bytes=_FIRST_BATCH)
+            asked.partitions.add(
+                topic_id=partition_id.topic_id,
+                partition=partition_id.partition,
+                fetch_offset=lag.next_unread,
+                max_bytes=_FIRST_BATCH,
+            )
+            reply = await stream.exchange(asked, timeout_ms=int(_ASK_S * 1000), timeout=_ASK_S)
+            oldest = _timestamp_at(reply.partitions[0].records, lag.next_unread)
+            lags[partitions[partition_id]] = replace(lag, oldest_unread_ms=oldest)
+    finally:
+        await stream.close()
+
+
+def _timestamp_at(records: bytes, offset: int) -> int | None:
+    """Of the first record from `offset` on; None where the batch ends before it, or its timestamps mean nothing."""
+    view = memoryview(records)
+    for at, header in iter_headers(records):
+        if header.next_offset > offset and not header.is_control:
+            for record_offset, timestamp_ms, *_ in read_records(view[at : at + header.size_bytes]):
+                if record_offset >= offset:
+                    return None if timestamp_ms < 0 else timestamp_ms
+    return None

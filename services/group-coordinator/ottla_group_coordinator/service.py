@@ -1,0 +1,319 @@
+"""The Group contract: one method per RPC. Protobuf stops here; what is asked goes to the shard that owns the group."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from ottla_core.coordination.shard import Decide, Decision
+from ottla_core.coordination.timers import Moment
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
+from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError, Synced
+from ottla_group_coordinator.machines.membership import (
+    Join,
+    Sync,
+    Who,
+    decide_heartbeat,
+    decide_join,
+    decide_leave,
+    decide_sync,
+)
+from ottla_group_coordinator.machines.offsets import (
+    NO_GENERATION,
+    ToCommit,
+    decide_commit,
+    decide_delete_group,
+    decide_delete_offsets,
+)
+from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedOffset
+from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.telling import assigned, described, event, explained, listed, partition_lag
+from ottla_proto import group_pb2 as pb
+
+_JOIN_S: Final = 1_800.0
+"""A join waits as long as its group's rebalance: its client's deadline ends it before that."""
+
+_ASK_S: Final = 30.0
+
+GroupDecide = Decide[GroupShard]
+
+
+class Shards(Protocol):
+    """The shards that this instance owns, each with its log (ottla_core.coordination.runtime)."""
+
+    async def ask(self, key: str, decide: GroupDecide, *, timeout: float, from_memory: bool = False) -> Any:
+        """The reply of what is decided in the shard that `key` hashes to, once it is durable.
+
+        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or what the decision raises.
+        """
+        ...
+
+    def owned(self) -> Sequence[int]:
+        """The numbers of the shards that are served, or will be when they are loaded."""
+        ...
+
+    async def ask_shard(self, shard: int, decide: GroupDecide, *, timeout: float) -> Any: ...
+
+    def shard_of(self, key: str) -> int: ...
+
+
+class GroupService:
+    """`new_id` makes what member ids end in; `node_id` is the instance's."""
+
+    def __init__(
+        self, shards: Shards, node_id: int, lag: LagReader, *, new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+    ) -> None:
+        self._shards: Final = shards
+        self._node_id: Final = node_id
+        self._lag: Final = lag
+        self._new_id: Final = new_id
+        self._keys: Final = itertools.count(1)
+
+    # ---- members ----------------------------------------------------------------------------------------------------
+
+    async def join(self, request: pb.JoinRequest, context: RequestContext) -> pb.JoinReply:
+        client_id = request.client_id or context.client_id
+        asked = Join(
+            who=_who(request.member),
+            fresh_id=f"{request.member.instance_id or client_id}-{self._new_id()}",
+            key=next(self._keys),
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms or request.session_timeout_ms,
+            protocol_type=request.protocol_type,
+            protocols={protocol.name: protocol.metadata for protocol in request.protocols},
+            client_id=client_id,
+            client_host=request.client_host or context.client_host,
+            member_id_required=request.member_id_required,
+            skips_assignment=request.skips_assignment,
+            reason=request.reason,
+        )
+        check_group_id(request.group)
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            group = shard.group_or_new(request.group)
+            return decide_join(group, asked, shard.settings, now)
+
+        told = await self._shards.ask(request.group, decide, timeout=_JOIN_S)
+        if isinstance(told, MemberIdRequiredError):
+            return pb.JoinReply(error=error_message(told), member_id=told.member_id)
+        return _join_reply(_answer(told))
+
+    async def sync(self, request: pb.SyncRequest, context: RequestContext) -> pb.SyncReply:
+        asked = Sync(
+            who=_who(request.member),
+            generation=request.generation,
+            key=next(self._keys),
+            protocol_type=request.protocol_type,
+            protocol=request.protocol,
+            assignments={each.member_id: each.assignment for each in request.assignments},
+        )
+        check_group_id(request.group)
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            return decide_sync(shard.group_or_new(request.group), asked, now)
+
+        told: Synced = _answer(await self._shards.ask(request.group, decide, timeout=_JOIN_S))
+        return pb.SyncReply(protocol_type=told.protocol_type, protocol=told.protocol, assignment=told.assignment)
+
+    async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatReply:
+        check_group_id(request.group)
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            group = shard.group_or_new(request.group)
+            return decide_heartbeat(group, _who(request.member), request.generation, now)
+
+        _answer(await self._shards.ask(request.group, decide, timeout=_ASK_S, from_memory=True))
+        return pb.HeartbeatReply()
+
+    async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveReply:
+        check_group_id(request.group)
+        leavers = [(_who(each.member), each.reason) for each in request.members]
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            return decide_leave(shard.group_or_new(request.group), leavers, shard.settings, now)
+
+        outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        return pb.LeaveReply(
+            members=[
+                pb.Left(member=each.member, error=_error(outcome))
+                for each, outcome in zip(request.members, outcomes, strict=True)
+            ]
+        )
+
+    # ---- offsets ----------------------------------------------------------------------------------------------------
+
+    async def commit_offsets(self, request: pb.CommitOffsetsRequest, context: RequestContext) -> pb.CommitOffsetsReply:
+        check_group_id(request.group, empty=request.generation < 0)
+        wanted = [
+            ToCommit(
+                TopicPartition(each.topic, each.partition),
+                each.offset,
+                each.leader_epoch if each.HasField("leader_epoch") else NO_LEADER_EPOCH,
+                each.metadata,
+            )
+            for each in request.offsets
+        ]
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            group = shard.group_or_new(request.group)
+            return decide_commit(group, _who(request.member), request.generation, wanted, shard.settings, now)
+
+        outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        partitions = [each.partition for each in wanted]
+        return pb.CommitOffsetsReply(partitions=_outcomes(partitions, outcomes))
+
+    async def fetch_offsets(self, request: pb.FetchOffsetsRequest, context: RequestContext) -> pb.FetchOffsetsReply:
+        check_group_id(request.group, empty=True)
+        wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            offsets = shard.offsets(request.group)
+            if request.HasField("member"):
+                shard.check_reader(request.group, _who(request.member), request.generation)
+            asked = sorted(offsets) if request.all else wanted
+            return Decision([(partition, offsets.get(partition)) for partition in asked])
+
+        found = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        return pb.FetchOffsetsReply(offsets=[_committed(partition, offset) for partition, offset in found])
+
+    async def delete_offsets(self, request: pb.DeleteOffsetsRequest, context: RequestContext) -> pb.DeleteOffsetsReply:
+        check_group_id(request.group, empty=True)
+        wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            return decide_delete_offsets(shard.group(request.group), shard.offsets(request.group), wanted)
+
+        outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        return pb.DeleteOffsetsReply(partitions=_outcomes(wanted, outcomes))
+
+    # ---- groups -----------------------------------------------------------------------------------------------------
+
+    async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsReply:
+        """A shard that is loading makes the whole answer incomplete, and says so beside what is known."""
+        reply = pb.ListGroupsReply()
+        for number in self._shards.owned():
+            try:
+                groups = await self._shards.ask_shard(
+                    number, lambda shard, now: Decision(listed(shard)), timeout=_ASK_S
+                )
+            except OttlaError as error:
+                reply.error.CopyFrom(error_message(error))
+                continue
+            for group in groups:
+                if _is_wanted(group, request):
+                    group.shard = number
+                    reply.groups.append(group)
+        return reply
+
+    async def describe_groups(
+        self, request: pb.DescribeGroupsRequest, context: RequestContext
+    ) -> pb.DescribeGroupsReply:
+        return pb.DescribeGroupsReply(groups=[await self._describe(group_id) for group_id in request.groups])
+
+    async def _describe(self, group_id: str) -> pb.GroupDescription:
+        try:
+            check_group_id(group_id, empty=True)
+            told: pb.GroupDescription = await self._shards.ask(
+                group_id, lambda shard, now: Decision(described(shard.group(group_id))), timeout=_ASK_S
+            )
+        except OttlaError as error:
+            return pb.GroupDescription(group=group_id, error=error_message(error))
+        told.shard, told.coordinator = self._shards.shard_of(group_id), self._node_id
+        return told
+
+    async def delete_groups(self, request: pb.DeleteGroupsRequest, context: RequestContext) -> pb.DeleteGroupsReply:
+        return pb.DeleteGroupsReply(groups=[await self._delete(group_id) for group_id in request.groups])
+
+    async def _delete(self, group_id: str) -> pb.GroupDeleted:
+        def decide(shard: GroupShard, now: Moment) -> Decision[None]:
+            return decide_delete_group(shard.group(group_id), shard.offsets(group_id))
+
+        try:
+            check_group_id(group_id, empty=True)
+            await self._shards.ask(group_id, decide, timeout=_ASK_S)
+        except OttlaError as error:
+            return pb.GroupDeleted(group=group_id, error=error_message(error))
+        return pb.GroupDeleted(group=group_id)
+
+    async def explain_group(self, request: pb.ExplainGroupRequest, context: RequestContext) -> pb.ExplainGroupReply:
+        events = await self._shards.ask(
+            request.group, lambda shard, now: Decision(explained(shard.group(request.group))), timeout=_ASK_S
+        )
+        return pb.ExplainGroupReply(events=[event(each) for each in events], since_ms=events[0].at_ms if events else 0)
+
+    async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagReply:
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            group = shard.group(request.group)
+            return Decision((assigned(group), {p: o.offset for p, o in shard.offsets(request.group).items()}))
+
+        members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
+        return pb.LagReply(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
+
+
+def check_group_id(group_id: str, *, empty: bool = False) -> None:
+    """Raise INVALID_GROUP_ID; Kafka lets an empty id keep offsets, but have no members."""
+    if not group_id and not empty:
+        raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
+
+
+def _who(member: pb.Member) -> Who:
+    return Who(member.member_id, member.instance_id if member.HasField("instance_id") else None)
+
+
+def _answer(told: Any) -> Any:
+    """Some answers are refusals, for what they come from is to be remembered."""
+    if isinstance(told, OttlaError):
+        raise told
+    return told
+
+
+def _join_reply(told: Joined) -> pb.JoinReply:
+    return pb.JoinReply(
+        generation=told.generation,
+        protocol_type=told.protocol_type,
+        protocol=told.protocol,
+        leader=told.leader,
+        member_id=told.member_id,
+        members=[
+            pb.Subscriber(member=pb.Member(member_id=s.member_id, instance_id=s.instance_id), metadata=s.metadata)
+            for s in told.members
+        ],
+        skip_assignment=told.skip_assignment,
+    )
+
+
+def _error(outcome: OttlaError | None) -> Any:
+    return None if outcome is None else error_message(outcome)
+
+
+def _outcomes(partitions: Sequence[TopicPartition], outcomes: Sequence[OttlaError | None]) -> list[pb.PartitionOutcome]:
+    return [
+        pb.PartitionOutcome(topic=partition.topic, partition=partition.partition, error=_error(outcome))
+        for partition, outcome in zip(partitions, outcomes, strict=True)
+    ]
+
+
+def _committed(partition: TopicPartition, found: CommittedOffset | None) -> pb.CommittedOffset:
+    if found is None:
+        return pb.CommittedOffset(topic=partition.topic, partition=partition.partition, offset=NO_GENERATION)
+    return pb.CommittedOffset(
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=found.offset,
+        leader_epoch=None if found.leader_epoch < 0 else found.leader_epoch,
+        metadata=found.metadata,
+        committed_at_ms=found.committed_at_ms,
+    )
+
+
+def _is_wanted(group: pb.ListedGroup, request: pb.ListGroupsRequest) -> bool:
+    states = {state.lower() for state in request.states}
+    types = {type_.lower() for type_ in request.types}
+    return (not states or group.state.lower() in states) and (not types or group.type.lower() in types)

@@ -1,0 +1,95 @@
+"""Groups as their contract shows them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_core.consumer_protocol import decode_assignment
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.lag import Lag
+from ottla_group_coordinator.machines.group import Group, Member
+from ottla_group_coordinator.machines.history import Event
+from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_proto import group_pb2 as pb
+
+CLASSIC: Final = "classic"
+
+
+def listed(shard: GroupShard) -> list[pb.ListedGroup]:
+    return [
+        pb.ListedGroup(
+            group=group.group_id,
+            protocol_type=group.protocol_type,
+            state=group.state.value,
+            type=CLASSIC,
+            members=len(group.members),
+        )
+        for group in shard.groups()
+    ]
+
+
+def described(group: Group) -> pb.GroupDescription:
+    return pb.GroupDescription(
+        group=group.group_id,
+        state=group.state.value,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol or "",
+        generation=group.generation,
+        leader=group.leader or "",
+        members=[
+            pb.MemberDescription(
+                member=pb.Member(member_id=m.member_id, instance_id=m.instance_id),
+                client_id=m.client_id,
+                client_host=m.client_host,
+                metadata=m.metadata(group.protocol),
+                assignment=m.assignment,
+                session_timeout_ms=m.session_timeout_ms,
+                rebalance_timeout_ms=m.rebalance_timeout_ms,
+            )
+            for m in group.members.values()
+        ],
+    )
+
+
+def explained(group: Group) -> list[Event]:
+    return list(group.events)
+
+
+def event(of: Event) -> pb.GroupEvent:
+    return pb.GroupEvent(
+        at_ms=of.at_ms,
+        kind=of.kind.value,
+        member=pb.Member(member_id=of.member_id, instance_id=of.instance_id),
+        client_id=of.client_id,
+        client_host=of.client_host,
+        generation=of.generation,
+        cause=of.cause,
+        duration_ms=of.duration_ms,
+        partitions_moved=of.moved,
+    )
+
+
+def assigned(group: Group) -> dict[TopicPartition, Member]:
+    """Who reads which partition; nothing where the members don't speak the consumer protocol."""
+    try:
+        return {p: m for m in group.members.values() for p in decode_assignment(m.assignment).partitions}
+    except OttlaError:
+        return {}
+
+
+def partition_lag(partition: TopicPartition, lag: Lag, member: Member | None) -> pb.PartitionLag:
+    told = pb.PartitionLag(
+        topic=partition.topic,
+        partition=partition.partition,
+        error=None if lag.error is None else error_message(lag.error),
+        committed=lag.committed,
+        log_start_offset=lag.log_start_offset,
+        log_end_offset=lag.log_end_offset,
+        records=lag.records,
+        oldest_unread_ms=lag.oldest_unread_ms,
+    )
+    if member is not None:
+        told.member_id, told.client_id, told.client_host = member.member_id, member.client_id, member.client_host
+    return told

@@ -1,0 +1,77 @@
+"""The state machine of the simulation: a counter per key.
+
+Each record says which count it makes and for whom: `7 w31` is the seventh of its key, for write 31. So the log itself
+tells whether a decision was made against another state than the log's, or was written twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla_core.coordination.shard import Decide, Decision, Entry, Later, Record, Resolve
+from ottla_core.coordination.timers import Moment, TimerKey
+
+Written = tuple[bytes, int, bytes]
+"""Key, count, and for whom."""
+
+
+def written(entry: Entry) -> Written:
+    assert entry.value is not None
+    count, who = entry.value.split(b" ")
+    return entry.key, int(count), who
+
+
+class Counters:
+    def __init__(self) -> None:
+        self.values: dict[bytes, tuple[int, bytes]] = {}
+        self.watchers: dict[bytes, tuple[bytes, ...]] = {}
+
+    def apply(self, record: Record) -> None:
+        assert isinstance(record, Entry)
+        key, count, who = written(record)
+        self.values[key] = (count, who)
+
+    def remember(self, change: Any) -> None:
+        """Who watches a key: memory alone, gone with a load."""
+        key, watchers = change
+        self.watchers[key] = watchers
+
+    def on_loaded(self, now: Moment) -> Decision[None]:
+        return Decision(None, timers={key: now.at + 0.5 for key, (count, _) in self.values.items() if count % 4 == 0})
+
+    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
+        assert isinstance(key, bytes)
+        return self._added(key, b"t", None, {})
+
+    def count(self, key: bytes) -> int:
+        return self.values.get(key, (0, b""))[0]
+
+    def _added(self, key: bytes, who: bytes, reply: Any, timers: dict[TimerKey, float | None]) -> Decision[Any]:
+        count = self.count(key) + 1
+        watchers = self.watchers.get(key, ())
+        return Decision(
+            count if reply is None else reply,
+            records=(Entry(key, b"%d %s" % (count, who)),),
+            memory=((key, ()),) if watchers else (),
+            timers=timers,
+            effects=tuple(Resolve(w, count) for w in watchers),
+        )
+
+
+def add(key: bytes, who: bytes, *, timer_s: float | None) -> Decide[Counters]:
+    """Count one more, answered with the count; every now and then a timer counts another one."""
+
+    def decide(counters: Counters, now: Moment) -> Decision[Any]:
+        at = None if timer_s is None else now.at + timer_s
+        return counters._added(key, who, None, {key: at})
+
+    return decide
+
+
+def get(key: bytes) -> Decide[Counters]:
+    return lambda counters, now: Decision(counters.count(key))
+
+
+def watch(key: bytes, who: bytes) -> Decide[Counters]:
+    """Answered with the next count, by whomever it is made."""
+    return lambda counters, now: Decision(Later(who), memory=((key, (*counters.watchers.get(key, ()), who)),))

@@ -1,0 +1,104 @@
+"""The rules of the design, each broken on purpose: the simulation has to find every one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.simulation.counters import Counters
+from tests.simulation.partition import Asked, Partition, Replica, Reply, Waiting
+from tests.simulation.world import Build
+
+from ottla_broker.machines.shard import find_place
+from ottla_core.coordination.effects import Answer, Effect
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.shard_log import Appended, Call, Check, Result, Unknown
+from ottla_core.coordination.timers import Moment
+from ottla_core.coordination.turn import Request
+from ottla_core.records.fence import ShardFence
+
+
+class NoHighWatermarkWait(Partition):
+    """The leader answers an append when it has it."""
+
+    def answer_append(self, replica: Replica, waiting: Waiting) -> None:
+        waiting.reply(Appended(waiting.base_offset, waiting.end))
+
+
+class NoOffsetCompare(Partition):
+    """Whatever the fence allows is appended at the log's end."""
+
+    def find_place(self, replica: Replica, owner: ShardFence, expected: int, *, is_fence: bool) -> int:
+        return find_place(replica.fence, replica.end, owner, replica.end, is_fence=is_fence)
+
+
+class FenceForgotten(Partition):
+    """A leader knows the fences that it has appended itself, and not those of its log."""
+
+    def on_elected(self, replica: Replica) -> None:
+        replica.fences.clear()
+
+
+class IndefiniteAppendReverted(Owner[Counters]):
+    """What was not answered has failed."""
+
+    def _on_turn_result(self, result: Result, now: Moment) -> None:
+        if isinstance(result, Unknown):
+            self._leave("it failed", asks=True, failed=result.error)
+        else:
+            super()._on_turn_result(result, now)
+
+
+class NoReadCheck(Owner[Counters]):
+    """What writes nothing is answered without asking anybody."""
+
+    def _begin(self, call: Call, now: Moment) -> None:
+        super()._begin(call, now)
+        if isinstance(call, Check) and self._turn is not None:
+            self._out.pop()
+            self._on_proved(self._turn, self.next_offset, now)
+
+
+class UncommittedRead(Owner[Counters]):
+    """What writes nothing is answered from the state that a turn under way has made."""
+
+    def on_request(self, request: Request[Counters], now: Moment) -> list[Effect]:
+        if self._turn is not None and self._turn.entries:
+            decision = request.decide(self.shard, now)
+            if not decision.records and not decision.memory:
+                return [Answer(request.token, decision.reply)]
+        return super().on_request(request, now)
+
+
+class RefusalBelieved(Owner[Counters]):
+    """What the last sending did not do, the ones before it have not done either."""
+
+    def _again(self, now: Moment, *, doubtful: bool) -> None:
+        super()._again(now, doubtful=False)
+
+
+class PauseUnnoticed(Owner[Counters]):
+    """Who has slept goes on from memory."""
+
+    def on_pause(self) -> None:
+        pass
+
+
+class CheckUnproved(Partition):
+    """A leader answers a check by what it believes."""
+
+    def on_check(self, replica: Replica, owner: ShardFence, next_offset: int, reply: Reply) -> None:
+        reply(self.checked(replica, Asked(self.schedule.now, owner, next_offset, reply)))
+
+
+MUTANTS: Final = {
+    "no high-watermark wait": Build(partition=NoHighWatermarkWait),
+    "no offset compare": Build(partition=NoOffsetCompare),
+    "fence forgotten": Build(partition=FenceForgotten),
+    "indefinite append reverted": Build(owner=IndefiniteAppendReverted),
+    "no read check": Build(owner=NoReadCheck),
+    "epoch kept at restart": Build(epoch_kept_at_restart=True),
+    "uncommitted read": Build(owner=UncommittedRead),
+    "refusal believed": Build(owner=RefusalBelieved),
+    "pause unnoticed": Build(owner=PauseUnnoticed),
+    "check unproved": Build(partition=CheckUnproved),
+}

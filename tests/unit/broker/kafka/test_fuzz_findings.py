@@ -1,0 +1,174 @@
+"""What `make fuzz` has found, and what was found while it was written: each stays mended."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from images import image_of
+from kafka.protocol.admin import (
+    AlterConfigsResponse,
+    CreateTopicsRequest,
+    DescribeConfigsRequest,
+    DescribeProducersRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+from kio.index import load_response_schema
+from kio_messages import read
+
+from ottla_broker.kafka import codec, delete_topics, describe_configs, describe_producers, fetch_sessions, metadata
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.errors import words_of
+from ottla_broker.kafka.fetch_request import Asked, FetchRequest
+from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.kafka.forwarding import said
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+METADATA, DELETE_TOPICS = 3, 20
+NULL_ARRAY, NULL_TEXT = b"\xff\xff\xff\xff", b"\xff\xff"
+NULLS: dict[str, tuple[Any, int, bytes]] = {
+    "an array": (ListOffsetsRequest, 1, b"\0\0\0\1" + NULL_ARRAY),
+    "an array in an array": (ListOffsetsRequest, 1, b"\0\0\0\1" + b"\0\0\0\1" + b"\0\1t" + NULL_ARRAY),
+    "a name": (MetadataRequest, 1, b"\0\0\0\1" + NULL_TEXT),
+    "a compact name": (CreateTopicsRequest, 5, b"\2" + b"\0" + bytes(30)),
+}
+
+
+def reader_of(data: bytes, *, flexible: bool = True) -> Reader:
+    return Reader(memoryview(data), flexible=flexible)
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_null_is_refused_where_there_must_be_something(name: str) -> None:
+    """It went on to handlers, which iterated over it."""
+    request_type, version, body = NULLS[name]
+    with pytest.raises(MalformedError, match="is null"):
+        codec.decode(request_type, version, reader_of(body, flexible=version >= 5))
+
+
+def test_null_is_read_where_it_may_stand() -> None:
+    assert codec.decode(MetadataRequest, 1, reader_of(NULL_ARRAY, flexible=False)).topics is None
+
+
+def test_a_text_may_not_be_longer_than_kafkas_are() -> None:
+    """The compact spelling could say more; such names were logged, answered, and kept in fetch sessions."""
+    longest = b"x" * MAX_STRING_BYTES
+    assert reader_of(b"\x80\x80\2" + longest).string() == longest.decode()
+    with pytest.raises(MalformedError, match="string"):
+        reader_of(b"\x81\x80\2" + longest + b"x").string()
+
+
+def test_all_arrays_of_a_request_together_are_bounded() -> None:
+    """A produce of 100 MB may say of itself, truly, that it has millions of partitions without records."""
+    reader = reader_of(struct.pack(">i", MAX_ELEMENTS // 2) * 3 + bytes(MAX_ELEMENTS), flexible=False)
+    assert reader.array(1) == reader.array(1) == MAX_ELEMENTS // 2
+    with pytest.raises(MalformedError, match="elements"):
+        reader.array(1)
+
+
+def test_tagged_fields_are_bounded_and_not_kept() -> None:
+    count = b"\xa1\x8d\6"  # 100,001
+    with pytest.raises(MalformedError, match="tagged"):
+        reader_of(count + b"\7\0" * (MAX_ELEMENTS + 1)).pass_tags()
+
+
+def test_tags_in_every_element_are_read_in_one_pass() -> None:
+    """kafka-python copies the rest of the request for each structure that has tags: 400 MB for these 30 kB."""
+
+    class Counting(Reader):
+        __slots__ = ("taken_bytes",)
+
+        def take(self, size_bytes: int) -> memoryview:
+            self.taken_bytes = getattr(self, "taken_bytes", 0) + size_bytes
+            return super().take(size_bytes)
+
+    topic = b"\2t" + b"\1" + b"\1\7\1x"  # a name, no partitions, a tagged field of a byte
+    body = Counting(memoryview(b"\xf1\x2e" + topic * 6_000 + b"\0"), flexible=True)
+    assert len(codec.decode(DescribeProducersRequest, 0, body).topics) == 6_000
+    assert (body.at, body.taken_bytes) == (body.end, 6_000)
+
+
+def test_words_about_long_names_fit_into_an_answer() -> None:
+    """A plain string has room for 32,767 bytes, and the words for a name of that length have not."""
+    long = "n" * MAX_STRING_BYTES
+    words = words_of(OttlaError(ErrorCode.INVALID_CONFIG, long))
+    error = said(Error(code=ErrorCode.INVALID_CONFIG, message=long))
+    assert (len(words), len(error["error_message"])) == (1_001, 1_001)
+    result = AlterConfigsResponse.AlterConfigsResourceResponse(version=0, resource_type=2, resource_name="t", **error)
+    assert codec.encode(AlterConfigsResponse(version=0, responses=[result]))
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_deleted_topic_without_a_name_has_an_empty_one_before_version_6(version: int) -> None:
+    refused = pb.TopicDeleted(error=Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+    told = delete_topics._Result(version=version, **delete_topics._told(refused, version))
+    answer = delete_topics.DeleteTopicsResponse(version=version, responses=[told])
+    (one,) = read(load_response_schema(DELETE_TOPICS, version), b"".join(codec.encode(answer))).responses
+    assert one.name == ("" if version < 6 else None)
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+def test_an_unknown_id_has_an_empty_name_before_version_12_of_metadata(version: int) -> None:
+    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, addresses=None))
+    wanted = MetadataRequest.MetadataRequestTopic(version=version, name=None, topic_id=None)
+    asked = MetadataRequest(version=version, topics=[wanted])
+    request = Request(version, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
+    answer = metadata.answer(backend, asked, request)
+    (topic,) = read(load_response_schema(METADATA, version), b"".join(codec.encode(answer))).topics
+    assert int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert topic.name == ("" if version < 12 else None)
+
+
+def test_a_long_name_takes_the_room_of_several_partitions_in_a_session() -> None:
+    """A thousand sessions of 30 names of 32 kB each held a gigabyte."""
+    numbers = itertools.count(7)
+    held = FetchSessions(lambda: next(numbers), max_partitions=100)
+    long = Asked("n" * fetch_sessions._NAME_BYTES * 60, 0, -1, 0, 1)
+    first = FetchRequest(-1, 0, 1, 1024, 0, 0, 0, [long], [], "")
+    assert held.begin(first, by_id=False, now=0).session_id == 7
+    assert held.begin(first, by_id=False, now=0).session_id == 0, "there is no room for another"
+    gone = FetchRequest(-1, 0, 1, 1024, 0, 7, 1, [Asked("a", 0, -1, 0, 1)], [(long.topic, 0)], "")
+    assert len(held.begin(gone, by_id=False, now=0).asked) == 1
+    assert held.begin(first, by_id=False, now=0).session_id == 8, "what was forgotten has made room"
+
+
+def test_what_is_asked_many_times_is_told_once() -> None:
+    """Each may be large: a few bytes to ask, kilobytes to answer."""
+    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, addresses=None, id_of=lambda *_: None))
+    request = Request(0, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
+    topic = MetadataRequest.MetadataRequestTopic(version=8, name="t")
+    asked = MetadataRequest(version=8, topics=[topic] * 1_000, allow_auto_topic_creation=False)
+    answer: Any = metadata.answer(backend, asked, dataclasses.replace(request, version=8))
+    assert [t.name for t in answer.topics] == ["t"]
+    wanted = DescribeProducersRequest.TopicRequest(version=0, name="t", partition_indexes=[0, 1, 0, 0])
+    producers = describe_producers.answer(backend, DescribeProducersRequest(version=0, topics=[wanted] * 9), request)
+    assert [(t.name, [p.partition_index for p in t.partitions]) for t in producers.topics] == [("t", [0, 1])]
+
+
+async def test_configs_that_are_asked_for_twice_are_not_described() -> None:
+    """2,000 times the same topic kept a broker busy for seconds."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource(
+        version=1, resource_type=2, resource_name="t", configuration_keys=None
+    )
+    asked = DescribeConfigsRequest(version=1, resources=[resource] * 3, include_synonyms=False)
+    reply = pb.DescribeConfigsReply(resources=[pb.ConfigsDescribed()])  # of the cluster-wide default
+
+    async def call(*_: object, **__: object) -> pb.DescribeConfigsReply:
+        return reply
+
+    controller = SimpleNamespace(call=call)
+    metadata_ = SimpleNamespace(wait_for=lambda *_: asyncio.sleep(60))
+    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, controller=controller, metadata=metadata_))
+    request = Request(1, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
+    answer = await describe_configs.answer(backend, asked, request)
+    assert [(r.error_code, r.configs) for r in answer.results] == [(ErrorCode.INVALID_REQUEST, [])] * 3

@@ -1,0 +1,176 @@
+"""Produce and Fetch, which are read and written by hand, against kio in every version that is served."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from kio.index import load_request_schema, load_response_schema
+from kio_messages import invent, read, write
+
+from ottla_broker.fetching import Fetched
+from ottla_broker.kafka import fetch_wire, produce
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.fetch_request import Asked, Part
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.leaders import Leaders
+from ottla_broker.kafka.wire import MalformedError, Reader
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+PRODUCE, FETCH = 0, 1
+PRODUCE_VERSIONS = range(APIS[PRODUCE].min_version, APIS[PRODUCE].max_version + 1)
+FETCH_VERSIONS = range(APIS[FETCH].min_version, APIS[FETCH].max_version + 1)
+EXAMPLES = 10
+CALLER = Caller("127.0.0.1", "127.0.0.1")
+TOPIC_ID = TopicId(bytes(range(16)))
+MOVED = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "it moved")
+
+
+def reader_of(data: bytes, key: int, version: int) -> Reader:
+    return Reader(memoryview(data), flexible=version >= APIS[key].flexible_from)
+
+
+def ms(delta: Any) -> int:
+    return round(delta.total_seconds() * 1000)
+
+
+def backend_of_two() -> Backend:
+    """Where broker 1 leads that topic's partition 0, in epoch 7."""
+    leads = SimpleNamespace(leader=1, leader_epoch=7)
+    image = SimpleNamespace(
+        partitions={PartitionId(TOPIC_ID, 0): leads}, brokers={1: SimpleNamespace(id=1, rack="rack-1")}
+    )
+    addresses = SimpleNamespace(told=lambda *_: SimpleNamespace(host="host-1", port=9093))
+    return cast(Backend, SimpleNamespace(image=image, addresses=addresses))
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_a_produce_of_kio_is_read(version: int) -> None:
+    schema = load_request_schema(PRODUCE, version)
+    for seed in range(EXAMPLES):
+        meant = invent(schema, random.Random(seed))
+        body = reader_of(write(meant), PRODUCE, version)
+        acks, timeout_ms, topics = produce._read(body)
+        assert body.at == body.end
+        assert (acks, timeout_ms) == (meant.acks, ms(meant.timeout))
+        assert topics == [(t.name, [(p.index, p.records or b"") for p in t.partition_data]) for t in meant.topic_data]
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
+    refused = OttlaError(ErrorCode.CORRUPT_MESSAGE, "its CRC is wrong")
+    results = [
+        ("a", [produce._Result(0, None, 41, 1_700_000_000_000, 5), produce._Result(7, None, error=refused)]),
+        ("ü" * 100, [produce._Result(0, PartitionId(TOPIC_ID, 0), error=MOVED)]),
+        ("none", []),
+    ]
+    body = reader_of(b"", PRODUCE, version)
+    parts = produce._encoded(backend_of_two(), Request(version, 1, "me", body, CALLER), results)
+    answer = read(load_response_schema(PRODUCE, version), b"".join(parts))
+    assert ms(answer.throttle_time) == 0
+    assert [t.name for t in answer.responses] == ["a", "ü" * 100, "none"]
+    (good, bad), (moved,), _ = (t.partition_responses for t in answer.responses)
+    assert (good.index, int(good.error_code), good.base_offset) == (0, 0, 41)
+    assert good.log_append_time.timestamp() == 1_700_000_000
+    assert (bad.index, int(bad.error_code), bad.base_offset) == (7, ErrorCode.CORRUPT_MESSAGE, -1)
+    assert int(moved.error_code) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    if version >= 5:
+        assert (good.log_start_offset, bad.log_start_offset) == (5, -1)
+    if version >= 8:
+        assert (good.record_errors, good.error_message, bad.error_message) == ((), None, "its CRC is wrong")
+    if version >= 10:
+        assert (moved.current_leader.leader_id, moved.current_leader.leader_epoch) == (1, 7)
+        assert (good.current_leader.leader_id, good.current_leader.leader_epoch) == (-1, -1)
+        (node,) = answer.node_endpoints
+        assert (node.node_id, node.host, node.port, node.rack) == (1, "host-1", 9093, "rack-1")
+
+
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_a_fetch_of_kio_is_read(version: int) -> None:
+    schema, by_id = load_request_schema(FETCH, version), version >= fetch_wire.TOPIC_ID_FROM
+    for seed in range(EXAMPLES):
+        meant = invent(schema, random.Random(seed))
+        body = reader_of(write(meant), FETCH, version)
+        asked = fetch_wire.read(body, version)
+        assert body.at == body.end
+        terms = (asked.max_wait_ms, asked.min_bytes, asked.max_bytes, asked.isolation)
+        assert terms == (ms(meant.max_wait), meant.min_bytes, meant.max_bytes, meant.isolation_level)
+        replica_id = meant.replica_state.replica_id if version >= 15 else meant.replica_id
+        assert asked.replica_id == replica_id
+        assert asked.partitions == [
+            Asked(
+                topic_of(t, by_id=by_id),
+                p.partition,
+                p.current_leader_epoch if version >= 9 else -1,
+                p.fetch_offset,
+                p.partition_max_bytes,
+            )
+            for t in meant.topics
+            for p in t.partitions
+        ]
+        if version >= 7:
+            assert (asked.session_id, asked.session_epoch) == (meant.session_id, meant.session_epoch)
+            forgotten = meant.forgotten_topics_data
+            assert asked.forgotten == [(topic_of(t, by_id=by_id), p) for t in forgotten for p in t.partitions]
+        if version >= 11:
+            assert asked.rack == meant.rack_id
+
+
+def topic_of(topic: Any, *, by_id: bool) -> str | bytes:
+    return (topic.topic_id.bytes if topic.topic_id else bytes(16)) if by_id else str(topic.topic)
+
+
+@pytest.mark.parametrize("isolation", [0, 1])
+@pytest.mark.parametrize("version", FETCH_VERSIONS)
+def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> None:
+    by_id = version >= fetch_wire.TOPIC_ID_FROM
+    topic: Any = TOPIC_ID if by_id else "topic"
+    other: Any = TopicId(bytes(15) + b"\1") if by_id else "other"
+    small, large = b"s" * 100, b"l" * 10_000
+    partition = PartitionId(TOPIC_ID, 0)
+    fetched = [
+        (topic, Fetched(partition, high_watermark=9, log_start_offset=3, records=small)),
+        (topic, Fetched(partition, high_watermark=8, log_start_offset=2, records=large, preferred_replica=4)),
+        (other, Fetched(partition, error=MOVED)),
+        (other, Fetched(partition)),
+    ]
+    parts = [Part(Asked(name, n, -1, 0, 1), each) for n, (name, each) in enumerate(fetched)]
+    leaders = Leaders(backend_of_two(), CALLER)
+    written = fetch_wire.write(version, parts, leaders, isolation=isolation, session_id=77, error_code=70)
+    answer = read(load_response_schema(FETCH, version), b"".join(written))
+    assert ms(answer.throttle_time) == 0
+    if version >= 7:
+        assert (answer.session_id, int(answer.error_code)) == (77, 70)
+    assert [t.topic_id.bytes if by_id else t.topic for t in answer.responses] == [topic, other]
+    told = [p for t in answer.responses for p in t.partitions]
+    assert [p.partition_index for p in told] == [0, 1, 2, 3]
+    assert [int(p.error_code) for p in told] == [0, 0, ErrorCode.NOT_LEADER_OR_FOLLOWER, 0]
+    assert [bytes(p.records) for p in told] == [small, large, b"", b""]
+    for p, (_, each) in zip(told, fetched, strict=True):
+        assert p.high_watermark == p.last_stable_offset == each.high_watermark
+        assert p.aborted_transactions == (() if isolation else None)
+        if version >= 5:
+            assert p.log_start_offset == each.log_start_offset
+        if version >= 11:
+            assert p.preferred_read_replica == (-1 if each.preferred_replica is None else each.preferred_replica)
+    if version >= 12:
+        assert (told[2].current_leader.leader_id, told[2].current_leader.leader_epoch) == (1, 7)
+        assert told[0].current_leader.leader_id == -1
+    if version >= 16:
+        (node,) = answer.node_endpoints
+        assert (node.node_id, node.host, node.port, node.rack) == (1, "host-1", 9093, "rack-1")
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), [*((PRODUCE, v) for v in PRODUCE_VERSIONS), *((FETCH, v) for v in FETCH_VERSIONS)]
+)
+def test_what_is_cut_off_is_refused(key: int, version: int) -> None:
+    sent = write(invent(load_request_schema(key, version), random.Random(1)))
+    for end in range(0, len(sent), 1 + len(sent) // 50):
+        body = reader_of(sent[:end], key, version)
+        with pytest.raises(MalformedError):
+            produce._read(body) if key == PRODUCE else fetch_wire.read(body, version)

@@ -1,0 +1,381 @@
+"""Turns: one call to the log at a time, and nobody is answered before it has succeeded."""
+
+from __future__ import annotations
+
+import pytest
+from owners import MINE, Hand, get, later, put, resolve, set_timers, stored
+
+from ottla_core.coordination.batches import read_batches
+from ottla_core.coordination.effects import Answer, Leave, Limits, Perform
+from ottla_core.coordination.owner import Phase
+from ottla_core.coordination.shard import Decision, Entry
+from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Refused, Unknown
+from ottla_core.errors import ErrorCode, OttlaError
+
+TIMED_OUT = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
+TOO_FEW = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small")
+TOO_LARGE = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "the topic takes less")
+
+
+@pytest.fixture
+def hand() -> Hand:
+    """An owner that serves, its state empty, offset 1 next."""
+    hand = Hand()
+    hand.serve()
+    return hand
+
+
+def code(hand: Hand, token: str | None) -> int:
+    error = hand.refusals[token]
+    assert isinstance(error, OttlaError)
+    return error.code
+
+
+def appended(hand: Hand) -> list[Entry]:
+    assert isinstance(hand.call, Append)
+    [batch] = read_batches(stored(hand.call.batch, hand.call.expected_offset))
+    return batch.records  # type: ignore[return-value]
+
+
+# ---- rule 6: answers wait for the high watermark --------------------------------------------------------------------
+
+
+@pytest.mark.rule(52)
+def test_nobody_is_answered_before_the_high_watermark_is_past_the_batch(hand: Hand) -> None:
+    hand.ask("put", put(b"a", effects=("news",)))
+    assert isinstance(hand.call, Append)
+    assert hand.call.expected_offset == 1
+    hand.result(Appended(1, 1))  # it lies there, and may be lost with its leader
+    assert (hand.answers, hand.left) == ({}, None)
+    hand.tick(hand.owner.limits.retry_s)
+    assert hand.call == hand.sent[-2].call
+    hand.result(Appended(1, 2))
+    assert (hand.answers, hand.owner.next_offset) == ({"put": None}, 2)
+    assert hand.effects[-2:] == [Answer("put", None), Perform("news")]
+
+
+def test_what_comes_meanwhile_is_one_batch_and_each_decision_sees_the_one_before(hand: Hand) -> None:
+    hand.ask("first", put(b"a", b"1"))
+    for n in (2, 3, 4):
+        hand.ask(f"put {n}", put(b"a", b"%d" % n))
+    assert len(hand.sent) == 3  # fence, read, one append
+    hand.prove()
+    assert appended(hand) == [Entry(b"a", b"2"), Entry(b"a", b"3"), Entry(b"a", b"4")]
+    hand.prove()
+    assert hand.answers == {"first": None, "put 2": b"1", "put 3": b"2", "put 4": b"3"}
+    assert hand.owner.next_offset == 5
+
+
+@pytest.mark.rule(52)
+def test_a_read_that_sees_what_is_not_committed_waits_with_it(hand: Hand) -> None:
+    hand.ask("first", put(b"x"))
+    hand.ask("put", put(b"a", b"1"))
+    hand.ask("get", get(b"a"))
+    hand.prove()
+    assert (len(appended(hand)), "get" in hand.answers) == (1, False)
+    hand.prove()
+    assert hand.answers["get"] == b"1"
+
+
+def test_a_refusal_that_the_state_gives_waits_like_a_reply(hand: Hand) -> None:
+    def refuse(book: object, now: object) -> Decision[None]:
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "not in this state")
+
+    hand.ask("refused", refuse)
+    assert (hand.call, hand.refusals) == (Check(1), {})
+    hand.prove()
+    assert code(hand, "refused") == ErrorCode.INVALID_REQUEST
+
+
+def test_a_bug_in_a_decision_is_one_request_s_trouble(hand: Hand) -> None:
+    def buggy(book: object, now: object) -> Decision[None]:
+        raise ZeroDivisionError
+
+    hand.ask("buggy", buggy)
+    hand.prove()
+    assert isinstance(hand.refusals["buggy"], ZeroDivisionError)
+    assert hand.owner.phase is Phase.SERVING
+
+
+# ---- rule 4 and Kafka's 54: out of step -----------------------------------------------------------------------------
+
+
+@pytest.mark.rule(54)
+@pytest.mark.parametrize("said", [Mismatch(9), Appended(0, 9)])
+def test_who_is_out_of_step_leaves_and_tells_nobody_that_it_failed(hand: Hand, said: Mismatch | Appended) -> None:
+    hand.ask("put", put(b"a"))
+    hand.ask("waiting", put(b"b"))
+    hand.result(said)
+    assert code(hand, "put") == code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
+    assert hand.left is not None
+    assert hand.left.asks
+    assert hand.owner.wake_at == float("inf")
+
+
+def test_who_is_fenced_leaves_and_asks_for_nothing(hand: Hand) -> None:
+    hand.ask("put", put(b"a"))
+    hand.result(Fenced())
+    assert code(hand, "put") == ErrorCode.NOT_COORDINATOR
+    assert hand.left == Leave("another owner has a higher fence", asks=False)
+
+
+# ---- rule 5: indefinite results -------------------------------------------------------------------------------------
+
+
+def test_the_same_bytes_are_sent_until_the_result_is_known(hand: Hand) -> None:
+    hand.ask("put", put(b"a", b"1"))
+    first = hand.call
+    for said in (Unknown(TIMED_OUT), Refused(TOO_FEW), Unknown(TIMED_OUT)):
+        hand.result(said)
+        hand.ask(f"after {len(hand.sent)}", get(b"a"))
+        hand.tick(hand.owner.limits.retry_s)
+        assert hand.call == first
+    assert hand.answers == hand.refusals == {}
+    hand.prove()
+    assert hand.answers == {"put": None}
+
+
+@pytest.mark.parametrize("last", [Unknown(TIMED_OUT), Refused(TOO_FEW), None])
+def test_past_its_time_an_append_that_may_be_in_the_log_has_not_failed(
+    hand: Hand, last: Unknown | Refused | None
+) -> None:
+    """Whatever the last sending said; None: it has no answer yet."""
+    hand.ask("put", put(b"a"))
+    hand.result(Unknown(TIMED_OUT))
+    hand.tick(hand.owner.limits.retry_s)
+    if last is not None:
+        hand.result(last)
+    hand.tick(hand.owner.limits.append_s)
+    assert code(hand, "put") == ErrorCode.NOT_COORDINATOR
+    assert hand.left is not None
+    assert hand.left.asks
+
+
+def test_what_was_refused_at_every_sending_has_failed(hand: Hand) -> None:
+    hand.ask("put", put(b"a"))
+    hand.ask("waiting", put(b"b"))
+    while hand.left is None:
+        if hand.owner._in_the_air:
+            hand.result(Refused(TOO_FEW))
+        hand.tick(hand.owner.limits.retry_s)
+    assert code(hand, "put") == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
+    assert hand.left.asks
+
+
+def test_what_will_always_be_refused_fails_at_once_unless_it_may_be_in_the_log(hand: Hand) -> None:
+    hand.ask("put", put(b"a"))
+    hand.result(Refused(TOO_LARGE))
+    assert code(hand, "put") == ErrorCode.MESSAGE_TOO_LARGE
+    assert hand.left is not None
+
+    hand = Hand()
+    hand.serve()
+    hand.ask("put", put(b"a"))
+    hand.result(Unknown(TIMED_OUT))
+    hand.tick(hand.owner.limits.retry_s)
+    hand.result(Refused(TOO_LARGE))
+    assert (hand.refusals, hand.left) == ({}, None)
+
+
+# ---- rule 7: reads --------------------------------------------------------------------------------------------------
+
+
+def test_a_read_is_answered_by_who_is_the_owner_after_it_came(hand: Hand) -> None:
+    hand.ask("one", get(b"a"))
+    assert hand.call == Check(1)
+    hand.ask("two", get(b"a"))
+    hand.ask("three", get(b"a"))
+    hand.prove()
+    assert list(hand.answers) == ["one"]
+    assert (hand.call, len(hand.sent)) == (Check(1), 4)  # one check for both
+    hand.prove()
+    assert list(hand.answers) == ["one", "two", "three"]
+
+
+def test_a_deposed_owner_answers_no_read(hand: Hand) -> None:
+    hand.ask("get", get(b"a"))
+    hand.result(Fenced())
+    assert code(hand, "get") == ErrorCode.NOT_COORDINATOR
+
+
+def test_an_append_proves_as_much_as_a_check(hand: Hand) -> None:
+    hand.ask("first", get(b"x"))
+    hand.ask("get", get(b"a"))
+    hand.ask("put", put(b"b"))
+    hand.prove()
+    assert isinstance(hand.call, Append)
+    hand.prove()
+    assert {"get", "put"} <= hand.answers.keys()
+
+
+def test_without_proof_for_too_long_it_steps_down(hand: Hand) -> None:
+    hand.tick(hand.owner.wake_at - hand.at)
+    while hand.left is None:
+        if hand.owner._in_the_air:
+            hand.result(Unknown(TIMED_OUT))
+        hand.tick(hand.owner.wake_at - hand.at)
+    assert hand.at <= 100.0 + hand.owner.limits.unproved_s + 0.01
+    assert hand.left.asks
+
+
+def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand) -> None:
+    hand.ask("unproved", get(b"a"), from_memory=True)
+    assert hand.answers == {}
+    hand.prove()
+    assert "unproved" in hand.answers
+    sent = len(hand.sent)
+    hand.ask("put", put(b"b"))
+    hand.ask("beside a turn", set_timers({"session": 9.0}), from_memory=True)
+    assert ("beside a turn" in hand.answers, len(hand.sent)) == (True, sent + 1)
+    hand.prove()
+    hand.at += hand.owner.limits.unproved_s
+    hand.ask("stale", get(b"a"), from_memory=True)
+    assert ("stale" in hand.answers, hand.call) == (False, Check(2))
+
+
+# ---- rule 9: sizes, queues ------------------------------------------------------------------------------------------
+
+
+def test_what_fits_no_batch_is_refused_before_it_is_applied(hand: Hand) -> None:
+    hand.ask("large", put(b"a", b"x" * hand.owner.limits.max_batch_bytes))
+    hand.prove()
+    assert code(hand, "large") == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert hand.book.values == {}
+
+
+def test_what_does_not_fit_into_this_batch_is_decided_anew_for_the_next(hand: Hand) -> None:
+    hand.ask("first", put(b"x"))
+    for n in range(3):
+        hand.ask(f"put {n}", put(b"a", b"%d" % n + b"x" * 400))
+    hand.prove()
+    assert isinstance(hand.call, Append)
+    assert len(hand.call.batch) <= hand.owner.limits.max_batch_bytes
+    assert len(appended(hand)) == 2
+    hand.prove()
+    assert len(appended(hand)) == 1
+    hand.prove()
+    assert hand.answers["put 2"] == b"1" + b"x" * 400
+
+
+def test_the_queue_is_bounded_and_who_waited_too_long_is_not_decided(hand: Hand) -> None:
+    hand.ask("first", put(b"x"))
+    hand.ask("impatient", put(b"a"), wait_s=0.5)
+    for n in range(4):
+        hand.ask(f"put {n}", put(b"b"))
+    assert code(hand, "put 3") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    hand.at += 0.5
+    hand.prove()
+    hand.prove()
+    assert code(hand, "impatient") == ErrorCode.REQUEST_TIMED_OUT
+    assert b"a" not in hand.book.values
+
+
+def test_a_turn_decides_a_bounded_number() -> None:
+    hand = Hand(limits=Limits(max_batch_bytes=1 << 20))
+    hand.serve()
+    hand.ask("first", get(b"a"))
+    for n in range(700):
+        hand.ask(f"get {n}", get(b"a"))
+    hand.prove()
+    hand.prove()
+    assert len(hand.answers) == 501
+    hand.prove()
+    assert len(hand.answers) == 701
+
+
+# ---- replies that come later ----------------------------------------------------------------------------------------
+
+
+def test_a_reply_may_come_with_a_later_decision(hand: Hand) -> None:
+    hand.ask("join", later("m1"))
+    hand.prove()
+    assert (hand.answers, hand.owner.parked) == ({}, 1)
+    hand.ask("sync", resolve("m1", "joined"))
+    assert "join" not in hand.answers
+    hand.prove()
+    assert (hand.answers["join"], hand.owner.parked) == ("joined", 0)
+
+
+def test_the_same_request_again_takes_the_place_of_the_first(hand: Hand) -> None:
+    hand.ask("join", later("m1"))
+    hand.prove()
+    hand.ask("join again", later("m1"))
+    hand.prove()
+    assert code(hand, "join") == ErrorCode.REQUEST_TIMED_OUT
+    hand.ask("end", resolve("m1", OttlaError(ErrorCode.INVALID_REQUEST, "no such member")))
+    hand.prove()
+    assert code(hand, "join again") == ErrorCode.INVALID_REQUEST
+
+
+def test_who_leaves_refuses_everybody_once(hand: Hand) -> None:
+    hand.ask("join", later("m1"))
+    hand.prove()
+    hand.ask("put", put(b"a"))
+    hand.ask("waiting", get(b"a"))
+    hand.leave()
+    assert {code(hand, token) for token in ("join", "put", "waiting")} == {ErrorCode.NOT_COORDINATOR}
+    assert hand.owner.parked == 0
+    hand.leave()
+    hand.result(Appended(1, 2))
+    assert hand.left == Leave("unassigned", asks=False)
+
+
+# ---- rule 10: timers and pauses -------------------------------------------------------------------------------------
+
+
+def test_a_timer_s_decision_is_written_like_any_other(hand: Hand) -> None:
+    hand.ask("set", set_timers({"expiry": 0.5}))
+    hand.prove()
+    hand.tick(0.4)
+    assert hand.call == Check(1)
+    hand.tick(0.1)
+    assert appended(hand) == [Entry(b"timer", b"expiry")]
+
+
+def test_a_heartbeat_that_waited_moves_the_timer_before_it_goes_off(hand: Hand) -> None:
+    hand.ask("set", set_timers({"session": 0.5}))
+    hand.prove()
+    hand.ask("put", put(b"a"))
+    hand.ask("heartbeat", set_timers({"session": 0.5}))
+    hand.tick(0.6)
+    hand.prove()
+    assert hand.call == Check(2)
+    hand.prove()
+    assert b"timer" not in hand.book.values
+
+
+def test_a_timer_that_is_cancelled_does_not_go_off(hand: Hand) -> None:
+    hand.ask("set", set_timers({"expiry": 0.5}))
+    hand.prove()
+    hand.ask("cancel", set_timers({"expiry": None}))
+    hand.prove()
+    hand.tick(0.6)
+    assert isinstance(hand.call, Check)
+
+
+def test_after_a_pause_nothing_comes_from_memory_before_it_was_asked(hand: Hand) -> None:
+    hand.ask("get", get(b"a"))
+    hand.owner.on_pause()  # while its answer was on the way
+    hand.prove()
+    hand.ask("heartbeat", get(b"a"), from_memory=True)
+    assert "heartbeat" not in hand.answers
+    hand.prove()
+    hand.ask("proved", get(b"a"), from_memory=True)
+    assert {"heartbeat", "proved"} <= hand.answers.keys()
+    hand.owner.on_pause()
+    hand.ask("after another", get(b"a"), from_memory=True)
+    assert "after another" not in hand.answers
+
+
+def test_what_was_written_is_what_is_loaded(hand: Hand) -> None:
+    """The state of who wrote, and of who reads it back, are the same."""
+    log = []
+    for n in range(5):
+        hand.ask(f"put {n}", put(b"k%d" % (n % 3), b"%d" % n))
+        assert isinstance(hand.call, Append)
+        log.append(hand.call.batch)
+        hand.prove()
+    next_owner = Hand(fence=MINE._replace(epoch=6))
+    next_owner.serve(*log)
+    assert next_owner.book.values == hand.book.values

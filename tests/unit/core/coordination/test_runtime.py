@@ -1,0 +1,332 @@
+"""The shards of a process: given and taken by the image, asked by many at once, and ended in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from owners import Book, get, later, put, resolve, set_timers
+from waiting import until
+
+from ottla_core.cluster.image import ClusterImage, Shard, Topic
+from ottla_core.coordination.batches import read_batches
+from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.memory_log import MemoryShardLog
+from ottla_core.coordination.runtime import OwnedShards
+from ottla_core.coordination.shard import Decision, Entry
+from ottla_core.coordination.shard_log import Append, Check, Fenced, Mismatch, Refused, Unknown
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId
+from ottla_core.routing import shard_of
+from ottla_core.telemetry import Metrics
+
+OFFSETS = Topic("__consumer_offsets", TopicId(b"o" * 16), 4)
+IMAGE = ClusterImage("c", topics={OFFSETS.name: OFFSETS})
+ME, INCARNATION = 7, 700
+LIMITS = Limits(unproved_s=20.0, append_s=10.0, retry_s=0.01, call_s=5.0)
+KEY = next(key for key in map(str, range(100)) if shard_of(key, 4) == 2)
+
+
+def given(*shards: int, epoch: int = 1, owner: int = ME, incarnation: int = INCARNATION) -> ClusterImage:
+    """The image in which these shards are the owner's, and no others."""
+    return replace(IMAGE, shards={("group", n): Shard(owner, incarnation, epoch) for n in shards})
+
+
+class Process:
+    """One coordinator on a log that others may use too."""
+
+    def __init__(self, log: MemoryShardLog, limits: Limits = LIMITS) -> None:
+        self.log = log
+        self.metrics = Metrics()
+        self.released: list[tuple[int, int]] = []
+        self.refusing: list[OttlaError] = []
+        self.performed: list[tuple[int, Any]] = []
+        self.books: list[Book] = []
+        self.incarnation: int | None = INCARNATION
+        self.shards: OwnedShards[Book] = OwnedShards(
+            "group",
+            ME,
+            lambda: self.incarnation,
+            log,
+            self._new_book,
+            self._release,
+            metrics=self.metrics,
+            perform=lambda shard, effect: self.performed.append((shard, effect)),
+            limits=limits,
+        )
+
+    def _new_book(self, shard: int) -> Book:
+        self.books.append(Book())
+        return self.books[-1]
+
+    async def _release(self, shard: int, epoch: int) -> None:
+        self.released.append((shard, epoch))
+        if self.refusing:
+            raise self.refusing.pop()
+
+    def on_image(self, image: ClusterImage) -> None:
+        self.shards.on_image(IMAGE, image)
+
+    async def until_serving(self, count: int) -> None:
+        await until(lambda: self.gauge("ottla_shards_serving") == count)
+
+    def gauge(self, name: str) -> float:
+        read: Any = self.metrics.samples[name][(("kind", "group"),)]
+        return float(read())
+
+    async def put(self, value: bytes) -> Any:
+        return await self.shards.ask(KEY, put(b"k", value), timeout=20)
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[Process]:
+    process = Process(MemoryShardLog())
+    await process.shards.start()
+    yield process
+    await process.shards.kill()
+
+
+def code(raised: pytest.ExceptionInfo[OttlaError]) -> int:
+    return raised.value.code
+
+
+async def test_a_shard_is_served_by_whom_the_image_names_and_by_nobody_else(process: Process) -> None:
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE  # it is not known yet how many shards there are
+    process.on_image(given(2, owner=8))
+    process.on_image(given(2, incarnation=699))  # a former registration of this very instance
+    assert process.shards.owned() == []
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    process.on_image(given(0, 2))
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    await process.until_serving(2)
+    assert process.shards.owned() == [0, 2]
+    assert await process.put(b"1") is None
+    process.on_image(given(0))
+    assert process.shards.owned() == [0]
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"2")
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_the_next_owner_has_all_that_was_acknowledged(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    for n in range(10):
+        await process.put(b"%d" % n)
+    process.on_image(given(2, epoch=2))
+    await process.until_serving(1)
+    assert await process.shards.ask(KEY, get(b"k"), timeout=20) == b"9"
+    assert len(process.books) == 2
+    process.on_image(given(2, epoch=1))  # an image that came late
+    assert len(process.books) == 2
+
+
+async def test_many_at_once_share_their_appends(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    before = len(process.log.calls)
+    await asyncio.gather(*(process.put(b"%d" % n) for n in range(300)))
+    appends = [call for call in process.log.calls[before:] if isinstance(call, Append)]
+    assert len(appends) <= 10
+    entries = [e for batch in read_batches(process.log.stored(2)) for e in batch.records if isinstance(e, Entry)]
+    assert sorted(e.value for e in entries) == sorted(b"%d" % n for n in range(300))
+    append_seconds: Any = process.shards.append_seconds
+    assert sum(append_seconds.counts) >= len(appends)
+
+
+@pytest.mark.rule(52)
+async def test_what_is_not_committed_answers_nobody(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.log.hold()
+    writing = asyncio.create_task(process.put(b"1"))
+    reading = asyncio.create_task(process.shards.ask(KEY, get(b"k"), timeout=20))
+    await until(lambda: process.gauge("ottla_shard_requests_parked") == 2)
+    await until(lambda: isinstance(process.log.calls[-1], Append))
+    assert not writing.done()
+    assert not reading.done()
+    process.log.commit()
+    assert (await writing, await reading) == (None, b"1")
+
+
+async def test_answers_that_are_lost_are_asked_for_until_they_come(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    unknown = Unknown(OttlaError(ErrorCode.REQUEST_TIMED_OUT, "lost"))
+    process.log.script[:] = [None, unknown, None]
+    assert await process.put(b"1") is None
+    assert await process.put(b"2") == b"1"
+    assert len(list(read_batches(process.log.stored(2)))) == 3  # the fence, and each once
+
+
+async def test_who_can_not_go_on_asks_for_a_new_epoch_until_it_is_heard(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.refusing[:] = [OttlaError(ErrorCode.NOT_CONTROLLER, "not now")]
+    process.log.script[:] = [Mismatch(99)]
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    await until(lambda: len(process.released) == 2)
+    assert process.released == [(2, 1), (2, 1)]
+    assert process.shards.owned() == []
+    process.on_image(given(2))  # still the same epoch: it is over
+    assert process.shards.owned() == []
+    process.on_image(given(2, epoch=2))
+    await process.until_serving(1)
+    assert await process.put(b"1") is None
+
+
+async def test_who_is_fenced_asks_for_nothing(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.log.script[:] = [Fenced()]
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    assert (process.released, process.shards._releasing) == ([], set())
+
+
+async def test_a_zombie_can_not_write_and_does_not_answer() -> None:
+    """Two processes on one log, of which the first has not heard that it was replaced."""
+    log = MemoryShardLog()
+    zombie, owner = Process(log), Process(log)
+    owner.incarnation = 701
+    for process in (zombie, owner):
+        await process.shards.start()
+    zombie.on_image(given(2))
+    await zombie.until_serving(1)
+    await zombie.put(b"1")
+    owner.on_image(given(2, epoch=2, incarnation=701))
+    await owner.until_serving(1)
+    assert await owner.put(b"2") == b"1"
+    with pytest.raises(OttlaError) as raised:
+        await zombie.shards.ask(KEY, get(b"k"), timeout=20)
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    assert await owner.shards.ask(KEY, get(b"k"), timeout=20) == b"2"
+    for process in (zombie, owner):
+        await process.shards.kill()
+
+
+async def test_what_the_log_surely_refused_is_told_as_it_is(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.log.script[:] = [Refused(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "the topic takes less"))]
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.MESSAGE_TOO_LARGE
+
+
+async def test_a_request_has_its_time_and_no_more(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.log.hold()
+    with pytest.raises(OttlaError) as raised:
+        await process.shards.ask(KEY, put(b"k"), timeout=0.05)
+    assert code(raised) == ErrorCode.REQUEST_TIMED_OUT
+    process.log.commit()
+    assert await process.put(b"2") == b"v"  # it was done all the same
+
+
+async def test_a_join_waits_for_the_others_and_effects_are_carried_out(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    joining = asyncio.create_task(process.shards.ask(KEY, later("m1"), timeout=20))
+    await until(lambda: process.gauge("ottla_shard_requests_parked") == 1)
+    await process.shards.ask(KEY, put(b"k", effects=("news",)), timeout=20)
+    await process.shards.ask(KEY, resolve("m1", "joined"), timeout=20)
+    assert await joining == "joined"
+    assert process.performed == [(2, "news")]
+
+
+async def test_timers_go_off_by_themselves(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    await process.shards.ask(KEY, set_timers({"expiry": 0.01}), timeout=20)
+    await until(lambda: process.books[-1].values.get(b"timer") == b"expiry")
+
+
+async def test_a_process_that_has_slept_evicts_nobody_for_it(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    await process.shards.ask(KEY, set_timers({"session": 1.0}), timeout=20)
+    await process.shards.ask(KEY, get(b"k"), timeout=20, from_memory=True)
+    checks = sum(isinstance(call, Check) for call in process.log.calls)
+    time.sleep(1.3)  # the whole process stands still, with its members' heartbeats in the sockets
+    await process.shards.ask(KEY, set_timers({"session": None}), timeout=20, from_memory=True)
+    assert b"timer" not in process.books[-1].values
+    # It has asked who owns the shard, before it answered from memory.
+    assert sum(isinstance(call, Check) for call in process.log.calls) == checks + 1
+
+
+async def test_a_bug_in_the_state_ends_that_life_only(process: Process, caplog: pytest.LogCaptureFixture) -> None:
+    process.on_image(given(0, 2))
+    await process.until_serving(2)
+
+    def broken(record: object) -> None:
+        raise ZeroDivisionError
+
+    process.books[1].apply = broken  # type: ignore[method-assign]
+    with caplog.at_level(logging.CRITICAL, "ottla_core"), pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    await until(lambda: process.released == [(2, 1)])
+    assert process.shards.owned() == [0]
+
+
+async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+
+    def broken(book: object, now: object) -> Decision[None]:
+        raise ZeroDivisionError
+
+    def perform(shard: int, effect: object) -> None:
+        raise ZeroDivisionError
+
+    process.shards.perform = perform  # type: ignore[misc]
+    with pytest.raises(ZeroDivisionError):
+        await process.shards.ask(KEY, broken, timeout=20)
+    await process.shards.ask(KEY, put(b"k", effects=("news",)), timeout=20)
+    assert await process.put(b"1") == b"v"
+
+
+async def test_a_stop_finishes_what_is_under_way_and_refuses_the_rest(process: Process) -> None:
+    process.on_image(given(2))
+    await process.until_serving(1)
+    joining = asyncio.create_task(process.shards.ask(KEY, later("m1"), timeout=20))
+    await until(lambda: process.gauge("ottla_shard_requests_parked") == 1)
+    process.log.hold()
+    writing = asyncio.create_task(process.put(b"1"))
+    await until(lambda: isinstance(process.log.calls[-1], Append))
+    stopping = asyncio.create_task(process.shards.stop())
+    await until(lambda: process.shards._stopping)
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"2")
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    process.log.commit()
+    await stopping
+    assert await writing is None
+    with pytest.raises(OttlaError) as raised:
+        await joining
+    assert code(raised) == ErrorCode.NOT_COORDINATOR
+    process.on_image(given(2, epoch=2))
+    assert (process.shards.owned(), process.released) == ([], [])
+
+
+async def test_a_load_is_measured(process: Process) -> None:
+    process.on_image(given(0, 1, 2, 3))
+    await process.until_serving(4)
+    load_seconds: Any = process.shards.load_seconds
+    assert sum(load_seconds.counts) == 4
