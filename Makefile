@@ -87,11 +87,24 @@ coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which 
 bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 	$(BIN)/python -m loadtest.compare
 
+compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged, with every capability; CLIENTS=java,kcat
+	$(BIN)/python -m tests.compat --clients "$(or $(CLIENTS),all)"
+
+bench-kafka: $(VENV)/.dev  ## ottla beside Apache Kafka, same clients, in turn; ROWS=start,p99 PAIRS=3
+	$(BIN)/python -m loadtest.kafka --only "$(ROWS)" --pairs $(or $(PAIRS),5)
+
 compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none)
 	$(BIN)/python tests/compose/prove.py
 
 faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7
 	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0)
+
+fuzz: $(VENV)/.dev  ## bad input for the Kafka listener, every API and version; CASES=200000 SEED=7
+	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),200000) --seed $(or $(SEED),0)
+
+sim: $(VENV)/.dev  ## the coordinators' own classes under every fault, simulated; SEEDS=5000 FIRST=1000, then every mutant
+	$(BIN)/python -m tests.simulation --first $(or $(FIRST),0) $(if $(SEEDS),--seeds $(SEEDS),)
+	$(BIN)/python -m tests.simulation --mutants
 
 load: $(VENV)/.load  ## every Locust scenario against a stack of its own, in under two minutes; SHAPE=ramp, spike or soak
 	$(BIN)/python -m loadtest.load --shape $(or $(SHAPE),ramp)
@@ -103,4 +116,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench compose faults clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench compat bench-kafka compose faults fuzz sim clean

@@ -80,6 +80,12 @@ class AnsweringBroker:
     ) -> pb.InitProducerIdReply:
         return pb.InitProducerIdReply(producer_id=1, producer_epoch=0)
 
+    async def shard_append(self, request: Any, context: RequestContext) -> pb.ShardAppendReply:
+        return pb.ShardAppendReply()
+
+    async def check_fence(self, request: Any, context: RequestContext) -> pb.CheckFenceReply:
+        return pb.CheckFenceReply()
+
 
 async def serve(port: int, partitions: int, response_bytes: int) -> None:
     service = AnsweringBroker(partitions, bytes(response_bytes))

@@ -60,12 +60,12 @@ class Figures:
         median = statistics.median(values)
         reached = median >= least and (not most or median <= most)
         self.raw[name] = {"median": median, "values": values, "unit": unit, "goal": goal, "reached": reached}
-        spread = f"{_short(min(values))} … {_short(max(values))}" if len(values) > 1 else ""
-        self.table.add_row(name, f"{_short(median)} {unit}", spread, goal, "yes" if reached else "NO")
-        console.print(f"{name}: {_short(median)} {unit}")
+        spread = f"{short(min(values))} … {short(max(values))}" if len(values) > 1 else ""
+        self.table.add_row(name, f"{short(median)} {unit}", spread, goal, "yes" if reached else "NO")
+        console.print(f"{name}: {short(median)} {unit}")
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -164,12 +164,21 @@ def memory(figures: Figures, gigabytes: float) -> None:
     figures.add("producer through it", [found["producer_peak_mb"]], "MB", f"≤ buffer + 60 = {limit}", most=limit)
 
 
+def connections(figures: Figures) -> None:
+    found = run("connections")
+    idle, stalled = found["idle"], found["stalled"][-1]
+    figures.add("5,000 idle Kafka connections", [idle["more_mb"]], "MB", "≤ 200", most=200)
+    ratios = [with_them / without for with_them, without in idle["p99_ms"]]
+    figures.add("… a produce beside them, p99", ratios, "×", "≤ 1.1", most=1.1)
+    figures.add(f"{stalled['readers']} readers that don't read", [stalled["mb_each"]], "MB each", "≤ 8", most=8)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--gigabytes", type=float, default=10, help="of the memory run")
-    parser.add_argument("--only", choices=["traffic", "replication", "broker", "footprint", "memory"])
+    parser.add_argument("--only", choices=["traffic", "replication", "broker", "footprint", "connections", "memory"])
     given = parser.parse_args()
     figures, began = Figures(), time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
@@ -186,6 +195,8 @@ def main() -> int:
             broker_alone(figures)
         if given.only in (None, "footprint"):
             footprint(figures)
+        if given.only in (None, "connections"):
+            connections(figures)
         if given.only in (None, "memory"):
             memory(figures, given.gigabytes)
     finally:

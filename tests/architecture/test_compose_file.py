@@ -13,7 +13,7 @@ import pytest
 
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
-from ottla_core import lifecycle
+from ottla_core import config, lifecycle
 from ottla_stack.plan import ServicePlan, StackPlan
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +44,19 @@ def test_ports_are_published_on_loopback_under_their_own_numbers_and_nothing_els
     published = re.findall(r'^      - "(\S+):(\d+):(\d+)"$', COMPOSE, re.MULTILINE)
     assert {host for host, _, _ in published} == {"127.0.0.1"}
     assert all(outside == inside for _, outside, inside in published)
-    ports = [p for plan in SERVICES for p in (plan.port, plan.admin_port)]
+    ports = [p for plan in SERVICES for p in (plan.port, plan.admin_port, plan.kafka_port) if p]
     assert sorted(int(outside) for _, outside, _ in published) == sorted([PROMETHEUS_PORT, *ports])
+
+
+@pytest.mark.parametrize("plan", [plan for plan in SERVICES if plan.kafka_port], ids=lambda plan: plan.name)
+def test_a_broker_has_a_kafka_listener_for_each_side(plan: ServicePlan) -> None:
+    given = dict(re.findall(r"OTTLA_BROKER__(KAFKA_\w+): (\S+)", block(plan.name)))
+    listeners = config.load(BrokerConfig, "broker", [f"--{name.lower()}={text}" for name, text in given.items()]).kafka
+    assert {each.name: each.advertised for each in listeners} == {
+        "EXTERNAL": ("localhost", plan.kafka_port),
+        "INTERNAL": (plan.name, 19092),
+    }
+    assert all(each.bound == ("0.0.0.0", each.advertised and each.advertised.port) for each in listeners)
 
 
 def test_every_setting_exists() -> None:

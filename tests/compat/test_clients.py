@@ -1,125 +1,130 @@
-"""Unchanged Kafka clients against a cluster: what each writes, each reads, and so does the SDK over gRPC."""
+"""Unchanged Kafka clients against a cluster: what each can do, one by one."""
 
 from __future__ import annotations
 
-import itertools
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
-from kafka_clients import CLIENTS, Client, Rec
+from peers.client import ADMIN_STEPS, Client, Rec
+from tests.compat.cells import SDK, each
+from tests.compat.crossing import BASE_MS, untimed
+from tests.compat.topics import Topics
 from waiting import wait_until
 
-import ottla
 from ottla_stack.cluster import Cluster
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
-_names = (f"compat-{n}" for n in itertools.count())
-BASE_MS = 1_700_000_000_000
-ALL = [pytest.param(client, id=client.name) for client in CLIENTS]
 PLAIN = [Rec(b"k-%d" % n, b"value-%d" % n, (), BASE_MS + n) for n in range(50)]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as cluster:
-        yield cluster
-
-
-def create(cluster: Cluster, partitions: int = 1, **more: Any) -> str:
-    name = next(_names)
-    with ottla.Admin(cluster.bootstrap) as admin:
-        admin.topics.create(name, partitions=partitions, **more)
-    return name
-
-
-@pytest.fixture
-def topic(cluster: Cluster) -> str:
-    return create(cluster)
 
 
 @pytest.mark.rule(66)
 @pytest.mark.parametrize("acks", [0, 1, -1])
-@pytest.mark.parametrize("client", ALL)
-def test_acks(cluster: Cluster, topic: str, client: Client, acks: int) -> None:
+@each("acks")
+def test_acks(cluster: Cluster, topics: Topics, topic: str, client: Client, acks: int) -> None:
     offsets = client.produce(cluster.kafka_bootstrap, topic, PLAIN, acks=acks)
     assert offsets == ([-1] * len(PLAIN) if acks == 0 else list(range(len(PLAIN))))
-    wait_until(lambda: len(cluster.read(topic, value="bytes")) == len(PLAIN))
-    assert client.consume(cluster.kafka_bootstrap, topic, len(PLAIN)) == PLAIN
+    wait_until(lambda: topics.end(topic) == len(PLAIN))
+    assert untimed(client.consume(cluster.kafka_bootstrap, topic, len(PLAIN))) == untimed(PLAIN)
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.parametrize("client", ALL)
-def test_what_one_writes_with_a_codec_all_read(cluster: Cluster, topic: str, client: Client, codec: str) -> None:
-    records = [r._replace(value=b"compressible " * 20 + b"%d" % n) for n, r in enumerate(PLAIN)]
-    client.produce(cluster.kafka_bootstrap, topic, records, codec=codec)
-    for reader in CLIENTS:
-        assert reader.consume(cluster.kafka_bootstrap, topic, len(records)) == records, reader.name
-    assert [r.value for r in cluster.read(topic, value="bytes")] == [r.value for r in records]
+@each("offset")
+def test_from_an_offset(cluster: Cluster, topic: str, client: Client) -> None:
+    write(cluster, topic, PLAIN)
+    assert client.consume(cluster.kafka_bootstrap, topic, 3, offset=20) == PLAIN[20:23]
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_what_the_sdk_writes_with_a_codec_all_read(cluster: Cluster, topic: str, codec: str) -> None:
-    values = [b"compressible " * 20 + b"%d" % n for n in range(50)]
-    cluster.produce(topic, values, compression=codec)
-    for reader in CLIENTS:
-        got = reader.consume(cluster.kafka_bootstrap, topic, len(values))
-        assert [r.value for r in got] == values, reader.name
-
-
-@pytest.mark.parametrize("client", ALL)
-def test_headers_null_keys_and_null_values(cluster: Cluster, topic: str, client: Client) -> None:
-    records = [
-        Rec(None, b"no key"),
-        Rec(b"tombstone", None),
-        Rec(b"", b""),
-        Rec(b"k", b"v", (("a", b"1"), ("a", b"2"), ("ümlaut", b"\xff\0"))),
-    ]
-    client.produce(cluster.kafka_bootstrap, topic, records)
-    for reader in CLIENTS:
-        assert reader.consume(cluster.kafka_bootstrap, topic, len(records)) == records, reader.name
-
-
-@pytest.mark.parametrize("client", ALL)
-def test_from_an_offset_and_from_a_time(cluster: Cluster, topic: str, client: Client) -> None:
-    client.produce(cluster.kafka_bootstrap, topic, PLAIN)
-    assert client.consume(cluster.kafka_bootstrap, topic, 3, offset=20)[:3] == PLAIN[20:23]
+@each("time")
+def test_from_a_time(cluster: Cluster, topic: str, client: Client) -> None:
+    write(cluster, topic, PLAIN)
     assert client.offset_for_time(cluster.kafka_bootstrap, topic, BASE_MS + 30) == 30
-    assert client.offset_for_time(cluster.kafka_bootstrap, topic, BASE_MS) == 0
     assert client.offset_for_time(cluster.kafka_bootstrap, topic, BASE_MS + 1_000) in (None, len(PLAIN))
 
 
-@pytest.mark.parametrize("client", ALL)
+@each("idempotence")
 def test_an_idempotent_producer(cluster: Cluster, topic: str, client: Client) -> None:
     assert client.produce(cluster.kafka_bootstrap, topic, PLAIN, idempotent=True) == list(range(len(PLAIN)))
     assert [r.value for r in cluster.read(topic, value="bytes")] == [r.value for r in PLAIN]
 
 
-@pytest.mark.parametrize("client", ALL)
-def test_large_messages(cluster: Cluster, client: Client) -> None:
-    topic = create(cluster, config={"max.message.bytes": "6000000"})
+@each("large")
+def test_large_messages(cluster: Cluster, topics: Topics, client: Client) -> None:
+    topic = topics.create(config={"max.message.bytes": "6000000"})
     records = [Rec(b"large", bytes([n]) * 5_000_000) for n in range(3)]
     client.produce(cluster.kafka_bootstrap, topic, records)
-    assert client.consume(cluster.kafka_bootstrap, topic, 3) == records
+    assert untimed(client.consume(cluster.kafka_bootstrap, topic, 3)) == untimed(records)
+
+
+@each("partitions")
+def test_many_partitions(cluster: Cluster, wide_topic: str, client: Client) -> None:
+    """A key has its partition; each partition has its order; nothing is left out."""
+    topic = wide_topic
+    records = [Rec(b"key-%d" % (n % 300), b"%d" % n, (), BASE_MS + n) for n in range(1200)]
+    client.produce(cluster.kafka_bootstrap, topic, records, partition=-1)
+    stored = cluster.read(topic, key="bytes", value="bytes")
+    partitions = {(r.key, r.partition) for r in stored}
+    assert len(partitions) == 300, "records with the same key are in one partition"
+    assert len({partition for _, partition in partitions}) > 50
+    got = client.consume(cluster.kafka_bootstrap, topic, len(records), partitions=100)
+    assert by_key(untimed(got)) == by_key(untimed(records))
+
+
+@each("admin")
+def test_administration(cluster: Cluster, topics: Topics, client: Client) -> None:
+    topic = topics.create()
+    did = client.admin_round_trip(cluster.kafka_bootstrap, f"{topic}-of-{client.name}")
+    assert {*did, "delete records"} == set(ADMIN_STEPS), "some clients know no DeleteRecords; they all know the rest"
+    assert not topics.exists(f"{topic}-of-{client.name}")
 
 
 @pytest.mark.rule(27)
-@pytest.mark.parametrize("client", ALL)
-def test_the_leader_dies_in_the_middle(client: Client) -> None:
+@each("failover")
+def test_the_leader_dies_in_the_middle(three_brokers: Cluster, client: Client) -> None:
     """Every acknowledged record is there once, in order."""
-    with Cluster(brokers=3) as cluster:
-        topic = create(cluster, replicas=3)
-        with ottla.Admin(cluster.bootstrap) as admin:
-            leader = admin.topics.describe(topic)[0].partitions[0].leader
+    with Topics(three_brokers.bootstrap) as topics:
+        topic = topics.create(replicas=3)
+        leader = three_brokers.brokers[topics.leader(topic)]
 
         def records() -> Iterator[Rec]:
             for n in range(600):
                 if n == 300:
-                    cluster.brokers[leader].kill()
+                    wait_until(lambda: topics.end(topic) > 0)  # it is in the middle
+                    leader.kill()
                 yield Rec(None, b"%d" % n)
 
-        offsets = client.produce(cluster.kafka_bootstrap, topic, records(), idempotent=True)
+        offsets = client.produce(three_brokers.kafka_bootstrap, topic, records(), idempotent=True)
         assert offsets == list(range(600))
         wanted = [b"%d" % n for n in range(600)]
-        assert [r.value for r in client.consume(cluster.kafka_bootstrap, topic, 600)] == wanted
+        assert [r.value for r in client.consume(three_brokers.kafka_bootstrap, topic, 600)] == wanted
+
+
+@pytest.fixture
+def wide_topic(topics: Topics) -> Iterator[str]:
+    """Of 100 partitions; not there for longer than it is needed, for a broker that stops closes them one by one."""
+    topic = topics.create(partitions=100)
+    yield topic
+    topics.delete(topic)
+
+
+@pytest.fixture
+def three_brokers() -> Iterator[Cluster]:
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+def write(cluster: Cluster, topic: str, records: list[Rec]) -> None:
+    """By the SDK: for tests of readers."""
+    SDK.open().produce(cluster.bootstrap, topic, records)
+
+
+def timeless(records: list[Rec]) -> list[Rec]:
+    """Not every client can say its records' timestamps; test_crossing.py has those that can."""
+    return [r._replace(timestamp_ms=0) for r in records]
+
+
+def by_key(records: list[Rec]) -> dict[bytes | None, list[Rec]]:
+    found: dict[bytes | None, list[Rec]] = defaultdict(list)
+    for record in records:
+        found[record.key].append(record)
+    return found

@@ -28,6 +28,7 @@ HEAL_LIMIT_S: Final = 40.0
 _ASK_S: Final = 2.0
 _PORTS: Final = {"broker": (9650, 9750), "controller": (9640, 9740)}
 _ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
+_KAFKA_PORT: Final = 9092
 _T = TypeVar("_T")
 
 
@@ -46,6 +47,10 @@ class FaultCluster:
     @property
     def bootstrap(self) -> str:
         return ",".join(self._address(name) for name in self.brokers)
+
+    @property
+    def kafka_bootstrap(self) -> str:
+        return ",".join(f"{self.network.address(name)}:{_KAFKA_PORT}" for name in self.brokers)
 
     @property
     def data_dirs(self) -> list[Path]:
@@ -161,7 +166,7 @@ class FaultCluster:
             "etcd": f"{self.network.address(ETCD)}:{_ETCD_PORT}",
         }
         if kind == "broker":
-            settings |= {"data-dir": self.directory / name, "rack": f"rack-{number}"}
+            settings |= {"data-dir": self.directory / name, "rack": f"rack-{number}", "kafka-port": _KAFKA_PORT}
         return [sys.executable, "-m", *module, *(f"--{key}={value}" for key, value in settings.items())]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.faults import librdkafka
 from tests.faults.history import HistoryWriter, RecordRead, polled
 
 import ottla
@@ -57,9 +58,23 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--topic", required=True)
     parser.add_argument("--to-end", action="store_true", help="end where the log ends now")
     parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
+    parser.add_argument(
+        "--librdkafka", type=int, metavar="PARTITIONS", help="in place of the SDK, with Kafka bootstrap"
+    )
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
-    with ottla.Consumer(
+    with _consumer(given) as consumer:
+        reader = Reader(consumer, history)
+        signal.signal(signal.SIGTERM, lambda *_: setattr(reader, "stopping", True))
+        reader.run()
+    history.close()
+    return 0
+
+
+def _consumer(given: argparse.Namespace) -> Any:
+    if given.librdkafka:
+        return librdkafka.Consumer(given.bootstrap, given.topic, given.librdkafka, given.process)
+    return ottla.Consumer(
         given.topic,
         bootstrap=given.bootstrap,
         start="earliest",
@@ -68,12 +83,7 @@ def main(arguments: list[str]) -> int:
         key="bytes",
         value="bytes",
         client_id=given.process,
-    ) as consumer:
-        reader = Reader(consumer, history)
-        signal.signal(signal.SIGTERM, lambda *_: setattr(reader, "stopping", True))
-        reader.run()
-    history.close()
-    return 0
+    )
 
 
 if __name__ == "__main__":

@@ -49,10 +49,18 @@ def summary(results: Sequence[RowResult], *, mutants: int, caught: int, seed: in
         "gap_p50_s": round(percentile(gaps.get("kill", ()), 0.5), 3),
         "gap_p99_s": round(percentile(gaps.get("kill", ()), 0.99), 3),
         "gaps_p99_s": {kind: round(percentile(seconds, 0.99), 3) for kind, seconds in sorted(gaps.items())},
+        **_of_librdkafka(results),
         "seconds": round(sum(result.seconds for result in results), 1),
         "seed": seed,
         "history": str(history),
     }
+
+
+def _of_librdkafka(results: Iterable[RowResult]) -> dict[str, object]:
+    """Nothing unless one of the rows had its clients."""
+    counts = [result.librdkafka for result in results if result.row.librdkafka]
+    kinds = ("acknowledged", "read", "errors")
+    return {"librdkafka": {kind: sum(count[kind] for count in counts) for kind in kinds}} if counts else {}
 
 
 def print_summary(fields: dict[str, object]) -> None:

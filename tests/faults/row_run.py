@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from tests.faults.audit import AuditResult, compare_replicas
 from tests.faults.checker import Checker, Findings
 from tests.faults.cluster import BROKERS, CONTROLLERS, ETCD, FaultCluster, until
 from tests.faults.gaps import Acknowledgements, gaps_by_kind, percentile
-from tests.faults.history import FINAL, read_history, read_lines
+from tests.faults.history import FINAL, Operation, read_history, read_lines
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network
 from tests.faults.node import Node
@@ -27,6 +28,7 @@ PARTITIONS: Final = 6
 FACTOR: Final = 3
 CLIENTS: Final = ("client-0", "client-1")
 LAG_MAX_MS: Final = 3000
+LIBRDKAFKA: Final = "librdkafka"
 _IMPATIENT_S: Final = 4.0
 _QUIET_LIMIT_S: Final = 150.0
 _FLOW_LIMIT_S: Final = 30.0
@@ -43,6 +45,8 @@ class RowResult:
     """Seconds without an acknowledgement by kind of hit, and the measures of the row."""
     hits: int = 0
     leader_kills: int = 0
+    librdkafka: Counter[str] = field(default_factory=Counter)
+    """What its clients did: records `acknowledged` and `read`, and `errors` that they were told of."""
     failures: list[str] = field(default_factory=list)
 
     @property
@@ -94,6 +98,10 @@ class _RowRun:
         load += ["--tick", str(row.load.tick_s), "--batch-bytes", str(row.load.batch_bytes)]
         self._writers = [self._client("writer", "w0", *load), self._client("writer", "w1", *load, *impatient)]
         self._readers = [self._client("reader", "r0"), self._client("reader", "r1")]
+        if row.librdkafka:
+            other = ["--bootstrap", self.cluster.kafka_bootstrap, "--librdkafka"]
+            self._writers.append(self._client("writer", f"{LIBRDKAFKA}-w0", *load, *other))
+            self._readers.append(self._client("reader", f"{LIBRDKAFKA}-r1", *other, str(PARTITIONS)))
         self._final = self._client("reader", f"{FINAL}0", "--to-end")
 
     def nemesis_for(self, seconds: float) -> None:
@@ -168,6 +176,8 @@ def _judge(result: RowResult, run: _RowRun, *, share: float) -> None:
     for operation in read_history(run.history):
         checker.on_operation(operation)
         acknowledgements.on_operation(operation)
+        if operation["process"].startswith(LIBRDKAFKA):
+            result.librdkafka += counted(operation)
     result.findings = checker.findings()
     result.gaps = {**gaps_by_kind(nemesis.hits, acknowledgements), **nemesis.measures}
     for examples in result.findings.examples.values():
@@ -178,7 +188,21 @@ def _judge(result: RowResult, run: _RowRun, *, share: float) -> None:
         for (process, words), count in result.findings.client_errors.items()
         if not (row.impatient and process == "w1")
     ]
+    if row.librdkafka and not result.librdkafka["read"] >= result.librdkafka["acknowledged"] > 0:
+        result.failures.append(f"librdkafka's clients did too little: {dict(result.librdkafka)}")
     result.failures += missed_goals(result.gaps) + missed_floors(result, share)
+
+
+def counted(operation: Operation) -> Counter[str]:
+    """One client's operation as `RowResult.librdkafka` counts it."""
+    match operation:
+        case {"f": "send", "type": "ok", "count": count}:
+            return Counter(acknowledged=count)
+        case {"f": "poll", "type": "ok", "values": runs}:
+            return Counter(read=sum(count for _, _, count in runs))
+        case {"type": "info" | "fail"}:
+            return Counter(errors=operation.get("count", 1))
+    return Counter()
 
 
 def missed_goals(gaps: Mapping[str, list[float]]) -> list[str]:

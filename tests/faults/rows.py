@@ -69,6 +69,8 @@ class Row:
     impatient: bool = False
     """Whether one writer gives up early, so that some outcomes stay unknown."""
     load: Load = Load()
+    librdkafka: bool = False
+    """Whether a producer and a consumer of librdkafka run beside those of the SDK."""
 
 
 def _kill_leaders(nemesis: Nemesis, until_at: float) -> None:
@@ -195,5 +197,5 @@ ROWS: Final = (
     Row("F7", "clients cut off", _cut_clients, 0.6, 30_000, 4, impatient=True),
     Row("F8", "kill -9 and SIGSTOP of the active controller", _harm_controllers, 0.6, 60_000, 4),
     Row("F9", "etcd away", _take_etcd_away, 1.6, 150_000, 2),
-    Row("F17", "rolling restart of all services", _restart_in_turn, 0.6, 60_000, 10),
+    Row("F17", "rolling restart of all services", _restart_in_turn, 0.6, 60_000, 10, librdkafka=True),
 )

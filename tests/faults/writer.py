@@ -1,4 +1,4 @@
-"""`python -m tests.faults.writer`: sends unique values through the SDK at a steady rate and notes what became of them.
+"""`python -m tests.faults.writer`: sends unique values at a steady rate and notes what became of them.
 
 Every tick sends a few consecutive numbers to each partition, as far as that partition has room: a partition whose
 leader is gone holds up nobody else. It ends on SIGTERM, once everything that it sent has an outcome.
@@ -17,6 +17,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
+from tests.faults import librdkafka
 from tests.faults.history import HistoryWriter, Name, key_of, value_of
 
 import ottla
@@ -98,7 +99,7 @@ class Writer:
         else:
             delivery.add_done_callback(partial(self._on_done, partition, number))
 
-    def _on_done(self, partition: int, number: int, delivery: ottla.Delivery) -> None:
+    def _on_done(self, partition: int, number: int, delivery: Any) -> None:
         error, now = delivery.exception(), time.monotonic_ns()
         if error is None:
             self._outcomes.put(Outcome(partition, number, delivery.result().offset, now))
@@ -151,9 +152,21 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--batch-bytes", type=int, default=1024, help="of a batch; 1: every record has its own")
     parser.add_argument("--delivery-timeout", type=float, default=120.0, help="seconds from a send to its outcome")
     parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
+    parser.add_argument("--librdkafka", action="store_true", help="in place of the SDK; bootstrap is Kafka's then")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
-    with ottla.Producer(
+    with _producer(given) as producer:
+        writer = Writer(producer, given.partitions, given.rate, given.tick, history)
+        signal.signal(signal.SIGTERM, lambda *_: setattr(writer, "stopping", True))
+        writer.run()
+    history.close()
+    return 0
+
+
+def _producer(given: argparse.Namespace) -> Any:
+    if given.librdkafka:
+        return librdkafka.Producer(given.bootstrap, given.topic, given.process)
+    return ottla.Producer(
         given.bootstrap,
         topic=given.topic,
         key="bytes",
@@ -163,12 +176,7 @@ def main(arguments: list[str]) -> int:
         delivery_timeout=given.delivery_timeout,
         request_timeout=min(30.0, given.delivery_timeout / 2),
         client_id=given.process,
-    ) as producer:
-        writer = Writer(producer, given.partitions, given.rate, given.tick, history)
-        signal.signal(signal.SIGTERM, lambda *_: setattr(writer, "stopping", True))
-        writer.run()
-    history.close()
-    return 0
+    )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rpc_stack import Stack
 
-from ottla_broker.controller_peer import ControllerPeer
+from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.image import Controller
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.aio import AioPeer

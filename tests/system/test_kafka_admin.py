@@ -287,7 +287,9 @@ def test_describe_topic_partitions_page_by_page(kafka: KafkaWire, admin: ottla.A
     seen, cursor = [], None
     for _ in range(4):  # the last for the topic that is not there
         answer = ask(kafka, "DescribeTopicPartitions", 0, topics=wanted, response_partition_limit=2, cursor=cursor)
-        seen += [(t.name, p.partition_index) for t in answer.topics for p in t.partitions]
+        told = [(t.name, p) for t in answer.topics for p in t.partitions]
+        assert all((p.eligible_leader_replicas, p.last_known_elr) == ([], []) for _, p in told), "Java takes no null"
+        seen += [(name, p.partition_index) for name, p in told]
         cursor = answer.next_cursor
         if cursor is not None:
             cursor = messages.DescribeTopicPartitionsRequest.Cursor(

@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 from kafka.structs import TopicPartition as PyTopicPartition
 from waiting import wait_until
 
+import ottla
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 
@@ -175,6 +176,43 @@ def test_confluent_deletes_records(cluster: Cluster, admin: AdminClient, topic: 
     earliest = admin.list_offsets({TopicPartition(topic, 0): OffsetSpec.earliest()})
     assert outcome(earliest).offset == 2
     assert refusal(admin.delete_records([TopicPartition(topic, 0, 9)]))[0] == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_records_are_deleted_once_the_followers_have_deleted_them(
+    cluster: Cluster, admin: AdminClient, topic: str
+) -> None:
+    cluster.produce(topic, [b"a", b"b"], partitioner=lambda *_: 0)
+    before = TopicPartition(topic, 0, 1)
+    away = cluster.faults.drop("Fetch", broker=0).of("replica-1")
+    try:
+        code, _ = refusal(admin.delete_records([before], operation_timeout=1.0))
+        with ottla.Admin(cluster.bootstrap) as sdk, pytest.raises(ottla.OttlaError) as told:
+            sdk.topics.delete_records(topic, {0: 1}, timeout=1.0)
+    finally:
+        cluster.faults.clear()
+    assert away.met > 0
+    assert (code, told.value.code) == (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.REQUEST_TIMED_OUT)
+    assert outcome(admin.delete_records([before])).low_watermark == 1
+
+
+def test_what_is_lost_on_the_way_to_the_controller_is_asked_again(cluster: Cluster, admin: AdminClient) -> None:
+    """By the broker, which has no client id. The repeat of what was done all the same is refused, as Kafka's is."""
+    name = next(_names)
+    lost = cluster.faults.drop("CreateTopics").of("").once()
+    outcome(admin.create_topics([NewTopic(name, 1, 1)]))
+    done = cluster.faults.lose_reply("DeleteTopics").of("").once()
+    assert refusal(admin.delete_topics([name]))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert (lost.met, done.met, name in admin.list_topics(timeout=LIMIT_S).topics) == (1, 1, False)
+
+
+def test_a_compacted_topics_records_are_not_deleted(admin: AdminClient) -> None:
+    name = next(_names)
+    outcome(admin.create_topics([NewTopic(name, 1, 1, config={"cleanup.policy": "compact"})]))
+
+    def code() -> int:
+        return refusal(admin.delete_records([TopicPartition(name, 0, 0)]))[0]
+
+    wait_until(lambda: code() == ErrorCode.POLICY_VIOLATION)  # once its leader has opened the log
 
 
 def test_confluent_describes_the_cluster(cluster: Cluster, admin: AdminClient, topic: str) -> None:

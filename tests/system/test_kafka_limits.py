@@ -16,6 +16,7 @@ from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.limits import Limits
 from ottla_broker.kafka.listener import Listener
+from ottla_broker.listener_settings import ONLY_LISTENER, Address, KafkaListener
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.telemetry import Metrics
 
@@ -29,6 +30,7 @@ class Answers:
 
     def __init__(self) -> None:
         self.begun = 0
+        self.listeners: list[str] = []
         self.cancelled = 0
         self.may_end = asyncio.Event()
 
@@ -37,6 +39,7 @@ class Answers:
 
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
         self.begun += 1
+        self.listeners.append(caller.listener)
         return self._later() if head.version == 2 else [bytes(ANSWER_BYTES)]
 
     async def _later(self) -> Parts | None:
@@ -48,9 +51,13 @@ class Answers:
         return [bytes(8)]
 
 
+def loopback(port: int, name: str = ONLY_LISTENER) -> KafkaListener:
+    return KafkaListener(name, Address("127.0.0.1", port))
+
+
 @asynccontextmanager
-async def listening(answers: Answers, **limits: Any) -> AsyncIterator[Listener]:
-    listener = Listener("127.0.0.1", 0, cast(Dispatcher, answers), Metrics(), limits=Limits(**limits))
+async def listening(answers: Answers, *at: KafkaListener, **limits: Any) -> AsyncIterator[Listener]:
+    listener = Listener(at or [loopback(0)], cast(Dispatcher, answers), Metrics(), limits=Limits(**limits))
     await listener.start()
     try:
         yield listener
@@ -58,8 +65,8 @@ async def listening(answers: Answers, **limits: Any) -> AsyncIterator[Listener]:
         await listener.kill()
 
 
-async def connect(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", listener.port)
+async def connect(listener: Listener, name: str = ONLY_LISTENER) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", listener.ports[name])
 
 
 async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> None:
@@ -97,6 +104,19 @@ async def test_a_frame_that_stops_coming_is_given_up() -> None:
         await until(lambda: listener.budget.held_bytes > 50_000_000)
         assert await reader.read() == b""
         assert listener.budget.held_bytes == 0
+
+
+@pytest.mark.parametrize(("key", "limit"), [(0, Limits().max_produce), (3, Limits().max_control)])
+async def test_a_frame_may_be_so_long_and_no_longer(key: int, limit: int) -> None:
+    """The longest is waited for, and a longer one is refused before anything is kept for it."""
+    async with listening(Answers()) as listener:
+        _, writer = await connect(listener)
+        writer.write(struct.pack(">ihh", limit, key, 9))
+        await until(lambda: listener.budget.held_bytes == 4 + limit)
+        other_reader, other_writer = await connect(listener)
+        other_writer.write(struct.pack(">ihh", limit + 1, key, 9))
+        assert await other_reader.read() == b""
+        assert listener.budget.held_bytes == 4 + limit
 
 
 async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
@@ -142,8 +162,27 @@ async def test_a_stop_answers_what_is_open_and_takes_nobody_new() -> None:
         assert answers.begun == 1
 
 
-async def test_a_port_that_is_taken_is_named() -> None:
+async def test_a_port_that_is_taken_is_named_and_the_others_are_let_go() -> None:
     async with listening(Answers()) as listener:
-        second = Listener("127.0.0.1", listener.port, cast(Dispatcher, Answers()), Metrics())
-        with pytest.raises(PortInUseError, match=str(listener.port)):
+        taken = listener.ports[ONLY_LISTENER]
+        second = Listener([loopback(0, "FREE"), loopback(taken)], cast(Dispatcher, Answers()), Metrics())
+        with pytest.raises(PortInUseError, match=str(taken)):
             await second.start()
+        with pytest.raises(ConnectionRefusedError):
+            await connect(second, "FREE")
+
+
+async def test_the_listeners_of_a_broker_share_its_limits_and_their_clients_are_told_apart() -> None:
+    answers = Answers()
+    both = [loopback(0, "INTERNAL"), loopback(0, "EXTERNAL")]
+    async with listening(answers, *both, max_connections=2) as listener:
+        open_ones = [await connect(listener, name) for name in ("INTERNAL", "EXTERNAL")]
+        for reader, writer in open_ones:
+            writer.write(REQUEST)
+            await reader.readexactly(ANSWER_BYTES)
+        assert answers.listeners == ["INTERNAL", "EXTERNAL"]
+        try:
+            refused, _ = await connect(listener, "INTERNAL")
+            assert await refused.read() == b"", "two are open, one by each listener"
+        except ConnectionResetError:
+            pass

@@ -186,7 +186,7 @@ def test_metadata_of_what_is_not_there(kafka: KafkaWire, topic: Topic) -> None:
         wanted(name=None, topic_id=nobody),
         wanted(name=None, topic_id=topic.id),
     ]
-    answer = kafka.ask(MetadataRequest(topics=asked), 12, MetadataResponse)
+    answer = kafka.ask(MetadataRequest(topics=asked, allow_auto_topic_creation=False), 12, MetadataResponse)
     assert [(t.error_code, t.name) for t in answer.topics] == [
         (3, "nobody"),
         (17, "not legal"),

@@ -16,6 +16,7 @@ from wire import Wire, batch
 from ottla_core.errors import OttlaError
 from ottla_stack import running as running_module
 from ottla_stack.child_log import LOG_LIMIT_BYTES
+from ottla_stack.plan import DEFAULT_PORT_BASE
 from ottla_stack.ports import free_port_base
 from ottla_stack.running import RunningStack, wait_for
 from ottla_stack.state import ProcessIdentity, StackState
@@ -46,8 +47,10 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
     assert "ottla down" in second.stderr
 
     status = ottla("status", "-o", "json", cwd=tmp_path)
-    assert {i["name"] for i in json.loads(status.stdout)["items"]} == {
-        *("etcd", "controller-0", "broker-0", "broker-1", "broker-2"),
+    kafka_port = base + 9092 - DEFAULT_PORT_BASE
+    assert {i["name"]: i["kafka_port"] for i in json.loads(status.stdout)["items"]} == {
+        **dict.fromkeys(("etcd", "controller-0")),
+        **{f"broker-{n}": kafka_port + n for n in range(3)},
     }
     with Wire(f"127.0.0.1:{base + 50}") as wire:
         kept = wire.create_topic("kept", await_leaders=False)

@@ -1,0 +1,1 @@
+"""`make bench-kafka`: ottla beside Apache Kafka on one machine, driven by the same unchanged clients."""

@@ -1,0 +1,81 @@
+"""The SDK over gRPC against Python's Kafka clients over the listener, on one broker of ottla."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from loadtest.kafka.comparison import Figure, Goal, Pair
+from loadtest.kafka.sides import Side, side_of
+from loadtest.kafka.traffic import observed
+from ottla_stack.running import RunningStack
+
+SHARE: Final = 0.5  # of the records that are asked for: aiokafka is slow
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """The SDK's program, with its arguments, against another client's, with its own."""
+
+    figure: Figure
+    sdk: str
+    other: tuple[str, ...]
+    consumes: bool = False
+    arguments: tuple[str, ...] = ()
+
+
+CONTESTS: Final = (
+    Contest(Figure("sdk_produce_aiokafka", "produce, aiokafka", Goal(least=3)), "produce", ("kafka.aio",)),
+    Contest(
+        Figure("sdk_produce_confluent", "… confluent-kafka's produce()", Goal(least=0.5)),
+        "produce",
+        ("kafka.produce", "--each"),
+    ),
+    Contest(
+        Figure("sdk_consume_aiokafka", "consume, aiokafka", Goal(least=2)),
+        "consume",
+        ("kafka.aio", "--consume"),
+        consumes=True,
+    ),
+    Contest(
+        Figure("sdk_batches_aiokafka", "… by batches(), aiokafka's getmany()", Goal(least=2)),
+        "consume",
+        ("kafka.aio", "--consume", "--many"),
+        consumes=True,
+        arguments=("--batches",),
+    ),
+)
+
+
+def measure(contest: Contest, stack: RunningStack, pairs: int, records: int) -> list[Pair]:
+    """One pair more is run before, and thrown away."""
+    side, count = side_of(stack), round(records * SHARE)
+    pair = partial(_consumed if contest.consumes else _produced, contest, stack, side, count)
+    try:
+        if contest.consumes:
+            side.create_topic(contest.figure.key)
+            observed(side, "produce", stack.bootstrap, "--topic", contest.figure.key, "--records", str(count))
+        return [pair(number) for number in range(pairs + 1)][1:]
+    finally:
+        side.delete_topics()
+
+
+def _produced(contest: Contest, stack: RunningStack, side: Side, count: int, number: int) -> Pair:
+    def arguments(who: str) -> tuple[str, ...]:
+        topic = f"{contest.figure.key}-{who}-{number}"
+        side.create_topic(topic)
+        os.sync()
+        return ("--topic", topic, "--records", str(count))
+
+    module, *more = contest.other
+    ours = observed(side, contest.sdk, stack.bootstrap, *arguments("sdk"))
+    return {"records": count, **ours}, observed(side, module, side.bootstrap, *arguments("other"), *more)
+
+
+def _consumed(contest: Contest, stack: RunningStack, side: Side, count: int, _number: int) -> Pair:
+    topic = ("--topic", contest.figure.key)
+    module, *more = contest.other
+    ours = observed(side, contest.sdk, stack.bootstrap, *topic, *contest.arguments)
+    return {"records": count, **ours}, observed(side, module, side.bootstrap, *topic, "--records", str(count), *more)

@@ -1,0 +1,58 @@
+"""Rows with traffic: each pair runs one program against one side, then against the other."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from loadtest.compare import run
+from loadtest.kafka.comparison import Pair
+from loadtest.kafka.rows import Row
+from loadtest.kafka.sides import Side
+
+
+def measure(row: Row, sides: tuple[Side, Side], pairs: int, records: int) -> list[Pair]:
+    """One pair more is run before, and thrown away: it warms up the JVM, and ottla as well."""
+    count = row.records(records)
+    try:
+        if row.filled:
+            _fill(row, sides, count)
+        return [_pair(row, sides, number, count) for number in range(pairs + 1)][1:]
+    finally:
+        for side in sides:
+            side.delete_topics()
+
+
+def _pair(row: Row, sides: tuple[Side, Side], number: int, count: int) -> Pair:
+    """Who runs first changes from pair to pair."""
+    first, second = sides if number % 2 else reversed(sides)
+    found = {side.name: _once(row, side, number, count) for side in (first, second)}
+    return found[sides[0].name], found[sides[1].name]
+
+
+def _once(row: Row, side: Side, number: int, count: int) -> dict[str, Any]:
+    if not row.filled:
+        side.create_topic(_topic(row, number), row.partitions, row.replicas)
+    os.sync()  # so that nobody runs while the disk still writes what the other has left
+    return observed(side, f"kafka.{row.program}", side.bootstrap, *_of(row, number, count), *row.arguments)
+
+
+def observed(side: Side, module: str, *arguments: str) -> dict[str, Any]:
+    """The program's last line, and what the server has used for it."""
+    cpu_s = side.cpu_s()
+    found = run(module, *arguments)
+    return {**found, "cpu_s": side.cpu_s() - cpu_s, "resident_mb": side.resident_mb()}
+
+
+def _fill(row: Row, sides: tuple[Side, Side], count: int) -> None:
+    for side in sides:
+        side.create_topic(_topic(row, 0), row.partitions, row.replicas)
+        run("kafka.produce", side.bootstrap, *_of(row, 0, count))
+
+
+def _of(row: Row, number: int, count: int) -> tuple[str, ...]:
+    return ("--topic", _topic(row, number), "--records", str(count), "--size", str(row.size))
+
+
+def _topic(row: Row, number: int) -> str:
+    return row.key if row.filled else f"{row.key}-{number}"

@@ -1,0 +1,67 @@
+"""What the tests ask of every Kafka client, whatever language it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+LIMIT_S: Final = 30.0
+"""For every call: a client that has not done it by then fails."""
+
+ADMIN_STEPS: Final = ("create", "describe", "partitions", "config", "list", "delete records", "delete")
+"""What `admin_round_trip` does of a topic: the names by which a client says what it did."""
+
+
+class Rec(NamedTuple):
+    """A record as every client tells of it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    timestamp_ms: int = 1_700_000_000_000
+
+
+class Client(Protocol):
+    """One client, unchanged. Any exception is a failure; nothing is kept from one call to the next.
+
+    Producers wait for their records at most LIMIT_S, send a batch within milliseconds of its first record, and take
+    requests of 10 MB. They take records from the iterable one by one and send what they have while they wait for the
+    next: tests stop a broker in the middle.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def produce(
+        self,
+        bootstrap: str,
+        topic: str,
+        records: Iterable[Rec],
+        *,
+        acks: int = -1,
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int = 0,
+    ) -> list[int]:
+        """The offset of each record, in their order; -1 for each with acks=0.
+
+        `codec` is none, gzip, snappy, lz4 or zstd. With `partition=-1` the client chooses partitions by key.
+        """
+        ...
+
+    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+        """So many records, from this offset on of each of the partitions from 0 on; without a group."""
+        ...
+
+    def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
+        """Of the first record in partition 0 from that time on; None where there is none."""
+        ...
+
+    def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
+        """Create the topic with 3 partitions, describe it, add partitions up to 5, set retention.ms=60000 and read it
+        back, list topics, delete records before an offset, delete the topic. Says which of ADMIN_STEPS it could do.
+        """
+        ...

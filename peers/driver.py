@@ -1,0 +1,173 @@
+"""Clients in other languages: a small program around each, the driver, behind the calls of `Client`.
+
+A driver is called as `<command> <what> <options as JSON>`, and answers in JSON lines on stdout. What it says on stderr
+is for people. It ends with 0 where all went well, and within 30 s.
+
+    version             prints {"name": …, "version": …}
+    produce             {"bootstrap", "topic", "acks": -1|0|1, "codec", "idempotent": bool, "partition"}
+                        takes records from stdin, one a line, sends them as they come, and prints {"offset": n} for
+                        each in their order: -1 with acks=0. Partition -1: the client chooses one by the key.
+    consume             {"bootstrap", "topic", "count", "offset", "partitions"}
+                        prints so many records of partitions 0 to partitions - 1, from the offset on of each.
+    offset-for-time     {"bootstrap", "topic", "timestamp_ms"}
+                        prints {"offset": n} of partition 0, null where no record is as late.
+    admin               {"bootstrap", "topic", "op": "roundtrip"}
+                        prints {"ok": true, "did": [some of ADMIN_STEPS]}
+
+A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import threading
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import IO, Any, Final
+
+from peers.client import LIMIT_S, Rec
+from peers.place import PeerError
+
+_GRACE_S: Final = 15.0
+"""Beyond the driver's own deadline: a start, and a last word about what went wrong."""
+_TAIL_CHARS: Final = 2000
+
+
+class Driver:
+    """The client that a driver drives. Raises PeerError with the driver's words where it fails."""
+
+    def __init__(self, command: Sequence[str], **environment: str) -> None:
+        self._command = list(command)
+        self._environment = environment
+
+    @property
+    def name(self) -> str:
+        return str(self._about["name"])
+
+    @property
+    def version(self) -> str:
+        return str(self._about["version"])
+
+    def produce(
+        self,
+        bootstrap: str,
+        topic: str,
+        records: Iterable[Rec],
+        *,
+        acks: int = -1,
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int = 0,
+    ) -> list[int]:
+        answers = self._call(
+            "produce",
+            records,
+            bootstrap=bootstrap,
+            topic=topic,
+            acks=acks,
+            codec=codec,
+            idempotent=idempotent,
+            partition=partition,
+        )
+        return [int(answer["offset"]) for answer in answers]
+
+    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+        answers = self._call(
+            "consume", bootstrap=bootstrap, topic=topic, count=count, offset=offset, partitions=partitions
+        )
+        return [record_of(answer) for answer in answers]
+
+    def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
+        (answer,) = self._call("offset-for-time", bootstrap=bootstrap, topic=topic, timestamp_ms=timestamp_ms)
+        return None if answer["offset"] is None else int(answer["offset"])
+
+    def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
+        (answer,) = self._call("admin", bootstrap=bootstrap, topic=topic, op="roundtrip")
+        if answer["ok"] is not True:
+            raise PeerError(f"{self._command[-1]} admin answers {answer}")
+        return list(answer["did"])
+
+    @cached_property
+    def _about(self) -> dict[str, Any]:
+        (answer,) = self._call("version")
+        return answer
+
+    def _call(self, what: str, records: Iterable[Rec] = (), **options: Any) -> list[dict[str, Any]]:
+        """What the driver answers, a line each."""
+        process = subprocess.Popen(
+            [*self._command, what, json.dumps(options)],
+            env={**os.environ, **self._environment},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        # Read all along: a driver may answer before it has got its last record, and must not wait for us then.
+        said, complained = _Reader(process.stdout), _Reader(process.stderr)
+        try:
+            # A driver that leaves early breaks the pipe; its exit code tells why.
+            with suppress(BrokenPipeError), process.stdin as to_driver:
+                for record in records:
+                    to_driver.write(record_line(record))
+                    to_driver.flush()
+            # The limit begins only now: how long the records take is the test's affair.
+            process.wait(LIMIT_S + _GRACE_S)
+        except subprocess.TimeoutExpired:
+            raise PeerError(f"{self._command[-1]} {what} has not ended in {LIMIT_S + _GRACE_S:.0f} s") from None
+        finally:
+            process.kill()  # nothing where it has ended
+            process.wait()
+            said.join()
+            complained.join()
+        if process.returncode != 0:
+            words = complained.data.decode(errors="replace")[-_TAIL_CHARS:]
+            raise PeerError(f"{self._command[-1]} {what} ended with {process.returncode}:\n{words}")
+        return [json.loads(line) for line in said.data.splitlines()]
+
+
+class _Reader:
+    """Reads a stream to its end on a thread of its own."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.data = b""
+        self._stream = stream
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _read(self) -> None:
+        with self._stream as stream:
+            self.data = stream.read()
+
+
+def record_line(record: Rec) -> bytes:
+    """A record as the protocol has it, with the end of its line."""
+    fields = {
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+        "timestamp_ms": record.timestamp_ms,
+    }
+    return json.dumps(fields).encode() + b"\n"
+
+
+def record_of(fields: dict[str, Any]) -> Rec:
+    """Of such a line, parsed."""
+    headers = tuple((str(name), _bytes(value)) for name, value in fields["headers"])
+    return Rec(_bytes(fields["key"]), _bytes(fields["value"]), headers, int(fields["timestamp_ms"]))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else base64.b64encode(value).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

@@ -1,0 +1,26 @@
+"""Kafka's own client, in Java: a driver that is compiled once against Apache Kafka's jars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from peers.driver import Driver
+from peers.kafka import jars
+from peers.place import installed, program, run
+
+_SOURCE: Final = Path(__file__).parent / "Driver.java"
+_QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m")
+"""It lives for seconds: no second compiler, no threads to collect garbage."""
+
+
+def java_client() -> Driver:
+    """Raises PeerError where there is no JDK, or no jars."""
+    compiler = program("javac", "default-jdk-headless")
+    classpath = jars.classpath()
+
+    def compile_into(folder: Path) -> None:
+        run([compiler, "-Xlint:all", "-Werror", "-cp", classpath, "-d", folder, _SOURCE])
+
+    folder = installed("java-driver", [_SOURCE, Path(jars.__file__).parent / "pom.xml"], compile_into)
+    return Driver([jars.java(), *_QUICK_START, "-cp", f"{folder}:{classpath}", "Driver"])

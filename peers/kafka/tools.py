@@ -1,0 +1,45 @@
+"""Apache Kafka's command-line tools, by the names of their scripts, without the scripts."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from typing import Final
+
+from peers.kafka.jars import classpath, java
+from peers.place import PeerError
+
+_TOOLS: Final = "org.apache.kafka.tools"
+_MAIN: Final = {
+    "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
+    "kafka-cluster": f"{_TOOLS}.ClusterTool",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
+    "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
+    "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
+    "kafka-dump-log": f"{_TOOLS}.DumpLogSegments",
+    "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
+    "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
+    "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
+    "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
+    "kafka-topics": f"{_TOOLS}.TopicCommand",
+    "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
+    "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
+}
+_QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
+_LIMIT_S: Final = 60.0
+
+
+def command(tool: str, arguments: Sequence[str]) -> list[str]:
+    """To be started as it is. Raises PeerError where the jars can't be had."""
+    return [java(), *_QUICK_START, "-cp", classpath(), _MAIN[tool], *arguments]
+
+
+def run_tool(tool: str, *arguments: str, given: str = "") -> str:
+    """What the tool says on stdout, with `given` on its stdin. Raises PeerError with all it said where it fails."""
+    done = subprocess.run(
+        command(tool, arguments), input=given, capture_output=True, text=True, timeout=_LIMIT_S, check=False
+    )
+    if done.returncode != 0:
+        raise PeerError(f"{tool} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""kafkajs, the client most used in Node.js that is not librdkafka."""

@@ -1,0 +1,47 @@
+"""Makes a driver of a client in Python: `python -m peers.python_driver <module>:<class> <what> <options as JSON>`.
+
+For a client in another version than the one that is installed here: the same code drives both.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from peers.client import Client
+from peers.driver import record_line, record_of
+
+
+def main(named: str, what: str, options: str = "{}") -> None:
+    module, _, name = named.partition(":")
+    client: Client = getattr(importlib.import_module(module), name)()
+    for line in _answers(client, what, json.loads(options)):
+        sys.stdout.buffer.write(line)
+
+
+def _answers(client: Client, what: str, options: dict[str, Any]) -> Iterator[bytes]:
+    match what:
+        case "version":
+            yield _line(name=client.name, version=client.version)
+        case "produce":
+            records = (record_of(json.loads(line)) for line in sys.stdin.buffer)
+            yield from (_line(offset=offset) for offset in client.produce(records=records, **options))
+        case "consume":
+            yield from map(record_line, client.consume(**options))
+        case "offset-for-time":
+            yield _line(offset=client.offset_for_time(**options))
+        case "admin":
+            yield _line(ok=True, did=client.admin_round_trip(options["bootstrap"], options["topic"]))
+        case _:
+            raise ValueError(f"no command {what}")
+
+
+def _line(**fields: Any) -> bytes:
+    return json.dumps(fields).encode() + b"\n"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,1 @@
+"""The compatibility matrix: every client with every capability; `make compat` runs it whole."""

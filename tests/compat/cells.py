@@ -1,0 +1,127 @@
+"""A cell of the matrix is one test of one capability with one client: which there are in this run.
+
+COMPAT_CLIENTS says with which clients: `all`, or names with commas between them. Without it there are those that every
+`make test` has.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any
+
+import pytest
+from peers.client import Client
+from peers.kafka import jars
+from peers.place import PeerError
+from tests.compat.clients import CLIENTS, Listed
+from tests.compat.clients.sdk import Sdk
+
+VARIABLE = "COMPAT_CLIENTS"
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+FORMS = (*CODECS, "headers", "null headers", "nulls", "timestamps")
+"""Ways to write records, each also a capability: what a client writes so, every other reads.
+
+A client that can write so and not read so lacks `reads <form>`.
+"""
+CAPABILITIES = ("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover")
+TOOLS = "tools"
+"""The capability of Kafka's own tools, which are a client by themselves; and the word to choose them by."""
+TOOLS_NAME = "kafka-tools"
+
+SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
+
+
+def chosen() -> tuple[Listed, ...]:
+    """The clients of this run. Raises ValueError for a name that none has."""
+    said = os.environ.get(VARIABLE, "")
+    if said == "all":
+        return CLIENTS
+    if not said:
+        return tuple(listed for listed in CLIENTS if listed.always)
+    by_name = {listed.name: listed for listed in CLIENTS}
+    if unknown := [name for name in said.split(",") if name not in by_name and name != TOOLS]:
+        raise ValueError(f"{VARIABLE} names {', '.join(unknown)}; there are all, {', '.join(by_name)}, {TOOLS}")
+    return tuple(by_name[name] for name in said.split(",") if name in by_name)
+
+
+def tools_chosen() -> bool:
+    return bool({"all", TOOLS}.intersection(os.environ.get(VARIABLE, "").split(",")))
+
+
+@cache
+def _tried(listed: Listed) -> Client | Exception:
+    """What could not be installed once is not tried again for the next cell."""
+    try:
+        return listed.open()
+    except Exception as error:  # whatever it is, it is every cell of that client
+        return error
+
+
+def opened(listed: Listed) -> Client:
+    """Raises PeerError where the client can't be had."""
+    match _tried(listed):
+        case Exception() as error:
+            raise error
+        case client:
+            return client
+
+
+def roll_call() -> tuple[list[str], dict[str, str]]:
+    """Names and versions of this run's clients; and of those that can't be had, why."""
+    there, missing = [], {}
+    for listed in chosen():
+        try:
+            client = opened(listed)
+            there.append(f"{client.name} {client.version}")
+        except Exception as error:
+            missing[listed.name] = str(error)
+    if tools_chosen():
+        try:
+            jars.classpath()
+            there.append(f"{TOOLS_NAME} {jars.VERSION}")
+        except PeerError as error:
+            missing[TOOLS_NAME] = str(error)
+    return there, missing
+
+
+def each(capability: str) -> Callable[[Any], Any]:
+    """Run the test with `client`, every one of this run that has the capability: a cell each."""
+    return pytest.mark.parametrize(
+        "client", [_param(capability, c, c) for c in chosen() if capability not in c.lacks], indirect=True
+    )
+
+
+def each_writer() -> Callable[[Any], Any]:
+    """Run the test with `form` and `writer`, the SDK among them."""
+    return pytest.mark.parametrize(
+        ("form", "writer"),
+        [_param(form, w, form, w) for form in FORMS for w in (*chosen(), SDK) if form not in w.lacks],
+    )
+
+
+def each_reader() -> Callable[[Any], Any]:
+    """Run the test with `form`, `reader` and `writer`: what every one writes so, every one reads."""
+    everyone = (*chosen(), SDK)
+    return pytest.mark.parametrize(
+        ("form", "reader", "writer"),
+        [
+            _param("reads", r, form, r, w)
+            for form in FORMS
+            for r in everyone
+            if f"reads {form}" not in r.lacks
+            for w in everyone
+            if form not in w.lacks
+        ],
+    )
+
+
+def tool_cell(test: Any) -> Any:
+    """Mark a test of Kafka's own tools as a cell."""
+    return pytest.mark.cell(TOOLS, TOOLS_NAME)(test)
+
+
+def _param(capability: str, whose: Listed, *values: str | Listed) -> Any:
+    words: Iterable[str] = (value if isinstance(value, str) else value.name for value in values)
+    return pytest.param(*values, id="-".join(words), marks=pytest.mark.cell(capability, whose.name))

@@ -1,0 +1,122 @@
+"""confluent-kafka: librdkafka, by its Python binding."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+from peers.client import ADMIN_STEPS, LIMIT_S, Rec
+
+
+class Confluent:
+    name = "confluent-kafka"
+    version = confluent_kafka.__version__
+
+    def produce(
+        self,
+        bootstrap: str,
+        topic: str,
+        records: Iterable[Rec],
+        *,
+        acks: int = -1,
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int = 0,
+    ) -> list[int]:
+        producer = confluent_kafka.Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "acks": acks,
+                "compression.type": codec,
+                "linger.ms": 5,
+                "message.max.bytes": 10_000_000,
+                "enable.idempotence": idempotent,
+            }
+        )
+        offsets: dict[int, int] = {}
+        errors: list[Any] = []
+
+        def report_to(number: int) -> Any:
+            def on_delivery(error: Any, message: Any) -> None:
+                if error is not None:
+                    errors.append(error)
+                offsets[number] = -1 if acks == 0 else message.offset()
+
+            return on_delivery
+
+        for number, r in enumerate(records):
+            headers = list(r.headers)
+            producer.produce(
+                topic,
+                r.value,
+                r.key,
+                partition,
+                on_delivery=report_to(number),
+                timestamp=r.timestamp_ms,
+                headers=headers,
+            )
+        assert producer.flush(LIMIT_S) == 0
+        assert errors == []
+        return [offsets[number] for number in range(len(offsets))]
+
+    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+        consumer = confluent_kafka.Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+        )
+        consumer.assign([TopicPartition(topic, number, offset) for number in range(partitions)])
+        got: list[Rec] = []
+        give_up_at = time.monotonic() + LIMIT_S
+        while len(got) < count and time.monotonic() < give_up_at:
+            for m in consumer.consume(count - len(got), 0.2):
+                assert m.error() is None, m.error()
+                got.append(Rec(m.key(), m.value(), tuple(m.headers() or ()), m.timestamp()[1]))
+        consumer.close()
+        return got
+
+    def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
+        consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
+        (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, timestamp_ms)], timeout=LIMIT_S)
+        consumer.close()
+        return None if found.offset < 0 else int(found.offset)
+
+    def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        config = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        retention = ConfigEntry("retention.ms", "60000", incremental_operation=AlterConfigOpType.SET)
+
+        def described() -> Any:
+            return _outcome(admin.describe_topics(TopicCollection([topic]), request_timeout=LIMIT_S))
+
+        _outcome(admin.create_topics([NewTopic(topic, 3)]))
+        assert len(described().partitions) == 3
+        _outcome(admin.create_partitions([NewPartitions(topic, 5)]))
+        assert len(described().partitions) == 5
+        _outcome(
+            admin.incremental_alter_configs([ConfigResource(config.restype, topic, incremental_configs=[retention])])
+        )
+        assert _outcome(admin.describe_configs([config]))["retention.ms"].value == "60000"
+        assert topic in admin.list_topics(timeout=LIMIT_S).topics
+        self.produce(bootstrap, topic, [Rec(None, b"%d" % n) for n in range(3)])
+        can_delete_records = hasattr(admin, "delete_records")  # not in 2.3.0
+        if can_delete_records:
+            assert _outcome(admin.delete_records([TopicPartition(topic, 0, 2)])).low_watermark == 2
+        _outcome(admin.delete_topics([topic], operation_timeout=LIMIT_S))
+        assert topic not in admin.list_topics(timeout=LIMIT_S).topics
+        return [step for step in ADMIN_STEPS if step != "delete records" or can_delete_records]
+
+
+def _outcome(futures: Mapping[Any, Any]) -> Any:
+    """Of the only one that was asked for."""
+    (future,) = futures.values()
+    return future.result(LIMIT_S)

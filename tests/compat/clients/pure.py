@@ -1,0 +1,84 @@
+"""kafka-python: Python alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import kafka
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+from peers.client import ADMIN_STEPS, LIMIT_S, Rec
+
+
+class KafkaPython:
+    name = "kafka-python"
+    version = kafka.__version__
+
+    def produce(
+        self,
+        bootstrap: str,
+        topic: str,
+        records: Iterable[Rec],
+        *,
+        acks: int = -1,
+        codec: str = "none",
+        idempotent: bool = False,
+        partition: int = 0,
+    ) -> list[int]:
+        producer = kafka.KafkaProducer(
+            bootstrap_servers=bootstrap.split(","),
+            acks="all" if acks == -1 else acks,
+            compression_type=None if codec == "none" else codec,
+            enable_idempotence=idempotent,
+            max_request_size=10_000_000,
+            linger_ms=5,
+        )
+        to = None if partition == -1 else partition
+        sent = [
+            producer.send(topic, r.value, r.key, list(r.headers), partition=to, timestamp_ms=r.timestamp_ms)
+            for r in records
+        ]
+        producer.flush(LIMIT_S)
+        offsets = [s.get(LIMIT_S).offset for s in sent]
+        producer.close()
+        return [-1 if acks == 0 else offset for offset in offsets]
+
+    def consume(self, bootstrap: str, topic: str, count: int, *, offset: int = 0, partitions: int = 1) -> list[Rec]:
+        consumer = kafka.KafkaConsumer(
+            bootstrap_servers=bootstrap.split(","), group_id=None, consumer_timeout_ms=int(LIMIT_S * 1000)
+        )
+        assigned = [kafka.TopicPartition(topic, number) for number in range(partitions)]
+        consumer.assign(assigned)
+        for partition in assigned:
+            consumer.seek(partition, offset)
+        got = []
+        for m in consumer:
+            got.append(Rec(m.key, m.value, tuple(m.headers), m.timestamp))
+            if len(got) == count:
+                break
+        consumer.close()
+        return got
+
+    def offset_for_time(self, bootstrap: str, topic: str, timestamp_ms: int) -> int | None:
+        consumer = kafka.KafkaConsumer(bootstrap_servers=bootstrap.split(","), group_id=None)
+        partition = kafka.TopicPartition(topic, 0)
+        found = consumer.offsets_for_times({partition: timestamp_ms})[partition]
+        consumer.close()
+        return None if found is None else int(found.offset)
+
+    def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
+        admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))
+        admin.create_topics([NewTopic(topic, 3, -1)])
+        assert len(admin.describe_topics([topic])[0]["partitions"]) == 3
+        admin.create_partitions({topic: 5})
+        assert len(admin.describe_topics([topic])[0]["partitions"]) == 5
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": "60000"})])
+        told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])["topic"][topic]
+        assert told["retention.ms"]["value"] == "60000"
+        assert topic in admin.list_topics()
+        self.produce(bootstrap, topic, [Rec(None, b"%d" % n) for n in range(3)])
+        partition = kafka.TopicPartition(topic, 0)
+        assert admin.delete_records({partition: 2})[partition]["low_watermark"] == 2
+        admin.delete_topics([topic])
+        assert topic not in admin.list_topics()
+        admin.close()
+        return list(ADMIN_STEPS)

@@ -1,0 +1,40 @@
+"""The cluster of the matrix, and the client of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from peers.client import Client
+from tests.compat.cells import opened, tools_chosen
+from tests.compat.topics import Topics
+
+from ottla_stack.cluster import Cluster
+
+collect_ignore = [] if tools_chosen() else ["test_kafka_tools.py"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "cell(capability, client): counts in the compatibility matrix")
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="package")
+def topics(cluster: Cluster) -> Iterator[Topics]:
+    with Topics(cluster.bootstrap) as topics:
+        yield topics
+
+
+@pytest.fixture
+def topic(topics: Topics) -> str:
+    return topics.create()
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest) -> Client:
+    return opened(request.param)

@@ -1,0 +1,108 @@
+"""The broker under test, with an etcd and a controller behind it, each a process of its own."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from ottla_stack.embedded_etcd import EmbeddedEtcd, plan_etcd
+from ottla_stack.ports import free_port_base
+
+_START_LIMIT_S: Final = 40.0
+_STOP_LIMIT_S: Final = 10.0
+_PAGES_AT: Final = 1
+
+
+class Stack:
+    """`planted` names one of tests.fuzz.planted; `memory_limit_mb` bounds the broker's address space."""
+
+    def __init__(self, directory: Path, *, planted: str = "", memory_limit_mb: int = 0) -> None:
+        self.directory: Final = directory
+        self._ports = iter(range(free_port_base(), 1 << 16))
+        self.kafka_port: Final = next(self._ports)
+        self.logs: Final = (directory / "broker.log", directory / "controller.log")
+        self._planted = planted
+        self._memory_limit_mb = memory_limit_mb
+        self._etcd = EmbeddedEtcd(plan_etcd(directory / "etcd", next(self._ports), next(self._ports)))
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._etcd.start()
+        try:
+            self._start("controller", ["-m", "ottla_controller"], {})
+            module = ["-m", "tests.fuzz.planted", self._planted] if self._planted else ["-m", "ottla_broker"]
+            self._start("broker", module, {"data-dir": self.directory / "data", "kafka-port": self.kafka_port})
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop()
+
+    @property
+    def broker_ended(self) -> int | None:
+        """The broker's exit code, where it has ended."""
+        return self._processes[-1].poll()
+
+    @property
+    def rss_mb(self) -> float:
+        """Resident memory of the broker; 0 where it has ended."""
+        try:
+            pages = Path(f"/proc/{self._processes[-1].pid}/statm").read_text().split()[_PAGES_AT]
+        except OSError:
+            return 0.0
+        return int(pages) * resource.getpagesize() / 1e6
+
+    def _start(self, kind: str, module: list[str], settings: dict[str, object]) -> None:
+        admin_port = next(self._ports)
+        settings |= {"node-id": 0, "port": next(self._ports), "admin-port": admin_port, "etcd": self._etcd.endpoint}
+        command = [sys.executable, *module, *(f"--{key}={value}" for key, value in settings.items())]
+        with (self.directory / f"{kind}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._processes.append(process)
+        if kind == "broker" and self._memory_limit_mb:
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (self._memory_limit_mb << 20,) * 2)
+        _until(lambda: _is_ready(admin_port, process), f"the {kind} to be ready; its log is {log.name}")
+
+    def _stop(self) -> None:
+        for process in reversed(self._processes):
+            process.terminate()  # one after the other: a broker asks the controller to lead its partitions elsewhere
+            try:
+                process.wait(_STOP_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._etcd.stop()
+
+
+def _is_ready(admin_port: int, process: subprocess.Popen[bytes]) -> bool:
+    if process.poll() is not None:
+        raise RuntimeError(f"{process.args} ended with {process.returncode}")
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/readyz", timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError):
+        return False
+
+
+def _until(ask: Callable[[], bool], what: str) -> None:
+    give_up_at = time.monotonic() + _START_LIMIT_S
+    while not ask():
+        if time.monotonic() > give_up_at:
+            raise TimeoutError(f"waited {_START_LIMIT_S:g} s in vain for {what}")
+        time.sleep(0.05)

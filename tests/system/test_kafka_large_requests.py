@@ -1,0 +1,78 @@
+"""Requests of many thousand topics, as large clusters see them: they are answered, and what cannot be honest is not."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from kafka_wire import KafkaWire, framed
+
+from ottla_core.errors import ErrorCode
+from ottla_stack.cluster import Cluster
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+TOPICS = 10_000
+_MB = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
+    with KafkaWire(cluster.kafka_bootstrap) as kafka:
+        yield kafka
+
+
+def size_mb(request: Any, version: int) -> float:
+    return len(framed(request, version)) / _MB
+
+
+def metadata_of(count: int) -> Any:
+    """Names of the greatest length."""
+    names = (f"{n:05}".rjust(249, "x") for n in range(count))
+    topics = [MetadataRequest.MetadataRequestTopic(topic_id=None, name=name) for name in names]
+    return MetadataRequest(
+        topics=topics,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+    )
+
+
+def test_metadata_of_ten_thousand_topics(kafka: KafkaWire) -> None:
+    request = metadata_of(TOPICS)
+    assert size_mb(request, 12) > 2
+    told = kafka.ask(request, 12, MetadataResponse).topics
+    assert [topic.error_code for topic in told] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * TOPICS
+
+
+def test_ten_thousand_topics_are_asked_for_in_one_request(kafka: KafkaWire) -> None:
+    kind = CreateTopicsRequest.CreatableTopic
+    configs = [kind.CreatableTopicConfig(name=f"some.config.{n}", value="86400000") for n in range(8)]
+    topics = [
+        kind(name=f"not legal {n}", num_partitions=1, replication_factor=1, assignments=[], configs=configs)
+        for n in range(TOPICS)
+    ]
+    request = CreateTopicsRequest(topics=topics, timeout_ms=60_000, validate_only=True)
+    assert size_mb(request, 7) > 2
+    told = kafka.ask(request, 7, CreateTopicsResponse).topics
+    assert [topic.error_code for topic in told] == [ErrorCode.INVALID_TOPIC_EXCEPTION] * TOPICS
+
+
+def test_a_million_names_of_nothing_end_the_connection_and_no_other(cluster: Cluster, kafka: KafkaWire) -> None:
+    """Two bytes each: decoded they would take a hundred times as much."""
+    body = struct.pack(">i", 1_000_000) + bytes(2_000_000)
+    head = struct.pack(">hhih", 3, 1, 1, -1)
+    kafka.socket.sendall(struct.pack(">i", len(head) + len(body)) + head + body)
+    assert kafka.is_closed()
+    with KafkaWire(cluster.kafka_bootstrap) as other:
+        assert len(other.ask(metadata_of(1), 12, MetadataResponse).topics) == 1
