@@ -44,6 +44,10 @@ FROM service AS controller
 EXPOSE 9640 9740
 ENTRYPOINT ["python", "-m", "ottla_controller"]
 
+FROM service AS group-coordinator
+EXPOSE 9660 9760
+ENTRYPOINT ["python", "-m", "ottla_group_coordinator"]
+
 # ---- the command line --------------------------------------------------------------------------------------------------
 FROM service AS cli
 ENTRYPOINT ["ottla"]

@@ -41,10 +41,11 @@ def up(
     port_base: Annotated[int, typer.Option(help="Moves every port of the stack.")] = DEFAULT_PORT_BASE,
     brokers: Annotated[int, typer.Option(min=1, max=40)] = 3,
     controllers: Annotated[int, typer.Option(min=1, max=9)] = 1,
+    group_coordinators: Annotated[int, typer.Option(min=0, max=9)] = 2,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")] = False,
 ) -> None:
-    """Start a real cluster on this machine: etcd, a controller and brokers, each its own process."""
-    plan = StackPlan(directory.absolute(), port_base, controllers=controllers, brokers=brokers)
+    """Start a real cluster on this machine: etcd, a controller, brokers and coordinators, each its own process."""
+    plan = StackPlan(directory.absolute(), port_base, "ottla", controllers, brokers, group_coordinators)
     if detach:
         raise typer.Exit(_detach(plan))
     held = lock(plan.directory)
@@ -135,6 +136,7 @@ def _detach(plan: StackPlan) -> int:
     command = [
         *(sys.executable, "-m", "ottla", "up", "--dir", str(plan.directory), "--port-base", str(plan.port_base)),
         *("--brokers", str(plan.brokers), "--controllers", str(plan.controllers)),
+        *("--group-coordinators", str(plan.group_coordinators)),
     ]
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 DEFAULT_PORT_BASE: Final = 9600
-_ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _ADMIN = 0, 1, 40, 50, 100
+_ETCD, _ETCD_PEER, _CONTROLLER, _BROKER, _GROUP_COORDINATOR, _ADMIN = 0, 1, 40, 50, 60, 100
 _KAFKA: Final = 9092 - DEFAULT_PORT_BASE
 """Kafka clients find the first broker at their default port."""
 
@@ -31,6 +31,7 @@ class StackPlan:
     cluster_id: str = "ottla"
     controllers: int = 1
     brokers: int = 3
+    group_coordinators: int = 2
 
     @property
     def etcd_port(self) -> int:
@@ -60,10 +61,11 @@ class StackPlan:
         return [self.etcd_port, self.etcd_peer_port, *of_services]
 
     def services(self) -> list[ServicePlan]:
-        """Controllers, then brokers: the order in which they are started."""
+        """Controllers, brokers, coordinators: the order in which they are started."""
         return [
             *(self._service("controller", n, _CONTROLLER + n) for n in range(self.controllers)),
             *(self._service("broker", n, _BROKER + n) for n in range(self.brokers)),
+            *(self._service("group-coordinator", n, _GROUP_COORDINATOR + n) for n in range(self.group_coordinators)),
         ]
 
     def _service(self, kind: str, number: int, port_offset: int) -> ServicePlan:
@@ -81,5 +83,10 @@ class StackPlan:
             settings["kafka-port"] = kafka_port
         if kind == "controller":
             settings["first-configs"] = ",".join(f"{name}={value}" for name, value in self.first_configs.items())
-        command = [sys.executable, "-m", f"ottla_{kind}", *(f"--{key}={value}" for key, value in settings.items())]
+        command = [
+            sys.executable,
+            "-m",
+            f"ottla_{kind.replace('-', '_')}",
+            *(f"--{key}={value}" for key, value in settings.items()),
+        ]
         return ServicePlan(f"{kind}-{number}", tuple(command), port, port + _ADMIN, kafka_port)

@@ -30,9 +30,9 @@ _T = TypeVar("_T")
 class RunningStack:
     """`with RunningStack(directory, brokers=3) as stack:` is ready at `stack.bootstrap`, on free ports."""
 
-    def __init__(self, directory: Path, *, brokers: int = 3, controllers: int = 1) -> None:
+    def __init__(self, directory: Path, *, brokers: int = 3, controllers: int = 1, group_coordinators: int = 0) -> None:
         self.directory: Final = directory
-        self.plan: Final = StackPlan(directory, free_port_base(), controllers=controllers, brokers=brokers)
+        self.plan: Final = StackPlan(directory, free_port_base(), "ottla", controllers, brokers, group_coordinators)
         self._log = directory / "up.log"
         self._up: subprocess.Popen[bytes] | None = None
 
@@ -50,7 +50,7 @@ class RunningStack:
         plan = self.plan
         command = [sys.executable, "-m", "ottla", "up", "--dir", str(self.directory)]
         command += ["--port-base", str(plan.port_base), "--brokers", str(plan.brokers)]
-        command += ["--controllers", str(plan.controllers)]
+        command += ["--controllers", str(plan.controllers), "--group-coordinators", str(plan.group_coordinators)]
         with self._log.open("w") as output:
             self._up = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True

@@ -1,7 +1,8 @@
-"""The supervisor of `ottla up`: etcd, controllers and brokers as processes of their own, kept running.
+"""The supervisor of `ottla up`: etcd, controllers, brokers and coordinators as processes, kept running.
 
 It starts all at once (who needs another waits for it), writes who runs into `state.json` at every change, restarts
-what dies, keeps the logs small, and on SIGTERM or SIGINT stops brokers, controllers and etcd in this order. Processes
+what dies, keeps the logs small, and on SIGTERM or SIGINT stops coordinators, brokers, controllers and etcd in this
+order. Processes
 that an earlier supervisor left behind, because it was killed itself, are ended first.
 """
 
@@ -28,7 +29,7 @@ from ottla_stack.state import ProcessIdentity, RunningProcess, StackState
 _log = logging.getLogger(__name__)
 
 READY_LIMIT_S: Final = 60.0
-_KINDS_AS_STOPPED: Final = ("broker", "controller", "etcd")
+_KINDS_AS_STOPPED: Final = ("group-coordinator", "broker", "controller", "etcd")
 _SERVICE_STOP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 3.0
 """What a service takes by its own limit, and what its interpreter takes to end."""
 
@@ -76,7 +77,7 @@ class Supervisor:
         self._write_state()
 
     async def stop(self) -> None:
-        """Stop all within STACK_STOP_LIMIT_S, brokers first; nothing of this stack runs afterwards."""
+        """Stop all within STACK_STOP_LIMIT_S, coordinators first; nothing of this stack runs afterwards."""
         for kind in _KINDS_AS_STOPPED:
             stopping = [c.stop(limit_s=_SERVICE_STOP_LIMIT_S) for c in self._children if c.name.startswith(kind)]
             await asyncio.gather(*stopping)

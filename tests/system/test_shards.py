@@ -247,6 +247,28 @@ def test_the_topic_is_made_as_safe_as_the_cluster_allows(stage: Stage) -> None:
     assert all(len(p.replicas) == 3 for _, p in owner.image.partitions_of(topic))
 
 
+def test_the_topic_grows_with_the_cluster_while_it_is_written(stage: Stage) -> None:
+    for late in (1, 2):
+        stage.cluster.brokers[late].stop()
+    owner = stage.coordinator(1)
+    fence, expected = stage.run(owner.take(0, NOON))
+    assert owner.place(0)[1].replicas == (0,)
+
+    async def write(count: int) -> None:
+        for n in range(count):
+            reply = await owner.append(0, fence, expected + n, keyed(b"%d" % n))
+            assert (reply.error.code, reply.base_offset) == (0, expected + n)
+
+    writing = asyncio.run_coroutine_threadsafe(write(300), stage.cluster._loop)
+    for late in (1, 2):
+        stage.cluster.brokers[late].restart()
+    writing.result(3 * LIMIT_S)
+    wait_until(lambda: owner.place(0)[0].configs["min.insync.replicas"] == "2")
+    wait_until(lambda: all({*p.isr} == {0, 1, 2} for _, p in owner.image.partitions_of(owner.place(0)[0])))
+    assert values(stage) == list(range(300))
+    check_no_gap(stage.stored())
+
+
 def test_clients_write_to_no_internal_topic(stage: Stage) -> None:
     owner = stage.coordinator(1)
     stage.run(owner.take(0, NOON))

@@ -56,9 +56,9 @@ def test_a_pause_and_a_delay_are_waited_out(cluster: Cluster) -> None:
         with pytest.raises(TimeoutError):
             asked.result(0.1)
         cluster.brokers[0].resume()
-        assert [t.name for t in asked.result(LIMIT_S).topics] == [TOPIC]
+        assert TOPIC in [t.name for t in asked.result(LIMIT_S).topics]
         slow = cluster.faults.delay("Metadata", 0.05).once()
-        assert [t.name for t in ask(kafka).topics] == [TOPIC]
+        assert TOPIC in [t.name for t in ask(kafka).topics]
         assert slow.met == 1
 
 
@@ -88,7 +88,7 @@ def test_a_fault_is_for_one_client_where_one_is_named(cluster: Cluster) -> None:
 def test_an_error_in_the_answer_is_for_the_sdk_alone(cluster: Cluster) -> None:
     planned = cluster.faults.error("Metadata", ErrorCode.LEADER_NOT_AVAILABLE)
     with KafkaWire(cluster.kafka_bootstrap) as kafka:
-        assert [t.error_code for t in ask(kafka).topics] == [0]
+        assert {t.error_code for t in ask(kafka).topics} == {0}
     assert planned.met == 0
     with pytest.raises(ValueError, match="'FindCoordinator'"):
         cluster.faults.error("FindCoordinator", ErrorCode.LEADER_NOT_AVAILABLE)

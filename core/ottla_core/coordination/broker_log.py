@@ -29,7 +29,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker
 
-READ_BYTES: Final = 256 << 10
+READ_BYTES: Final = 128 << 10
 """What is replayed without a pause for whoever else is on the loop."""
 
 

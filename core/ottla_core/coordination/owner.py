@@ -94,7 +94,6 @@ class Owner(Generic[S]):
         self._doubtful = False  # whether a sending of the turn's batch may have been carried out
         self._last_error: OttlaError | None = None
         self._proved_until = -NEVER
-        self._step_down_at = NEVER
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
         self._fence_end = 0
         self._fence_seen = False
@@ -111,6 +110,8 @@ class Owner(Generic[S]):
             self._out.append(Refuse(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator()))
         elif request.from_memory and now.at < self._proved_until:
             self._answer_from_memory(request, now)
+            if now.at >= self._proved_until - self.limits.unproved_s / 2:
+                self._take_turn(now, ask=True)  # so that no heartbeat has to wait for the next proof
         elif len(self._waiting) >= self.limits.max_waiting:
             self._out.append(Refuse(request.token, crowded()))
         else:
@@ -134,7 +135,7 @@ class Owner(Generic[S]):
     def on_tick(self, now: Moment) -> list[Effect]:
         """Time has passed; to be called at `wake_at`, and as often as one likes."""
         if self.phase is not Phase.LEFT:
-            if now.at >= min(self._give_up_at, self._step_down_at):
+            if now.at >= self._give_up_at:
                 self._give_up()
             elif now.at >= self._retry_at and self._call is not None:
                 self._send(self._call, now)
@@ -157,10 +158,7 @@ class Owner(Generic[S]):
         """When `on_tick` has something to do, if nothing else happens before."""
         if self.phase is Phase.LEFT:
             return NEVER
-        if self.phase is not Phase.SERVING:
-            return self._retry_at
-        idle_until = min(self._timers.next_at, self._ask_at) if self._turn is None else NEVER
-        return min(self._retry_at, self._give_up_at, self._step_down_at, idle_until)
+        return min(self._retry_at, self._give_up_at, NEVER if self._turn is not None else self._timers.next_at)
 
     @property
     def parked(self) -> int:
@@ -217,32 +215,27 @@ class Owner(Generic[S]):
 
     def _serve(self, now: Moment) -> None:
         self.phase = Phase.SERVING
-        self._step_down_at = now.at + self.limits.unproved_s
         self._waiting.append(Request(None, lambda shard, then: shard.on_loaded(then), NEVER))
         self._take_turn(now)
 
     # ---- turns ----------------------------------------------------------------------------------------------------
 
-    @property
-    def _ask_at(self) -> float:
-        """An owner whom nobody asks anything asks for itself, long before it would have to step down."""
-        return self._sent_at + self.limits.unproved_s / 2
-
-    def _take_turn(self, now: Moment) -> None:
+    def _take_turn(self, now: Moment, *, ask: bool = False) -> None:
+        """Begin a turn if there is something for it; with `ask`, a check if there is not."""
         if self.phase is not Phase.SERVING or self._turn is not None:
             return
         self._turn = turn = Turn(self.shard, self._timers, self.limits.max_batch_bytes)
         turn.decide_all(self._waiting, now)
         if turn.entries:
             self._begin(Append(self.next_offset, seal_entries(turn.entries, now.wall_ms)), now)
-        elif turn.outcomes or now.at >= self._ask_at:
+        elif turn.outcomes or ask:
             self._begin(Check(self.next_offset), now)
         else:
             self._turn = None
 
     def _begin(self, call: Call, now: Moment) -> None:
         self._doubtful, self._last_error = False, None
-        self._give_up_at = now.at + self.limits.append_s
+        self._give_up_at = now.at + min(self.limits.append_s, self.limits.unproved_s)
         self._send(call, now)
 
     def _on_turn_result(self, result: Result, now: Moment) -> None:
@@ -283,7 +276,6 @@ class Owner(Generic[S]):
         self._turn, self._call = None, None
         self._give_up_at = NEVER
         self.next_offset = end
-        self._step_down_at = now.at + self.limits.unproved_s
         if not self._slept:
             self._proved_until = self._sent_at + self.limits.unproved_s
         for outcome in turn.outcomes:
@@ -291,9 +283,10 @@ class Owner(Generic[S]):
         self._take_turn(now)
 
     def _give_up(self) -> None:
-        """Time is up for the turn, or for this owner: it has heard nothing that proves it the owner (rules 5 and 7).
+        """Time is up for the turn, and so for this owner: nothing has proved it one in all that time (rules 5 and 7).
 
-        Only what was refused at every sending has failed; a batch that may be in the log has not.
+        Whom nobody asks needs no proof, for he answers nothing without one. Only what was refused at every sending has
+        failed; a batch that may be in the log has not.
         """
         surely_failed = self._turn is not None and not self._doubtful and not self._in_the_air
         self._leave(

@@ -75,6 +75,8 @@ class OwnedShards(Generic[S]):
         self._held: dict[int, HeldShard[S]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
         self._shards = 0  # how many there are of this kind, as the image says
+        self._image: ClusterImage | None = None
+        self._seen_as: int | None = None  # the incarnation that was compared with what the image says
         self._stopping = False
         self._idle = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
@@ -151,13 +153,18 @@ class OwnedShards(Generic[S]):
     # ---- what the metadata says -----------------------------------------------------------------------------------
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        self._image = new
+        self._look(new)
+
+    def _look(self, image: ClusterImage) -> None:
         """Take what is given to this registration, under every epoch once; drop what was given to another."""
-        topic = new.topics.get(SHARD_TOPICS[self.kind])
+        topic = image.topics.get(SHARD_TOPICS[self.kind])
         self._shards = 0 if topic is None else topic.partition_count
-        me = self.instance_id, self._incarnation()
+        self._seen_as = self._incarnation()
+        me = self.instance_id, self._seen_as
         mine = {
             number: ShardFence(shard.epoch, shard.incarnation)
-            for (kind, number), shard in new.shards.items()
+            for (kind, number), shard in image.shards.items()
             if kind == self.kind and (shard.owner, shard.incarnation) == me
         }
         for number in self._held.keys() - mine.keys():
@@ -222,6 +229,8 @@ class OwnedShards(Generic[S]):
     async def _beat(self) -> None:
         while True:
             self.now()
+            if self._image is not None and self._incarnation() != self._seen_as:
+                self._look(self._image)  # shards may be given to a registration before it knows that it stands
             await asyncio.sleep(BEAT_S)
 
     def _serving(self) -> float:

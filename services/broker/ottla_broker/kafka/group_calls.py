@@ -5,6 +5,7 @@ A call ends with its connection: the task that waits for it is cancelled, and th
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
@@ -26,6 +27,13 @@ ASK_S: Final = 10.0
 JOIN_S: Final = 1_800.0
 """Members that are waited for have their own limits; this one is above all of them."""
 
+_HAND_OVER_S: Final = 3.0
+_PAUSE_S: Final = 0.05
+_MOVING: Final = frozenset(
+    {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""Whoever answers so has not done it, or what it did counts once: commits and members' ids say what is to be."""
+
 _AS_KAFKA: Final[dict[int, int]] = {
     # How Kafka's coordinators tell of trouble with their log, which clients know nothing of.
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -42,8 +50,24 @@ _AS_KAFKA: Final[dict[int, int]] = {
 async def call(
     backend: Backend, group: str, method: Method[Asked, Reply], asked: Asked, *, limit_s: float = ASK_S
 ) -> Reply:
-    """The reply of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE."""
-    return await backend.coordinators.ask(backend.coordinators.owner(GROUP, group), method, asked, limit_s)
+    """The reply of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE.
+
+    While a shard is on its way from one coordinator to another it is asked for again, for a moment: a client could do
+    no better, for to it the coordinator is this broker, before and after.
+    """
+    loop = asyncio.get_running_loop()
+    patient_until = loop.time() + _HAND_OVER_S
+    while True:
+        try:
+            owner = backend.coordinators.owner(GROUP, group)
+            reply = await backend.coordinators.ask(owner, method, asked, limit_s)
+            error: Error = reply.error  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+            if error.code not in _MOVING or loop.time() >= patient_until:
+                return reply
+        except OttlaError as error:
+            if error.code not in _MOVING or loop.time() >= patient_until:
+                raise
+        await asyncio.sleep(_PAUSE_S)
 
 
 def code_of(error: Error | OttlaError) -> int:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import kafka.protocol.admin as messages
 import pytest
 from images import image_of, topic_id, with_topic
+from kafka.protocol.metadata import MetadataRequest
 from waiting import until
 
 from ottla_broker.kafka import (
@@ -361,6 +362,13 @@ async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refus
     (condition,) = waited
     there = with_topic(with_topic(image_of(1), "made", number=1), "there", number=2)
     assert (condition(with_topic(image_of(1), "made")), condition(there)) == (False, True)
+
+
+def test_the_services_own_topics_come_from_the_services_and_illegal_names_from_nobody() -> None:
+    kind = MetadataRequest.MetadataRequestTopic
+    names = ("__consumer_offsets", "not legal", "t", "new", "new")
+    asked = MetadataRequest(topics=[kind(topic_id=None, name=name) for name in names], allow_auto_topic_creation=True)
+    assert auto_topics.to_create(with_topic(image_of(1), "t"), asked, 12) == ["new"]
 
 
 async def test_where_no_controller_answers_the_client_is_to_ask_again() -> None:

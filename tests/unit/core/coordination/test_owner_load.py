@@ -14,7 +14,6 @@ from ottla_core.coordination.shard_log import (
     Append,
     Appended,
     Batches,
-    Check,
     Fenced,
     Mismatch,
     Read,
@@ -151,16 +150,16 @@ def test_the_first_thing_after_a_load_is_what_the_state_wants_to_do() -> None:
     hand.ask("put", put(b"c"))
     assert isinstance(hand.call, Append)
     hand.prove()
-    hand.tick(1.0)
-    hand.prove()  # the check of an owner that nobody asks
-    hand.tick(1.1)
+    hand.tick(1.9)
+    assert len(hand.sent) == 3
+    hand.tick(0.1)
     assert isinstance(hand.call, Append)
     assert b"timer" in hand.call.batch
 
 
-def test_an_owner_that_nobody_asks_proves_itself() -> None:
+def test_an_owner_that_nobody_asks_asks_nobody() -> None:
     hand = Hand()
     hand.serve()
-    assert len(hand.sent) == 2
-    hand.tick(hand.owner.wake_at - hand.at)
-    assert hand.call == Check(1)
+    assert (len(hand.sent), hand.owner.wake_at) == (2, float("inf"))
+    hand.tick(1000)
+    assert (len(hand.sent), hand.owner.phase) == (2, Phase.SERVING)

@@ -209,13 +209,16 @@ def test_an_append_proves_as_much_as_a_check(hand: Hand) -> None:
     assert {"get", "put"} <= hand.answers.keys()
 
 
-def test_without_proof_for_too_long_it_steps_down(hand: Hand) -> None:
-    hand.tick(hand.owner.wake_at - hand.at)
+def test_without_proof_for_too_long_it_steps_down() -> None:
+    hand = Hand(limits=Limits(unproved_s=3.0, append_s=60.0))
+    hand.serve()
+    hand.ask("heartbeat", get(b"a"), from_memory=True)
     while hand.left is None:
         if hand.owner._in_the_air:
             hand.result(Unknown(TIMED_OUT))
         hand.tick(hand.owner.wake_at - hand.at)
-    assert hand.at <= 100.0 + hand.owner.limits.unproved_s + 0.01
+    assert hand.at == 100.0 + hand.owner.limits.unproved_s
+    assert code(hand, "heartbeat") == ErrorCode.NOT_COORDINATOR
     assert hand.left.asks
 
 
@@ -235,6 +238,18 @@ def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand
 
 
 # ---- rule 9: sizes, queues ------------------------------------------------------------------------------------------
+
+
+def test_a_proof_is_renewed_while_heartbeats_come_and_none_of_them_waits(hand: Hand) -> None:
+    hand.ask("first", get(b"a"))
+    hand.prove()
+    for n in range(20):
+        hand.at += hand.owner.limits.unproved_s / 5
+        hand.ask(f"heartbeat {n}", get(b"a"), from_memory=True)
+        assert f"heartbeat {n}" in hand.answers
+        if hand.owner._in_the_air:
+            hand.prove()
+    assert len(hand.sent) <= 3 + 7
 
 
 def test_what_fits_no_batch_is_refused_before_it_is_applied(hand: Hand) -> None:
