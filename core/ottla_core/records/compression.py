@@ -24,6 +24,8 @@ _GZIP_FORMAT: Final = 16 + zlib.MAX_WBITS
 _GZIP_LEVEL: Final = 6
 _ZSTD_LEVEL: Final = 3  # Kafka's default (KIP-390)
 _LZ4_LEVEL: Final = 1
+_LZ4_FLAGS_AT: Final = 4  # after the magic number
+_LZ4_INDEPENDENT: Final = 0x20
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # its version, the oldest version that can read it
 _XERIAL_BLOCK_BYTES: Final = 32 << 10
@@ -135,6 +137,11 @@ def _lz4(data: bytes) -> bytes:
     compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, block_linked=False, content_checksum=False)
     compressor.compress(data)
     return bytes(compressor.finish())
+
+
+def has_linked_blocks(codec: int, data: Buffer) -> bool:
+    """Whether it is an LZ4 frame whose blocks build on each other: what Java's clients can't read."""
+    return codec == Codec.LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT
 
 
 def _unlz4(data: memoryview, limit: int) -> bytes:

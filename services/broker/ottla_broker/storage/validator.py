@@ -11,6 +11,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import (
     CONTROL,
     DELETE_HORIZON,
+    HEADER_SIZE,
     LOG_APPEND_TIME,
     NO_PRODUCER_ID,
     TRANSACTIONAL,
@@ -20,6 +21,7 @@ from ottla_core.records.batch import (
     check_stored,
     corrupt,
 )
+from ottla_core.records.compression import has_linked_blocks
 from ottla_core.records.reader import read_records
 
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
@@ -42,6 +44,8 @@ def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[Ba
     while at < len(records):
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
         _check_admissible(header)
+        if has_linked_blocks(header.codec, memoryview(records)[at + HEADER_SIZE : at + header.size_bytes]):
+            raise _linked_blocks()
         if config.timestamp_type is TimestampType.CREATE_TIME:
             _check_timestamps(header, config, now_ms)
         if config.compacts:
@@ -103,6 +107,15 @@ def _check_admissible(header: BatchHeader) -> None:
             f"a batch of producer {header.producer_id} has the epoch {header.producer_epoch} and the sequence "
             f"{header.base_sequence}: with a producer id none of the three is negative",
         )
+
+
+def _linked_blocks() -> OttlaError:
+    """As Kafka's brokers refuse it, which decompress what they take."""
+    return OttlaError(
+        ErrorCode.INVALID_RECORD,
+        "a batch is compressed with lz4 whose blocks build on each other, and Java's clients could not read it",
+        hint="have the client write independent blocks, or choose another codec",
+    )
 
 
 def check_keys(batch: memoryview) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import cramjam
 import pytest
 from batches import NOON, raw_batch, raw_record, sealed, simple_records
 from logs import all_records, fill, headers_of, open_log, records_of, values_batch
@@ -16,6 +17,12 @@ from ottla_core.records.compression import Codec
 from ottla_core.records.reader import read_records
 
 HOUR_MS = 3_600_000
+
+
+def lz4_frame(*, linked: bool) -> bytes:
+    compressor = cramjam.lz4.Compressor(level=1, block_linked=linked, content_checksum=False)
+    compressor.compress(raw_record(0))
+    return bytes(compressor.finish())
 
 
 @pytest.fixture
@@ -179,3 +186,10 @@ def test_a_closed_log_takes_and_gives_nothing(log: Log) -> None:
     ):
         with pytest.raises(OttlaError, match="is closed"):
             call()
+
+
+def test_lz4_that_java_could_not_read_is_refused(log: Log) -> None:
+    error = refused(log, raw_batch(lz4_frame(linked=True), attributes=Codec.LZ4))
+    assert error.code == ErrorCode.INVALID_RECORD
+    assert "Java" in str(error)
+    log.append(raw_batch(lz4_frame(linked=False), attributes=Codec.LZ4), 1, NOON)
