@@ -1,0 +1,117 @@
+"""Calls of the Group contract for benchmarks: each group's go to whoever owns its shard, on one connection each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla_core.errors import OttlaError
+from ottla_core.routing import GROUP, shard_of
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto import broker_pb2 as b
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Broker, Group, Method
+
+Asked = TypeVar("Asked", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+LIMIT_S: Final = 30.0
+_PAUSE_S: Final = 0.02
+_ASSIGNED: Final = b"its share"
+
+
+class GroupCalls:
+    """`async with GroupCalls(bootstrap) as calls`: every shard has an owner by then."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._broker: Final = AioPeer(bootstrap.split(",")[0])
+        self._peers: Final[dict[str, AioPeer]] = {}
+        self._owners: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                if await self.look_up():
+                    return self
+                await asyncio.sleep(_PAUSE_S)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await asyncio.gather(*(peer.close() for peer in (self._broker, *self._peers.values())))
+
+    async def look_up(self) -> bool:
+        """Ask who owns what; whether each shard has somebody."""
+        reply = await self._broker.call(Broker.METADATA, b.MetadataRequest(shards=True), timeout=LIMIT_S)
+        shards = sorted((each for each in reply.shards if each.kind == GROUP), key=lambda each: each.shard)
+        self._owners = [each.address for each in shards]
+        return bool(shards) and all(self._owners)
+
+    def owner(self, group: str) -> str:
+        """gRPC address of the coordinator."""
+        return self._owners[shard_of(group, len(self._owners))]
+
+    async def ask(self, group: str, method: Method[Asked, Reply], asked: Asked, limit_s: float = LIMIT_S) -> Reply:
+        """Raises OttlaError as it came: whoever measures wants to know of it."""
+        address = self.owner(group)
+        peer = self._peers.get(address)
+        if peer is None:
+            peer = self._peers[address] = AioPeer(address)
+        return await peer.call(method, asked, timeout=limit_s)
+
+    async def until_served(self, group: str) -> None:
+        """Until a fetch of offsets is answered, whoever has to come first for that."""
+        while True:
+            try:
+                await self.ask(group, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=group), limit_s=1.0)
+            except OttlaError:
+                await asyncio.sleep(_PAUSE_S)
+                await self.look_up()
+            else:
+                return
+
+    async def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        asked = pb.CommitOffsetsRequest(group=group, generation=-1)
+        for (topic, partition), offset in offsets.items():
+            asked.offsets.add(topic=topic, partition=partition, offset=offset)
+        reply = await self.ask(group, Group.COMMIT_OFFSETS, asked)
+        assert not any(each.error.code for each in reply.partitions)
+
+    async def round(self, group: str, member_ids: list[str]) -> tuple[int, list[str]]:
+        """All members join and synchronize; an empty id is a new one's. The generation, and their ids."""
+        joined = await asyncio.gather(*(self._join(group, member_id) for member_id in member_ids))
+        generation, ids = joined[0].generation, [each.member_id for each in joined]
+        await asyncio.gather(*(self._sync(group, each, generation, ids) for each in joined))
+        return generation, ids
+
+    async def _join(self, group: str, member_id: str) -> pb.JoinReply:
+        asked: dict[str, Any] = {"session_timeout_ms": 45_000, "rebalance_timeout_ms": 60_000}
+        return await self.ask(
+            group,
+            Group.JOIN,
+            pb.JoinRequest(
+                group=group,
+                member=pb.Member(member_id=member_id),
+                protocol_type="consumer",
+                protocols=[pb.Protocol(name="range", metadata=b"what it reads")],
+                client_id="bench",
+                reason="a benchmark",
+                **asked,
+            ),
+        )
+
+    async def _sync(self, group: str, joined: pb.JoinReply, generation: int, ids: list[str]) -> None:
+        asked = pb.SyncRequest(group=group, member=pb.Member(member_id=joined.member_id), generation=generation)
+        if joined.leader == joined.member_id:
+            for member_id in ids:
+                asked.assignments.add(member_id=member_id, assignment=_ASSIGNED)
+        reply = await self.ask(group, Group.SYNC, asked)
+        assert reply.assignment == _ASSIGNED
+
+    async def heartbeat(self, group: str, member_id: str, generation: int) -> None:
+        asked = pb.HeartbeatRequest(group=group, member=pb.Member(member_id=member_id), generation=generation)
+        await self.ask(group, Group.HEARTBEAT, asked)

@@ -1,0 +1,174 @@
+"""What consumer groups cost, and how quick they are, over the Group contract: three brokers, two coordinators.
+
+Commits come at a given rate whether or not the former ones are answered, so a queue shows in the latency. Prints one
+JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from loadtest.footprint import cpu_seconds
+from loadtest.group_calls import GroupCalls
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+from ottla_stack.running import RunningStack
+from ottla_stack.view import resident_mb
+
+KNEE_MS: Final = 50.0
+_GROUPS: Final = 200
+_KEYS_AT_ONCE: Final = 2_000
+_HEARTBEAT_S: Final = 3.0
+
+
+def p99(values: Sequence[float]) -> float:
+    return sorted(values)[int(len(values) * 0.99)]
+
+
+async def commits_at(calls: GroupCalls, rate: int, seconds: float) -> dict[str, float]:
+    """`rate` commits of one offset a second, in turn by many groups."""
+    took_ms: list[float] = []
+
+    async def one(n: int) -> None:
+        began = time.monotonic()
+        await calls.commit(f"commits-{n % _GROUPS}", {("t", n % 8): n})
+        took_ms.append((time.monotonic() - began) * 1000)
+
+    began, tasks = time.monotonic(), set()
+    for n in range(int(rate * seconds)):
+        due_in = began + n / rate - time.monotonic()
+        if due_in > 0:
+            await asyncio.sleep(due_in)
+        tasks.add(asyncio.create_task(one(n)))
+    await asyncio.gather(*tasks)
+    done_s = time.monotonic() - began
+    return {"rate": len(took_ms) / done_s, "p50_ms": statistics.median(took_ms), "p99_ms": p99(took_ms)}
+
+
+async def commits(calls: GroupCalls, rates: Sequence[int], seconds: float) -> dict[str, Any]:
+    """The knee is the highest rate whose p99 stays below the limit."""
+    await commits_at(calls, rates[0], 2.0)
+    found = {rate: await commits_at(calls, rate, seconds) for rate in rates}
+    within = [rate for rate in rates if found[rate]["p99_ms"] <= KNEE_MS]
+    return {"commits": found, "knee": max(within, default=0)}
+
+
+async def idle_fetches(calls: GroupCalls, count: int) -> dict[str, float]:
+    """One after another, with nobody else there: what CheckFence takes."""
+    took_ms = []
+    for n in range(count):
+        group = f"commits-{n % _GROUPS}"
+        began = time.monotonic()
+        await calls.ask(group, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=group, all=True))
+        took_ms.append((time.monotonic() - began) * 1000)
+        await asyncio.sleep(0.02)
+    return {"fetch_p50_ms": statistics.median(took_ms), "fetch_p99_ms": p99(took_ms)}
+
+
+async def heartbeats(
+    calls: GroupCalls, stack: RunningStack, groups: int, each: int, seconds: float
+) -> dict[str, float]:
+    """What the coordinators take while so many members only live; and what a member takes of memory."""
+    pids = [stack.pid(name) for name in coordinators(stack)]
+    before_mb = sum(map(resident_mb, pids))
+    names = [f"alive-{n}" for n in range(groups)]
+    rounds: list[tuple[int, list[str]]] = []
+    for at in range(0, groups, 100):
+        rounds += await asyncio.gather(*(calls.round(name, [""] * each) for name in names[at : at + 100]))
+    members_mb = sum(map(resident_mb, pids)) - before_mb
+    members = [(name, m, generation) for name, (generation, ids) in zip(names, rounds, strict=True) for m in ids]
+
+    async def live(place: int, name: str, member_id: str, generation: int) -> None:
+        await asyncio.sleep(_HEARTBEAT_S * place / len(members))
+        while time.monotonic() < over_at:
+            await calls.heartbeat(name, member_id, generation)
+            await asyncio.sleep(_HEARTBEAT_S)
+
+    over_at = time.monotonic() + seconds + _HEARTBEAT_S
+    living = [asyncio.create_task(live(place, *member)) for place, member in enumerate(members)]
+    await asyncio.sleep(_HEARTBEAT_S)
+    began, cpu_s = time.monotonic(), sum(map(cpu_seconds, pids))
+    await asyncio.sleep(seconds)
+    used = (sum(map(cpu_seconds, pids)) - cpu_s) / (time.monotonic() - began)
+    await asyncio.gather(*living)
+    return {
+        "members": len(members),
+        "heartbeats_cpu_percent": 100 * used,
+        "kb_per_member": members_mb * 1024 / len(members),
+    }
+
+
+async def rebalance(calls: GroupCalls, members: int, times: int) -> dict[str, float]:
+    """From the first join to the last assignment, in a group that is there already."""
+    _, ids = await calls.round("wide", [""] * members)
+    took_s = []
+    for _ in range(times):
+        began = time.monotonic()
+        _, ids = await calls.round("wide", [ids[0], *ids[1:]])
+        took_s.append(time.monotonic() - began)
+    return {"rebalance_members": members, "rebalance_s": statistics.median(took_s), "rebalance_most_s": max(took_s)}
+
+
+async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, float]:
+    """A shard of so many keys: its owner is killed, and another serves it."""
+    group = "heavy"
+    for first in range(0, keys, _KEYS_AT_ONCE):
+        await calls.commit(group, {("heavy", n): n for n in range(first, min(keys, first + _KEYS_AT_ONCE))})
+    victim = next(n for n in coordinators(stack) if str(port(stack, n)) == calls.owner(group).rpartition(":")[2])
+    began = time.monotonic()
+    os.kill(stack.pid(victim), signal.SIGKILL)
+    await calls.until_served(group)
+    heavy_s = time.monotonic() - began
+    reply = await calls.ask(group, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=group, all=True))
+    assert len(reply.offsets) == keys
+    return {"load_keys": keys, "takeover_of_heavy_shard_s": heavy_s}
+
+
+def coordinators(stack: RunningStack) -> list[str]:
+    return [service.name for service in stack.plan.services() if service.name.startswith("group-coordinator")]
+
+
+def port(stack: RunningStack, name: str) -> int:
+    return next(service.port for service in stack.plan.services() if service.name == name)
+
+
+async def measure(stack: RunningStack, given: argparse.Namespace) -> dict[str, Any]:
+    async with GroupCalls(stack.bootstrap) as calls:
+        await asyncio.gather(*(calls.until_served(f"commits-{n}") for n in range(_GROUPS)))
+        found: dict[str, Any] = await commits(calls, given.rates, given.seconds)
+        found |= await idle_fetches(calls, given.fetches)
+        found |= await rebalance(calls, 50, 7)
+        found |= await heartbeats(calls, stack, given.groups, 5, given.seconds)
+        found |= await load(calls, stack, given.keys)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rates", type=int, nargs="+", default=[500, 1000, 1500, 2000, 3000])
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--fetches", type=int, default=300)
+    parser.add_argument("--groups", type=int, default=1_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    given = parser.parse_args()
+    directory = Path(tempfile.mkdtemp(prefix="ottla-groups-"))
+    try:
+        with RunningStack(directory / "stack", group_coordinators=2) as stack:
+            print(json.dumps(asyncio.run(measure(stack, given))))
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
