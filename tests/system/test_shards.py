@@ -77,7 +77,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with Cluster(brokers=3) as cluster:
+    with Cluster(brokers=3, group_coordinators=0) as cluster:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.configs.set({"offsets.topic.num.partitions": 4})
         stage = Stage(cluster)

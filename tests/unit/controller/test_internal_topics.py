@@ -103,6 +103,7 @@ def test_replicas_follow_the_brokers_and_min_isr_follows_the_replicas() -> None:
     assert offsets(image).configs["min.insync.replicas"] == "1", "or nothing could be committed meanwhile"
     image = grown(joined(image))
     assert offsets(image).configs["min.insync.replicas"] == "2"
+    assert all(p.leader == p.replicas[0] for p in image.partitions.values()), "the work is spread, too"
     alone = changed(image, *(Change(keys.broker(n), None) for n in (1, 2)))
     assert unfinished(alone) == [], "nothing of it is taken back"
 

@@ -6,7 +6,8 @@ As the cluster grows they follow, step by step, each one a look at how things ar
    as many partitions as configured: their number never changes, since it decides where each group belongs.
 2. A partition that has fewer replicas than it could have gets more; they catch up and join the ISR by themselves.
 3. Once each has three, and two of them in sync, two in sync are asked for: not before, or the step to three would keep
-   every coordinator waiting for the copies. This is never taken back.
+   every coordinator waiting for the copies. This is never taken back. With it leadership goes to the preferred leaders,
+   or the broker that was there first would lead all of them until the next look at the balance.
 
 A leader outside the ISR is never elected for them: who commits an offset must not see it gone.
 """
@@ -22,6 +23,7 @@ from ottla_controller.machines.configs import MIN_ISR, cluster_configs_seen, clu
 from ottla_controller.machines.decision import MAX_WRITES, Decision, ReliedOn, Write
 from ottla_controller.machines.election import UNCLEAN
 from ottla_controller.machines.partition import with_replicas, write_of
+from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
 from ottla_controller.machines.topics import NewTopic, decide_create_internal_topic
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Topic
@@ -132,4 +134,7 @@ def _guard(image: ClusterImage, kind: str) -> Decision[str]:
     topic: Topic = image.topics[SHARD_TOPICS[kind]]
     guarded = replace(topic, configs={**topic.configs, MIN_ISR: SAFE_MIN_ISR})
     seen = (ReliedOn(keys.topic(topic.name), mod_revision=topic.mod_revision), cluster_configs_seen(image))
-    return Decision(f"{topic.name}: {MIN_ISR}={SAFE_MIN_ISR}", (Write(Change(keys.topic(topic.name), guarded), seen),))
+    ids = [id_ for id_, _ in image.partitions_of(topic)][: MAX_WRITES - 1]
+    spread = decide_elect_leaders(image, ElectionType.PREFERRED, ids)
+    writes = (Write(Change(keys.topic(topic.name), guarded), seen), *spread.writes)
+    return Decision(f"{topic.name}: {MIN_ISR}={SAFE_MIN_ISR}, {len(spread.writes)} leaders moved", writes)
