@@ -21,6 +21,45 @@ class Rec(NamedTuple):
     timestamp_ms: int = 1_700_000_000_000
 
 
+class GroupRec(NamedTuple):
+    """A record as a member of a group tells of it."""
+
+    partition: int
+    offset: int
+    value: bytes
+
+
+class Member(Protocol):
+    """A member of a group, which reads one topic until it is closed. It commits nothing without being told to, unless
+    its client can't be told. Its session ends after 30 s without a heartbeat; it sends one every 500 ms.
+
+    Raises PeerError where it can't go on.
+    """
+
+    revoked: list[int]
+    """Partitions that it was told to give up while it went on."""
+
+    def assignment(self) -> list[int]:
+        """Partitions that it has now."""
+        ...
+
+    def records(self) -> list[GroupRec]:
+        """All that it has read, in this order."""
+        ...
+
+    def commit(self) -> None:
+        """How far it has read, and wait for it."""
+        ...
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on from there in one of its partitions."""
+        ...
+
+    def close(self) -> None:
+        """Leave, unless it has an instance id, and end."""
+        ...
+
+
 class Client(Protocol):
     """One client, unchanged. Any exception is a failure; nothing is kept from one call to the next.
 
@@ -64,4 +103,17 @@ class Client(Protocol):
         """Create the topic with 3 partitions, describe it, add partitions up to 5, set retention.ms=60000 and read it
         back, list topics, delete records before an offset, delete the topic. Says which of ADMIN_STEPS it could do.
         """
+        ...
+
+    def join(
+        self,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        *,
+        assignor: str = "range",
+        instance: str | None = None,
+        reset: str = "earliest",
+    ) -> Member:
+        """A member with that assignor alone: range or cooperative-sticky. It returns before it is assigned anything."""
         ...

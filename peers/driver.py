@@ -13,6 +13,13 @@ is for people. It ends with 0 where all went well, and within 30 s.
                         prints {"offset": n} of partition 0, null where no record is as late.
     admin               {"bootstrap", "topic", "op": "roundtrip"}
                         prints {"ok": true, "did": [some of ADMIN_STEPS]}
+    group               {"bootstrap", "topic", "group", "assignor": "range"|"cooperative-sticky", "instance": name|null,
+                        "reset": "earliest"|"latest"}
+                        is a member of the group, and prints a line for each event as it happens:
+                        {"assigned": [partitions that it gets]}, {"revoked": [partitions that it gives up]} and
+                        {"record": {"partition", "offset", "value": base64}}. It takes commands from stdin, one a line:
+                        "commit" how far it has read, "seek <partition> <offset>", each answered with {"done": command};
+                        with "close", or at the end of stdin, it leaves and ends. No limit of 30 s.
 
 A record is {"key": base64|null, "value": base64|null, "headers": [[name, base64|null], …], "timestamp_ms": n}.
 """
@@ -30,6 +37,7 @@ from functools import cached_property
 from typing import IO, Any, Final
 
 from peers.client import LIMIT_S, Rec
+from peers.member import DrivenMember
 from peers.place import PeerError
 
 _GRACE_S: Final = 15.0
@@ -90,6 +98,20 @@ class Driver:
         if answer["ok"] is not True:
             raise PeerError(f"{self._command[-1]} admin answers {answer}")
         return list(answer["did"])
+
+    def join(
+        self,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        *,
+        assignor: str = "range",
+        instance: str | None = None,
+        reset: str = "earliest",
+    ) -> DrivenMember:
+        options = {"bootstrap": bootstrap, "topic": topic, "group": group, "instance": instance}
+        words = json.dumps({**options, "assignor": assignor, "reset": reset})
+        return DrivenMember([*self._command, "group", words], self._environment)
 
     @cached_property
     def _about(self) -> dict[str, Any]:

@@ -18,9 +18,10 @@ from itertools import groupby
 from typing import Any, Final
 
 from peers.client import LIMIT_S, Rec
+from peers.kcat_member import KcatMember
 from peers.place import PeerError, program
 
-LACKS: Final = frozenset({"timestamps", "headers", "admin"})
+LACKS: Final = frozenset({"timestamps", "headers", "admin", "seek"})
 """In the words of the matrix; its own test shows what it can do of headers."""
 
 _MAX_BYTES: Final = 10_000_000
@@ -80,6 +81,27 @@ class Kcat:
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
         raise PeerError("kcat has no admin calls")
+
+    def join(
+        self,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        *,
+        assignor: str = "range",
+        instance: str | None = None,
+        reset: str = "earliest",
+    ) -> KcatMember:
+        settings: dict[str, object] = {
+            "partition.assignment.strategy": assignor,
+            "auto.offset.reset": reset,
+            "auto.commit.interval.ms": 100,
+            "session.timeout.ms": 30_000,
+            "heartbeat.interval.ms": 500,
+        }
+        if instance is not None:
+            settings["group.instance.id"] = instance
+        return KcatMember([self._kcat, "-b", bootstrap, *_words(settings)], topic, group)
 
     def _run(self, *arguments: str) -> bytes:
         """What it says on stdout."""

@@ -8,21 +8,24 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
-from peers.client import Client
+from peers.client import Member
 from peers.driver import record_line, record_of
+
+_writing: Final = threading.Lock()
 
 
 def main(named: str, what: str, options: str = "{}") -> None:
     module, _, name = named.partition(":")
-    client: Client = getattr(importlib.import_module(module), name)()
+    client: Any = getattr(importlib.import_module(module), name)()
     for line in _answers(client, what, json.loads(options)):
-        sys.stdout.buffer.write(line)
+        _write(line)
 
 
-def _answers(client: Client, what: str, options: dict[str, Any]) -> Iterator[bytes]:
+def _answers(client: Any, what: str, options: dict[str, Any]) -> Iterator[bytes]:
     match what:
         case "version":
             yield _line(name=client.name, version=client.version)
@@ -35,8 +38,37 @@ def _answers(client: Client, what: str, options: dict[str, Any]) -> Iterator[byt
             yield _line(offset=client.offset_for_time(**options))
         case "admin":
             yield _line(ok=True, did=client.admin_round_trip(options["bootstrap"], options["topic"]))
+        case "group":
+            yield from _group(client.join(**options, tell=_tell))
         case _:
             raise ValueError(f"no command {what}")
+
+
+def _group(member: Member) -> Iterator[bytes]:
+    """What it has been told to do, until it is told to close; it tells of its events by itself."""
+    for command in sys.stdin:
+        match command.split():
+            case ["commit"]:
+                member.commit()
+            case ["seek", partition, offset]:
+                member.seek(int(partition), int(offset))
+            case ["close"]:
+                break
+            case _:
+                raise ValueError(f"no command {command}")
+        yield _line(done=command.strip())
+    member.close()
+
+
+def _tell(event: dict[str, Any]) -> None:
+    _write(_line(**event))
+
+
+def _write(line: bytes) -> None:
+    """Whole: a member's thread writes too."""
+    with _writing:
+        sys.stdout.buffer.write(line)
+        sys.stdout.buffer.flush()
 
 
 def _line(**fields: Any) -> bytes:

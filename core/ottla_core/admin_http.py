@@ -115,6 +115,11 @@ class _Collector:
     def collect(self) -> Iterable[Metric]:
         for name, by_labels in list(self._metrics.samples.items()):
             yield _family(name, self._metrics.help[name], dict(by_labels))
+        for name, table in list(self._metrics.tables.items()):
+            family = GaugeMetricFamily(name, table.help, labels=table.labels)
+            for values, number in table.read().items():
+                family.add_metric(values, number)
+            yield family
 
 
 def _family(name: str, help_text: str, by_labels: dict[tuple[tuple[str, str], ...], object]) -> Metric:

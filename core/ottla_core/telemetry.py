@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import sys
 from bisect import bisect_left
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 LATENCY_BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -42,12 +42,21 @@ Labels = tuple[tuple[str, str], ...]
 Sample = Counter | Histogram | Callable[[], float]
 
 
+class Table(NamedTuple):
+    """Gauges whose series come and go: `read` gives all of them, by the values of `labels`."""
+
+    help: str
+    labels: tuple[str, ...]
+    read: Callable[[], Mapping[tuple[str, ...], float]]
+
+
 class Metrics:
     """What one process counts. Asking twice for the same name and labels gives the same counter."""
 
     def __init__(self) -> None:
         self.help: Final[dict[str, str]] = {}
         self.samples: Final[dict[str, dict[Labels, Sample]]] = {}
+        self.tables: Final[dict[str, Table]] = {}
 
     def counter(self, name: str, help_text: str, **labels: str) -> Counter:
         sample = self._sample(name, help_text, labels, Counter)
@@ -63,6 +72,10 @@ class Metrics:
         """A number that is asked for when somebody scrapes."""
         self.help[name] = help_text
         self.samples.setdefault(name, {})[tuple(sorted(labels.items()))] = read
+
+    def table(self, name: str, table: Table) -> None:
+        """Many numbers of one name, asked for when somebody scrapes, on the thread of the scrape: so from memory."""
+        self.tables[name] = table
 
     def _sample(self, name: str, help_text: str, labels: dict[str, str], make: type[Counter | Histogram]) -> Sample:
         self.help[name] = help_text

@@ -33,6 +33,8 @@ KEYS: Final = (
     *(row.key for row in cores.ROWS),
 )
 _WIDE: Final = 240
+_WARM_UP_PAIRS: Final = 4
+"""After the start: what a JVM runs for the first seconds is not what it compiles that into."""
 
 
 class Bench:
@@ -84,6 +86,7 @@ class Bench:
         if not rows:
             return
         with self._or_skipped(*(row.key for row in rows)), start_both as sides:
+            traffic.measure(rows[0], sides, _WARM_UP_PAIRS, self._records)
             for row in rows:
                 measure = partial(traffic.measure, row, sides, self._pairs, self._records)
                 self._row(comparison, row.figures, measure)

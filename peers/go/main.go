@@ -1,4 +1,4 @@
-// The Go clients behind the protocol of peers/driver.py: `clients <client> produce|consume|offset-for-time|admin|version JSON`.
+// The Go clients behind the protocol of peers/driver.py: `clients <client> produce|consume|offset-for-time|admin|group|version JSON`.
 //
 // <client> is franz-go or sarama, or sarama-for-2.1: with the setting that applications have from the days of Kafka 2.1.
 package main
@@ -32,6 +32,10 @@ type Options struct {
 	Offset      int64  `json:"offset"`
 	TimestampMs int64  `json:"timestamp_ms"`
 	Op          string `json:"op"`
+	Group       string `json:"group"`
+	Assignor    string `json:"assignor"`
+	Instance    string `json:"instance"`
+	Reset       string `json:"reset"`
 }
 
 func (o Options) seeds() []string { return strings.Split(o.Bootstrap, ",") }
@@ -45,6 +49,8 @@ type Client interface {
 	OffsetForTime(ctx context.Context, o Options) (*int64, error)
 	// Admin takes a topic through its life, and returns the names of the steps that it has done.
 	Admin(ctx context.Context, o Options) ([]string, error)
+	// Join tells of the member's events until it is closed.
+	Join(o Options, tell *Events) (Member, error)
 }
 
 func main() {
@@ -67,6 +73,9 @@ func run(arguments []string) error {
 		if err := json.Unmarshal([]byte(arguments[2]), &options); err != nil {
 			return err
 		}
+	}
+	if arguments[1] == "group" {
+		return beMember(client, options)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	startClock := func() { time.AfterFunc(limit, func() { cancel(fmt.Errorf("not done in %s", limit)) }) }

@@ -60,6 +60,7 @@ public final class Driver {
             case "consume" -> driver.consume();
             case "offset-for-time" -> driver.offsetForTime();
             case "admin" -> driver.admin();
+            case "group" -> new Member(driver.options, answers).run();
             default -> throw new IllegalArgumentException("there is no " + arguments[0]);
         }
         answers.flush();

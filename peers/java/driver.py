@@ -9,7 +9,7 @@ from peers.driver import Driver
 from peers.kafka import jars
 from peers.place import installed, program, run
 
-_SOURCE: Final = Path(__file__).parent / "Driver.java"
+_SOURCES: Final = sorted(Path(__file__).parent.glob("*.java"))
 _QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m")
 """It lives for seconds: no second compiler, no threads to collect garbage."""
 
@@ -20,7 +20,7 @@ def java_client() -> Driver:
     classpath = jars.classpath()
 
     def compile_into(folder: Path) -> None:
-        run([compiler, "-Xlint:all", "-Werror", "-cp", classpath, "-d", folder, _SOURCE])
+        run([compiler, "-Xlint:all", "-Werror", "-cp", classpath, "-d", folder, *_SOURCES])
 
-    folder = installed("java-driver", [_SOURCE, Path(jars.__file__).parent / "pom.xml"], compile_into)
+    folder = installed("java-driver", [*_SOURCES, Path(jars.__file__).parent / "pom.xml"], compile_into)
     return Driver([jars.java(), *_QUICK_START, "-cp", f"{folder}:{classpath}", "Driver"])

@@ -1,5 +1,5 @@
 'use strict'
-// kafkajs behind the protocol of peers/driver.py: `node driver.js produce|consume|offset-for-time|admin|version JSON`.
+// kafkajs behind the protocol of peers/driver.py: `node driver.js produce|consume|offset-for-time|admin|group|version JSON`.
 //
 // It has no consumer without a group: `consume` is one of a group of its own. Repeated headers come together, as
 // values of one name. It writes no null header, and tells a time that no record has as the end of the partition.
@@ -10,6 +10,7 @@ const zstd = require('@bokuweb/zstd-wasm')
 const kafkajs = require('kafkajs')
 const snappy = require('kafkajs-snappy')
 const lz4 = require('lz4-napi')
+const rangeAssigner = require('./range_assigner')
 
 const LIMIT_MS = 30_000
 const MAX_BYTES = 10_000_000
@@ -28,11 +29,11 @@ kafkajs.CompressionCodecs[TYPES.zstd] = () => ({
   decompress: async (buffer) => Buffer.from(zstd.decompress(buffer, { defaultHeapSize: MAX_BYTES })),
 })
 
-const COMMANDS = { version, produce, consume, 'offset-for-time': offsetForTime, admin }
+const COMMANDS = { version, produce, consume, 'offset-for-time': offsetForTime, admin, group }
 
 async function main ([command, options]) {
   if (!Object.hasOwn(COMMANDS, command)) throw new Error(`no command ${command}`)
-  if (command !== 'produce') endAfterLimit()
+  if (!['produce', 'group'].includes(command)) endAfterLimit()
   await zstd.init()
   await COMMANDS[command](JSON.parse(options ?? '{}'))
 }
@@ -166,6 +167,51 @@ async function admin (options) {
     did.push('delete')
   })
   answer({ ok: true, did })
+}
+
+async function group (options) {
+  const { topic } = options
+  const consumer = client(options).consumer({
+    groupId: options.group,
+    sessionTimeout: 30_000,
+    heartbeatInterval: 500, // it sends them between fetches, so these have to be short
+    maxWaitTimeInMs: 100,
+    partitionAssigners: [rangeAssigner],
+    retry: RETRY,
+  })
+  let has = []
+  const next = new Map() // offsets, by partition
+  const assign = (partitions) => {
+    answer({ revoked: has })
+    answer({ assigned: partitions })
+    has = partitions
+    next.clear()
+  }
+  consumer.on('consumer.group_join', ({ payload }) => assign(payload.memberAssignment[topic] ?? []))
+  consumer.on('consumer.rebalancing', () => assign([]))
+  consumer.on('consumer.crash', ({ payload }) => { if (!payload.restart) fail(payload.error) })
+  const commands = readline.createInterface({ input: process.stdin })[Symbol.asyncIterator]()
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: options.reset === 'earliest' })
+  const eachMessage = async ({ partition, message }) => {
+    next.set(partition, Number(message.offset) + 1)
+    answer({ record: { partition, offset: Number(message.offset), value: text(message.value) } })
+  }
+  await consumer.run({ autoCommit: false, eachMessage })
+  for await (const command of commands) {
+    const [what, partition, offset] = command.split(' ')
+    if (what === 'close') break
+    if (what === 'commit') {
+      await consumer.commitOffsets([...next].map(([partition, offset]) => ({ topic, partition, offset: String(offset) })))
+    } else if (what === 'seek') {
+      consumer.seek({ topic, partition: Number(partition), offset })
+    } else {
+      throw new Error(`no command ${command}`)
+    }
+    answer({ done: command })
+  }
+  await consumer.disconnect()
+  process.exit(0) // whatever it still waits for
 }
 
 async function sendThree (options) {

@@ -12,6 +12,7 @@ from peers.place import installed, program, run
 _HERE: Final = Path(__file__).parent
 _PACKAGES: Final = [_HERE / "package.json", _HERE / "package-lock.json"]
 _DRIVER: Final = _HERE / "driver.js"
+_SOURCES: Final = [_DRIVER, _HERE / "range_assigner.js"]
 
 
 def kafkajs() -> Driver:
@@ -19,8 +20,8 @@ def kafkajs() -> Driver:
     node, npm = program("node", "nodejs"), program("npm", "npm")
 
     def install(folder: Path) -> None:
-        for path in (*_PACKAGES, _DRIVER):
+        for path in (*_PACKAGES, *_SOURCES):
             shutil.copy(path, folder)
         run([npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder)
 
-    return Driver([node, str(installed("kafkajs", [*_PACKAGES, _DRIVER], install) / _DRIVER.name)])
+    return Driver([node, str(installed("kafkajs", [*_PACKAGES, *_SOURCES], install) / _DRIVER.name)])

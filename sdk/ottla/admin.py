@@ -1,4 +1,4 @@
-"""Admin: topics, partitions, configs and the cluster. Methods return when their effect can be seen.
+"""Admin: topics, partitions, configs, groups and the cluster. Methods return when their effect can be seen.
 
     admin = ottla.Admin()
     admin.topics.create("orders", partitions=12, config={"retention.ms": "7d"}, if_exists="ok")
@@ -18,6 +18,7 @@ from ottla.access import Access
 from ottla.cluster import Cluster
 from ottla.configs import Configs
 from ottla.errors import ErrorCode, error_from_code
+from ottla.groups import Groups
 from ottla.partitions import Partitions
 from ottla.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
 from ottla.topics import Topics, raise_in_band
@@ -31,7 +32,7 @@ _client_numbers = itertools.count(1)
 
 
 class Admin:
-    """`topics`, `partitions`, `configs` and `cluster` of one cluster. Thread-safe.
+    """`topics`, `partitions`, `configs`, `groups` and `cluster` of one cluster. Thread-safe.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -62,6 +63,7 @@ class Admin:
         self.topics: Final = Topics(access)
         self.partitions: Final = Partitions(access)
         self.configs: Final = Configs(access)
+        self.groups: Final = Groups(access)
         self.cluster: Final = ClusterOverview(access)
 
     def close(self) -> None:

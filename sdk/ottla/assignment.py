@@ -73,16 +73,11 @@ class Assignment:
 
     def resolve(self) -> None:
         """Look up where those positions are that are only known as a time or an end."""
-        with self._fetcher.lock:
-            unknown = {position: position.version for position in self._subscription.unresolved()}
-        if not unknown:
-            return
-        wanted = {position.partition: position.start for position in unknown}
-        offsets = list_offsets_or_end(self._cluster, wanted, timeout=self._timeout)
-        with self._fetcher.lock:
-            for position, version in unknown.items():
-                if position.version == version:
-                    self._subscription.seek(position, offsets[position.partition])
+        resolve(self._subscription, self._fetcher, self._cluster, self._timeout)
+
+    def locate(self) -> None:
+        """Whatever is to be looked up before every position is known."""
+        self.resolve()
 
     def wake(self) -> None:
         """Let whoever waits for the topics look whether that is still wanted."""
@@ -134,3 +129,17 @@ class Assignment:
                 if partition not in self._subscription.positions:
                     logger.info("%s is new; reading it from its beginning", partition)
                     self._subscription.assign(partition).start = EARLIEST_TIMESTAMP
+
+
+def resolve(subscription: Subscription, fetcher: Fetcher, cluster: Cluster, timeout: float) -> None:
+    """Look up where those positions are that are only known as a time or an end."""
+    with fetcher.lock:
+        unknown = {position: position.version for position in subscription.unresolved()}
+    if not unknown:
+        return
+    wanted = {position.partition: position.start for position in unknown if position.start is not None}
+    offsets = list_offsets_or_end(cluster, wanted, timeout=timeout)
+    with fetcher.lock:
+        for position, version in unknown.items():
+            if position.version == version:
+                subscription.seek(position, offsets[position.partition])

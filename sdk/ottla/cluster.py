@@ -71,6 +71,13 @@ class Cluster:
                 connection = self._connections[address] = self._transport(address)
             return connection
 
+    def disconnect(self, address: str) -> None:
+        """Let go of the connection to `address`: calls that are open there fail, and the next one connects anew."""
+        with self._lock:
+            connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
     def call(self, address: str, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
         """One call to one address. Raises the SDK's errors."""
         try:

@@ -1,48 +1,58 @@
-"""Consumer: records of whole topics or chosen partitions, without a group, to the end of time or to a stop.
+"""Consumer: records of whole topics, of chosen partitions, or of a group's share, to the end of time or to a stop.
 
 This is the face: arguments, and where to read. `plan` says where reading begins and ends, `assignment` looks that up,
-`fetcher` brings chunks, `reading` opens them.
+`fetcher` brings chunks, `reading` opens them. With a group, `group.assignment` has the partitions, and `group.reading`
+hands records out by polls, so that what was processed can be committed.
 """
 
 from __future__ import annotations
 
 import itertools
+import re
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Thread
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
 
 from ottla.assignment import Assignment
 from ottla.cluster import Cluster
-from ottla.errors import WakeupError, config_error
+from ottla.committing import Committing
+from ottla.errors import WakeupError
 from ottla.fetcher import Fetcher, closed_error
 from ottla.generics import K, V
+from ottla.group.assignment import GroupAssignment
+from ottla.group.listener import Listener, RebalanceListener, listener_of
+from ottla.group.options import AssignorLike, CommitMode, check_no_group, group_options
+from ottla.group.reading import GroupReader
 from ottla.limits import fetch_limits
 from ottla.machines.subscription import Subscription
-from ottla.offsets import list_offsets
-from ottla.one_thread import OneThread, for_one_thread
+from ottla.one_thread import for_one_thread
 from ottla.plan import ReadingPlan
 from ottla.reading import FOREVER, Reader
 from ottla.record import Batch, Record, Serdes
+from ottla.seeking import Seeking
 from ottla.serdes import DeserializerLike, deserializer
 from ottla.settings import CONSUMER_NAMES, bootstrap_addresses, merge_config, one_of, positive, read_properties
-from ottla.topics import Moment, moment_ms
 from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, Size, seconds, size_bytes
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import TopicPartition
 
 Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | Mapping[TopicPartition, int]
 Stop = Literal["end"] | datetime | timedelta | int
 
+_LEAVE_S: Final = 10.0
+"""What the last commit may take when a consumer of a group is closed."""
+
 _client_numbers = itertools.count(1)
 
 
-class Consumer(Generic[K, V]):
+class Consumer(Committing, Seeking, Generic[K, V]):
     """Reads records. Without a group it reads every partition of its topics, new ones from their beginning.
 
-        for record in ottla.Consumer("orders", start="earliest"):
+        for record in ottla.Consumer("orders", group="billing"):
             print(record.key, record.value)
 
     Iterating, `poll` and `batches` share one position for each partition and may be mixed. Records of one partition
@@ -52,12 +62,14 @@ class Consumer(Generic[K, V]):
     Args:
         topics: names of one or more topics.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        group: not served yet.
-        partitions: only these: numbers where there is one topic, else (topic, number) pairs.
+        group: the id of a group whose members share the partitions: this one gets some, keeps them while it reads, and
+            goes on where the group left off. It is in the group from its first reading on. docs/sdk.md tells the rest.
+        pattern: of a group, instead of topics: a regular expression for whole names, new topics among them.
+        partitions: only these: numbers where there is one topic, else (topic, number) pairs. Not with a group.
         start: where to begin. "earliest", "latest" (what is written from now on), a datetime (without a zone: local), a
             timedelta (-1 h: what the last hour wrote), or {(topic, partition): offset} with `auto_offset_reset` for the
-            partitions left out. "committed" (the default) is where the group left off; without a group there is no such
-            place, so it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
+            partitions left out. "committed" (the default, and all that a group takes) is where the group left off;
+            where there is no such place it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
         stop: where to end, looked up once, when reading begins. "end": what is in the log then; a datetime or
             timedelta: before the first record at or after it, or at the end; a number: after so many records. The
             iteration ends there. None: never.
@@ -76,7 +88,22 @@ class Consumer(Generic[K, V]):
             whole in any case. Several answers are under way at a time, so larger ones are slower, not faster: broker
             and client would work in turn (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
         prefetch: bytes that may be fetched and not read yet.
-        max_poll_records: records of one `poll`.
+        max_poll_records: records of one `poll`, and at most of one step of an iteration in a group.
+        commit: of a group. "at_least_once" (the default) commits what was processed: a record is when the next one, or
+            the next poll, is asked for; every `auto_commit_interval` seconds, before partitions go to others, at the
+            end. "at_most_once" commits before records are handed out. "manual": nothing but `commit` does.
+        session_timeout: seconds without a heartbeat after which the group goes on without this consumer.
+        heartbeat_interval: seconds between heartbeats; they are sent on a thread, and so are rebalances noticed.
+        max_poll_interval: seconds within which the next poll has to come: else this consumer leaves its group. It is
+            also how long the others wait for it when the group rebalances.
+        assignors: who gives out partitions, in the order of preference: "range", "roundrobin", "sticky",
+            "cooperative-sticky", or one of your own (ottla.machines.assignors). Where all of them are cooperative,
+            consumers go on reading what they keep while the group rebalances.
+        group_instance_id: a name of its own makes this consumer a static member: it may restart within
+            `session_timeout` and have its partitions again, without a rebalance.
+        on_assigned, on_revoked, on_lost: called with a list of partitions: new ones, ones that are about to go to
+            others, and ones that are gone already (by default `on_revoked`). In the thread that reads.
+        listener: an object with these methods instead (ottla.RebalanceListener).
         client_rack: where this client is, in the words of the brokers' own `rack`. Leaders then name an in-sync replica
             in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
         request_timeout: seconds for a broker to answer a request.
@@ -93,6 +120,7 @@ class Consumer(Generic[K, V]):
         *topics: str,
         bootstrap: str | Sequence[str] | None = None,
         group: str | None = None,
+        pattern: str | re.Pattern[str] | None = None,
         partitions: Sequence[int | tuple[str, int]] | None = None,
         start: Start = "committed",
         stop: Stop | None = None,
@@ -106,6 +134,17 @@ class Consumer(Generic[K, V]):
         max_partition_fetch_bytes: Size = "1MiB",
         prefetch: Size = "16MiB",
         max_poll_records: int = 500,
+        commit: CommitMode = "at_least_once",
+        auto_commit_interval: Duration = 5.0,
+        session_timeout: Duration = 45.0,
+        heartbeat_interval: Duration = 3.0,
+        max_poll_interval: Duration = 300.0,
+        assignors: AssignorLike | Sequence[AssignorLike] = ("range", "cooperative-sticky"),
+        group_instance_id: str | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+        listener: RebalanceListener | None = None,
         client_rack: str = "",
         request_timeout: Duration = 30.0,
         metadata_max_age: Duration = 300.0,
@@ -115,11 +154,27 @@ class Consumer(Generic[K, V]):
     ) -> None:
         arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
         settings = merge_config(CONSUMER_NAMES, arguments, _DEFAULTS, config or {})
-        if group is not None:
-            raise config_error(
-                f"group={group!r}: consumer groups are not served yet", hint="leave it out to read all partitions"
+        options = None
+        if settings["group"] is None:
+            check_no_group(
+                pattern=pattern,
+                group_instance_id=settings["group_instance_id"],
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+                listener=listener,
             )
-        plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
+            plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
+        else:
+            options = group_options(
+                topics,
+                settings,
+                pattern=pattern,
+                partitions=partitions,
+                start=start,
+                stop=stop,
+                listener=listener_of(listener, on_assigned, on_revoked, on_lost),
+            )
         skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
         serdes = Serdes(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
         self.max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
@@ -128,7 +183,8 @@ class Consumer(Generic[K, V]):
 
         addresses = bootstrap_addresses(settings["bootstrap"])
         self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
-        self._subscription = Subscription(fetch_limits(settings), plan.reset)
+        reset = plan.reset if options is None else options.reset
+        self._subscription = Subscription(fetch_limits(settings), reset)
         self._fetcher = Fetcher(
             self._subscription,
             self._cluster,
@@ -139,20 +195,24 @@ class Consumer(Generic[K, V]):
             rack=settings["client_rack"],
         )
         self._lock = self._fetcher.lock
-        self.one_thread: Final = OneThread()
-        self._assignment = Assignment(
-            plan,
-            self._subscription,
-            self._fetcher,
-            self._cluster,
-            name=self.client_id,
-            max_age=seconds(settings["metadata_max_age"], "metadata_max_age"),
-            timeout=self._timeout,
-        )
         most = stop if isinstance(stop, int) else None
-        self.reader: Final[Reader[K, V]] = Reader(
-            self._assignment, self._subscription, self._fetcher, serdes, skip, most
-        )
+        where: dict[str, Any] = {
+            "name": self.client_id,
+            "max_age": seconds(settings["metadata_max_age"], "metadata_max_age"),
+            "timeout": self._timeout,
+        }
+        self._assignment: Assignment | GroupAssignment
+        self.reader: Reader[K, V] | GroupReader[K, V]
+        if options is None:
+            self._assignment = Assignment(plan, self._subscription, self._fetcher, self._cluster, **where)
+            self.reader = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
+            super().__init__(None)
+        else:
+            member = GroupAssignment(options, self._subscription, self._fetcher, self._cluster, **where)
+            reader: Reader[K, V] = Reader(member, self._subscription, self._fetcher, serdes, skip, most)
+            self._assignment = member
+            self.reader = GroupReader(reader, member, self._subscription, self._fetcher, serdes, self.max_poll_records)
+            super().__init__(member)
         # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
         self._close = weakref.finalize(self, _close, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
@@ -182,6 +242,7 @@ class Consumer(Generic[K, V]):
         if self._fetcher.closed:
             raise closed_error()
         limit = self.max_poll_records if max_records is None else positive(max_records, "max_records")
+        self._note_poll(True)
         return self.reader.gather(limit, seconds(timeout, "timeout"), 0.0)
 
     @property
@@ -213,91 +274,42 @@ class Consumer(Generic[K, V]):
         with self._lock:
             return self._fetcher.consumed.metrics(self._subscription)
 
+    def _note_poll(self, polls: bool) -> None:
+        if isinstance(self.reader, GroupReader):
+            self.reader.polls = polls
+
     @for_one_thread
     def _gather(self, limit: int, wait: float) -> Batch[K, V]:
+        self._note_poll(False)
         return self.reader.gather(limit, FOREVER, wait)
 
-    # ---- where to read -------------------------------------------------------------------------------------------
-
-    @for_one_thread
-    def assignment(self) -> set[TopicPartition]:
-        """The partitions that are read."""
-        return set(self._assignment.positions())
-
-    @for_one_thread
-    def position(self, partition: tuple[str, int]) -> int:
-        """The offset of the next record of `partition` to be handed out."""
-        (position,) = self._assignment.of([partition])
-        self._assignment.resolve()
-        assert position.offset is not None
-        return position.offset
-
-    @for_one_thread
-    def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`)."""
-        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-            raise config_error(f"offset={offset!r} is no offset", hint="give 0 or more, or use seek_to_beginning/_end")
-        (position,) = self._assignment.of([partition])
-        with self._lock:
-            self._subscription.seek(position, offset)
-
-    @for_one_thread
-    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
-        """Go on at the first record that is there, in all partitions or in these."""
-        self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
-
-    @for_one_thread
-    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
-        """Go on with what is written from now on, in all partitions or in these."""
-        self._seek_to_time(LATEST_TIMESTAMP, partitions)
-        self._assignment.resolve()
-
-    @for_one_thread
-    def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
-        """Go on at the first record at or after `moment` (a timedelta: from now), or at the end where there is none."""
-        self._seek_to_time(moment_ms(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
-
-    @for_one_thread
-    def offsets(self, at: Moment = "latest") -> dict[TopicPartition, int | None]:
-        """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
-        when = moment_ms(at, now_ms=self._cluster.clock.wall_ms())
-        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
-        return {partition: None if there is None else there.offset for partition, there in found.items()}
-
-    @for_one_thread
-    def lag(self) -> dict[TopicPartition, int]:
-        """How many offsets each partition's position is behind the end of its log, looked up now."""
-        ends = self.offsets("latest")
-        return {partition: max(0, (end or 0) - self.position(partition)) for partition, end in ends.items()}
-
-    @for_one_thread
-    def pause(self, *partitions: tuple[str, int]) -> None:
-        """Hand out nothing of these partitions (all, if none is named) until `resume`."""
-        for position in self._assignment.of(partitions):
-            with self._lock:
-                self._subscription.pause(position)
-            self.reader.on_pause(position)
-
-    @for_one_thread
-    def resume(self, *partitions: tuple[str, int]) -> None:
-        """Go on with these partitions (all, if none is named) where they were paused."""
-        for position in self._assignment.of(partitions):
-            with self._lock:
-                self._subscription.resume(position)
-
-    @for_one_thread
-    def paused(self) -> set[TopicPartition]:
-        """The partitions that are paused."""
-        return {name for name, position in self._assignment.positions().items() if position.paused}
-
-    def _seek_to_time(self, timestamp: int, partitions: Sequence[tuple[str, int]]) -> None:
-        for position in self._assignment.of(partitions):
-            with self._lock:
-                self._subscription.seek_to_time(position, timestamp)
+    # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing."""
-        self._close()
+        """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing.
+
+        Of a group, what was processed is committed (not with commit="manual"), partitions are given up, and the group
+        is told, but for a static member. What the last `poll` gave counts as processed only where a `with` block ends
+        without an error.
+        """
+        self._close_after(processed=False)
+
+    def _close_after(self, *, processed: bool) -> None:
+        self._fetcher.close()
+        self._assignment.wake()
+        try:
+            if self._group is not None and self._close.alive and self.one_thread.wait(self._timeout):
+                try:
+                    self._leave(self._group, processed)
+                finally:
+                    self.one_thread.go()
+        finally:
+            self._close()
+
+    def _leave(self, group: GroupAssignment, processed: bool) -> None:
+        assert isinstance(self.reader, GroupReader)
+        offsets = self.reader.processed(well=processed)
+        group.leave({} if group.options.commit == "manual" else offsets, min(self._timeout, _LEAVE_S))
 
     def __enter__(self) -> Consumer[K, V]:
         return self
@@ -305,17 +317,38 @@ class Consumer(Generic[K, V]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        self._close_after(processed=error is None)
 
 
+_NO_NAMES: Final = frozenset(
+    [
+        "pattern",
+        "partitions",
+        "start",
+        "stop",
+        "on_bad_record",
+        "on_assigned",
+        "on_revoked",
+        "on_lost",
+        "listener",
+        "config",
+        "_transport",
+    ]
+)
 _DEFAULTS: Final = {
-    name: default
-    for name, default in (Consumer.__init__.__kwdefaults__ or {}).items()
-    if name not in ("group", "partitions", "start", "stop", "on_bad_record", "config", "_transport")
+    name: default for name, default in (Consumer.__init__.__kwdefaults__ or {}).items() if name not in _NO_NAMES
 }
 
 
-def _close(fetcher: Fetcher, assignment: Assignment, cluster: Cluster) -> None:
+def _close(fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: Cluster) -> None:
     fetcher.close()
+    if isinstance(assignment, GroupAssignment) and assignment.in_group:
+        # Whoever collects garbage does not wait until the group is told.
+        Thread(target=_close_rest, args=(assignment, cluster), name="ottla-goodbye", daemon=True).start()
+    else:
+        _close_rest(assignment, cluster)
+
+
+def _close_rest(assignment: Assignment | GroupAssignment, cluster: Cluster) -> None:
     assignment.close()
     cluster.close()

@@ -15,15 +15,18 @@ from ottla_core.errors import ErrorCode, OttlaError, is_retriable
 __all__ = [
     "AuthorizationError",
     "BufferFullError",
+    "CommitFailedError",
     "ConcurrentUseError",
     "ConfigError",
     "ConnectError",
     "DeliveryError",
     "ErrorCode",
     "FatalError",
+    "FencedInstanceError",
     "NotABrokerError",
     "OffsetOutOfRangeError",
     "OttlaError",
+    "RebalanceInProgressError",
     "RecordTooLargeError",
     "RetriableError",
     "SerializationError",
@@ -122,6 +125,21 @@ class TruncationError(OffsetOutOfRangeError):
         self.divergent_offset: Final = divergent_offset
 
 
+class CommitFailedError(FatalError):
+    """Offsets were not committed: the group has rebalanced meanwhile, without the consumer that wanted to.
+
+    Its partitions may be others' by now, who read again from the last commit. Reading on lets it join again.
+    """
+
+
+class RebalanceInProgressError(FatalError):
+    """Offsets can't be committed before the group has rebalanced: read on, so that it can, then commit again."""
+
+
+class FencedInstanceError(FatalError):
+    """Another consumer has taken this one's `group_instance_id`: only one of them may have it."""
+
+
 class DeliveryError(RetriableError):
     """Records were not delivered and nobody had asked for their result; `failed` says how many.
 
@@ -142,9 +160,14 @@ _CLASSES: Final[dict[int, type[OttlaError]]] = {
     ErrorCode.NETWORK_EXCEPTION: ConnectError,
     ErrorCode.MESSAGE_TOO_LARGE: RecordTooLargeError,
     ErrorCode.RECORD_LIST_TOO_LARGE: RecordTooLargeError,
+    ErrorCode.REBALANCE_IN_PROGRESS: RebalanceInProgressError,
+    ErrorCode.FENCED_INSTANCE_ID: FencedInstanceError,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: AuthorizationError,
     ErrorCode.INVALID_CONFIG: ConfigError,
+    ErrorCode.INVALID_SESSION_TIMEOUT: ConfigError,
+    ErrorCode.INVALID_GROUP_ID: ConfigError,
+    ErrorCode.INCONSISTENT_GROUP_PROTOCOL: ConfigError,
     ErrorCode.INVALID_REQUIRED_ACKS: ConfigError,
     ErrorCode.INVALID_TOPIC_EXCEPTION: ConfigError,
     ErrorCode.INVALID_PARTITIONS: ConfigError,
@@ -162,6 +185,9 @@ _HINTS: Final[dict[int, str]] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: "too few in-sync replicas for acks=all; see which brokers are down",
     ErrorCode.NOT_CONTROLLER: "no controller answered in time; see whether one is running",
     ErrorCode.INVALID_PRODUCER_EPOCH: "somebody else has used its producer id; the next records get another one",
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "see whether a group-coordinator is running",
+    ErrorCode.REBALANCE_IN_PROGRESS: "read on, so that the rebalance can end, then commit again",
+    ErrorCode.FENCED_INSTANCE_ID: "give every consumer a group_instance_id of its own",
     ErrorCode.OFFSET_OUT_OF_RANGE: "seek to an offset that is there, or set auto_offset_reset",
 }
 

@@ -46,6 +46,7 @@ class Fetcher:
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False
+        self.attention_at = float("inf")  # when the assignment wants the reader to come by
         self.consumed: Final = Consumed()
         self._interruption: OttlaError | None = None
         self._subscription: Final = subscription
@@ -103,15 +104,22 @@ class Fetcher:
                 now = self.clock.monotonic()
                 if chunk is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return chunk
-                if self._subscription.unresolved():
+                if self._subscription.unresolved() or now >= self.attention_at:
                     return None
-                wake_at = min(deadline_at, overdue_at, self._subscription.wake_at(now), now + _LONGEST_WAIT_S)
+                looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
+                wake_at = min(deadline_at, overdue_at, looks_at)
                 self.lock.wait(max(0.0, wake_at - now))
 
     def interrupt(self, error: OttlaError) -> None:
         """Let the reader raise `error`, now where it waits, else the next time that it comes here."""
         with self.lock:
             self._interruption = error
+            self.lock.notify_all()
+
+    def call_attention(self) -> None:
+        """Let the reader come by where it waits, else before it waits the next time."""
+        with self.lock:
+            self.attention_at = float("-inf")
             self.lock.notify_all()
 
     def check_interrupted(self) -> None:

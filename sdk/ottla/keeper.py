@@ -35,8 +35,10 @@ class MetadataKeeper:
         max_age: float,
         timeout: float,
         on_change: Callable[[ClusterView], None],
+        all_topics: bool = False,
     ) -> None:
         self.view = ClusterView()
+        self._all_topics: Final = all_topics
         self._cluster: Final = cluster
         self._clock: Final = cluster.clock
         self._max_age: Final = max_age
@@ -66,6 +68,8 @@ class MetadataKeeper:
     ) -> list[TopicView]:
         """The topics, once some broker knows them; from now on they are kept fresh. `check` raises to end the wait.
 
+        Without a name: once some broker answers.
+
         Raises UnknownTopicError after a grace of seconds, ConnectError or TimeoutError where no broker answers within
         `timeout` seconds, and at once what is not retriable.
         """
@@ -78,12 +82,12 @@ class MetadataKeeper:
                 with self._changed:
                     views = [self.view.topics.get(name) for name in names]
                     missing = [n for n, view in zip(names, views, strict=True) if view is None or view.error]
-                    if not missing:
+                    if not missing and (names or self.view.brokers):
                         return [view for view in views if view is not None]
                     if check is not None:
                         check()
                     waited = self._clock.monotonic() - started_at
-                    if not self._is_over(missing[0], waited, timeout):
+                    if not self._is_over(missing[0] if missing else "", waited, timeout):
                         self._asked = True
                         self._changed.notify_all()
                         self._changed.wait(min(timeout - waited, 0.5))
@@ -96,6 +100,11 @@ class MetadataKeeper:
                     if view is None or view.error:
                         self._topics.pop(name, None)
             raise
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep these fresh too, from the next time on."""
+        with self._changed:
+            self._topics |= dict.fromkeys(topics)
 
     def learn(self, partition_id: PartitionId, address: str, leader_epoch: int) -> bool:
         """A broker named a partition's leader (KIP-951); whether that was news."""
@@ -155,7 +164,7 @@ class MetadataKeeper:
     def _fetch(self, topics: list[str]) -> bool:
         """Replace the view; False where it has to be asked for again soon."""
         try:
-            view = self._cluster.fetch_metadata(topics, timeout=self._timeout)
+            view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:
             if not self._closed:  # who closes the client while it asks needs no word of it
                 logger.warning("no metadata: %s", error)

@@ -43,6 +43,14 @@ class OneThread:
         finally:
             self._inside.release()
 
+    def wait(self, timeout: float) -> bool:
+        """Come in when whoever is inside is out, and stay; False where that took longer than `timeout` seconds."""
+        return self._inside.acquire(timeout=timeout)
+
+    def go(self) -> None:
+        """Go out after `wait`."""
+        self._inside.release()
+
     def leave(self, loop: object) -> None:
         """The iteration is over, or nobody holds it any more."""
         self._loops.pop(loop, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -43,11 +43,11 @@ class ReadingPlan:
         stop: Any,
         reset: Any,
     ) -> None:
-        self.topics: Final = _topics(topics)
+        self.topics: Final = checked_topics(topics)
         self._partitions = None if partitions is None else [_partition(p, self.topics) for p in partitions]
         self._start = _start(start)
-        self._stop = _stop(stop)
-        self.reset: Final[Reset] = _reset(reset, self._start)
+        self._stop = checked_stop(stop)
+        self.reset: Final[Reset] = checked_reset(reset, self._start)
         bounded = stop is not None and not isinstance(stop, int)
         if bounded and self._start == "committed" and reset is None:
             raise config_error(
@@ -73,7 +73,7 @@ class ReadingPlan:
                     hint=f"{partition.topic} has partitions 0 to {sum(p.topic == partition.topic for p in there) - 1}",
                 )
         now_ms = cluster.clock.wall_ms()
-        stops = self._stops(wanted, cluster, now_ms, timeout)
+        stops = stop_offsets(self._stop, wanted, cluster, timeout)
         timestamp = self._timestamp(now_ms)
         return [Place(p, offsets.get(p), timestamp, stops.get(p)) for p in wanted]
 
@@ -91,16 +91,19 @@ class ReadingPlan:
         earliest = start == "earliest" or (start != "latest" and self.reset == "earliest")
         return EARLIEST_TIMESTAMP if earliest else LATEST_TIMESTAMP
 
-    def _stops(
-        self, wanted: Sequence[TopicPartition], cluster: Cluster, now_ms: int, timeout: float
-    ) -> Mapping[TopicPartition, int]:
-        if self._stop is None or isinstance(self._stop, int):
-            return {}
-        at = LATEST_TIMESTAMP if self._stop == "end" else timestamp_ms(self._stop, now_ms=now_ms)
-        return list_offsets_or_end(cluster, dict.fromkeys(wanted, at), timeout=timeout)
+
+def stop_offsets(
+    stop: Any, partitions: Iterable[TopicPartition], cluster: Cluster, timeout: float
+) -> Mapping[TopicPartition, int]:
+    """Where each partition's reading ends, looked up now; none where it does not end at an offset."""
+    if stop is None or isinstance(stop, int):
+        return {}
+    at = LATEST_TIMESTAMP if stop == "end" else timestamp_ms(stop, now_ms=cluster.clock.wall_ms())
+    return list_offsets_or_end(cluster, dict.fromkeys(partitions, at), timeout=timeout)
 
 
-def _topics(topics: Sequence[str]) -> tuple[str, ...]:
+def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
+    """Names of topics, each once. Raises ConfigError."""
     if not topics:
         raise config_error("no topic to read", hint="name one: Consumer('orders', …)")
     for topic in topics:
@@ -135,7 +138,8 @@ def _start(start: Any) -> Any:
     return one_of(start, "start", ("committed", "earliest", "latest"))
 
 
-def _stop(stop: Any) -> Any:
+def checked_stop(stop: Any) -> Any:
+    """Where reading ends. Raises ConfigError."""
     if stop is None or stop == "end" or isinstance(stop, datetime | timedelta):
         return stop
     if isinstance(stop, int) and not isinstance(stop, bool) and stop >= 0:
@@ -143,7 +147,8 @@ def _stop(stop: Any) -> Any:
     raise config_error(f"stop={stop!r} is not legal", hint="use 'end', a datetime, a timedelta or a number of records")
 
 
-def _reset(reset: Any, start: Any) -> Reset:
+def checked_reset(reset: Any, start: Any) -> Reset:
+    """Where to go from nowhere; by `start` where nobody says. Raises ConfigError."""
     if reset is None:
         return "earliest" if start == "earliest" or isinstance(start, datetime | timedelta) else "latest"
     checked: Reset = one_of(reset, "auto_offset_reset", ("earliest", "latest", "none"))

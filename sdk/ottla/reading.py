@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import Final, Generic
+from typing import Final, Generic, Protocol
 
-from ottla.assignment import Assignment
 from ottla.errors import OttlaError, SerializationError, WakeupError
 from ottla.fetcher import Fetcher
 from ottla.generics import K, V
@@ -27,12 +26,19 @@ FOREVER: Final = float("inf")
 _NO_WAIT: Final = 0.0
 
 
+class Places(Protocol):
+    """What a reader needs of an assignment: its partitions, and where it is in each of them."""
+
+    def ensure(self) -> None: ...
+    def resolve(self) -> None: ...
+
+
 class Reader(Generic[K, V]):
     """One consumer's reading. `gather` is for one thread at a time; `most` records in all, None for any number."""
 
     def __init__(
         self,
-        assignment: Assignment,
+        assignment: Places,
         subscription: Subscription,
         fetcher: Fetcher,
         serdes: Serdes,
@@ -64,11 +70,19 @@ class Reader(Generic[K, V]):
 
     def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """Up to `limit` records; waits `wait_first` seconds for the first and from then `wait_more` for the others."""
+        return self.batch(self.segments(limit, wait_first, wait_more))
+
+    def batch(self, segments: list[Segment]) -> Batch[K, V]:
+        """Records as they are handed out."""
+        return Batch(segments, self._serdes)
+
+    def segments(self, limit: int, wait_first: float, wait_more: float) -> list[Segment]:
+        """Like `gather`: the records of one partition after the other."""
         segments: list[Segment] = []
         wait, deadline_at = wait_first, FOREVER
         while limit > 0:
             try:
-                run = self._next_run(wait)
+                run = self._next_run(wait, holding=bool(segments))
                 part = None if run is None else self._take(run, limit)
             except OttlaError as error:
                 if not segments:
@@ -85,7 +99,7 @@ class Reader(Generic[K, V]):
                     deadline_at = self._clock.monotonic() + wait_more
             if segments:
                 wait = max(_NO_WAIT, deadline_at - self._clock.monotonic())
-        return Batch(segments, self._serdes)
+        return segments
 
     def unread(self, offsets: Mapping[TopicPartition, int], count: int) -> None:
         """Take back the last `count` records; each partition in `offsets` goes on where that says."""
@@ -105,8 +119,11 @@ class Reader(Generic[K, V]):
         if self._run is not None and self._run.position is position:
             self._rewind(self._run)
 
-    def _next_run(self, timeout: float) -> Run | None:
-        """What is being read, or the next chunk; None at the stop, after a close and after `timeout` seconds."""
+    def _next_run(self, timeout: float, *, holding: bool = False) -> Run | None:
+        """What is being read, or the next chunk; None at the stop, after a close and after `timeout` seconds.
+
+        `holding` records that were not handed out, nobody may give up or take over partitions: that ends the wait.
+        """
         deadline_at = self._clock.monotonic() + timeout
         while not self._fetcher.closed and self._left != 0:
             self._fetcher.check_interrupted()
@@ -114,7 +131,7 @@ class Reader(Generic[K, V]):
                 if not self._run.stale:
                     return self._run
                 self._forget(self._run)
-            if not self._located():
+            if not holding and not self._located():
                 return None
             if self._subscription.done:
                 return None
@@ -123,7 +140,7 @@ class Reader(Generic[K, V]):
             if chunk is not None:
                 self._consumed.bytes += len(chunk.records)
                 self._run = Run(chunk, self._consumed)
-            elif left <= 0:
+            elif left <= 0 or holding:
                 return None
         return None
 
@@ -168,7 +185,7 @@ class Reader(Generic[K, V]):
         if part is None:
             self._end(run)
             return None
-        run.position.offset = next_offset(part)
+        run.position.offset, run.position.offset_epoch = next_offset(part), run.epoch
         if self._left is not None:
             self._left -= len(part)
         return self._readable(run.partition, part) if self._skip_bad else part

@@ -160,6 +160,11 @@ class Batch(Sequence[Record[K, V]]):
         return to_pandas([self], columns)
 
     @property
+    def segments(self) -> list[Segment]:
+        """The records as they came: of one partition after the other, not deserialized."""
+        return self._segments
+
+    @property
     def first_offsets(self) -> dict[TopicPartition, int]:
         """For each partition where its records in here begin."""
         return {partition: first_offset(part) for partition, part in reversed(self._segments)}

@@ -66,6 +66,7 @@ class Run:
         "_current",
         "_uncounted",
         "chunk",
+        "epoch",
         "next_offset",
         "partition",
         "position",
@@ -79,6 +80,7 @@ class Run:
         self.partition: TopicPartition = chunk.position.partition
         self.version = chunk.version
         self.next_offset = self.position.offset or 0
+        self.epoch = self.position.offset_epoch  # of the batch that is being read
         self._batches = self._open_batches()
         self._current: Iterator[RawRecord] | None = None
         self._uncounted = 0  # records of `_current` that were not counted as consumed
@@ -130,6 +132,7 @@ class Run:
             if stop is not None and header.base_offset >= stop:
                 self.next_offset = stop
                 return
+            self.epoch = header.leader_epoch
             if not header.is_control:
                 yield self._wanted(self._open(header, data[at : at + header.size_bytes]), first, stop)
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)

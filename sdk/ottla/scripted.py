@@ -18,12 +18,14 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from ottla.scripted_group import ScriptedGroups
 from ottla.scripted_log import ScriptedLog
 from ottla.scripted_streams import Break, Hang, Hold, Refuse, ScriptedConnection, Step
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.reader import read_records
 from ottla_core.records.record import RawRecord
+from ottla_core.routing import GROUP
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
@@ -45,6 +47,8 @@ class ScriptedCluster:
         self.released = 0
         self.racks: dict[int, str] = {}
         self.stopped: set[str] = set()
+        self.coordinator = 0  # the broker at whose address the groups' coordinator answers
+        self.groups = ScriptedGroups(self.changed)
         self._producer_ids = itertools.count(1000)
         for name, count in (topics or {}).items():
             self.add_topic(name, count)
@@ -153,6 +157,9 @@ class ScriptedCluster:
                 case pb.OffsetsForLeaderEpochRequest():
                     ends = [self._epoch_end(address, p) for p in body.partitions]
                     return pb.OffsetsForLeaderEpochReply(partitions=ends)
+            of_group = self.groups.answer(body)
+            if of_group is not None:
+                return of_group
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
 
     def refusal(self, body: Any, step: Refuse) -> Any:
@@ -247,6 +254,8 @@ class ScriptedCluster:
         reply = pb.MetadataReply(cluster_id="scripted")
         for number, address in enumerate(self.addresses):
             reply.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
+        if request.shards:
+            reply.shards.add(kind=GROUP, shard=0, address=self.addresses[self.coordinator])
         for name in self._ids if request.all_topics else request.topics:
             topic = reply.topics.add(name=name)
             if name not in self._ids:

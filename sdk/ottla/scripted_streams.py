@@ -71,6 +71,12 @@ class ScriptedConnection:
         self._streams: list[ScriptedStream] = []
 
     def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
+        reply = self.ask(method, request, timeout=timeout)
+        if reply.error.code:
+            raise OttlaError(reply.error.code, reply.error.message)
+        return reply
+
+    def ask(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
         cluster = self._cluster
         step = cluster.take_step(self._address, method, request)
         stopped = self._address in cluster.stopped

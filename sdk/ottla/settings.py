@@ -137,6 +137,27 @@ def _partitioner(_name: str, value: Any) -> Any:
     return _JAVA_PARTITIONERS[kind]
 
 
+def _auto_commit(name: str, value: Any) -> str:
+    return "at_least_once" if _bool(name, value) else "manual"
+
+
+_JAVA_ASSIGNORS: Final = {
+    "RangeAssignor": "range",
+    "RoundRobinAssignor": "roundrobin",
+    "StickyAssignor": "sticky",
+    "CooperativeStickyAssignor": "cooperative-sticky",
+}
+
+
+def _strategies(_name: str, value: Any) -> Any:
+    """Java classes of Kafka's own, names of ours, or assignors; one, several, or several with commas."""
+    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    names = [each.strip() if isinstance(each, str) else each for each in given]
+    return tuple(
+        _JAVA_ASSIGNORS[each.rpartition(".")[2]] if isinstance(each, str) and "." in each else each for each in names
+    )
+
+
 _SHARED: Final[dict[str, tuple[str, Convert]]] = {
     "bootstrap.servers": ("bootstrap", _text),
     "client.id": ("client_id", _text),
@@ -173,16 +194,20 @@ CONSUMER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "max.partition.fetch.bytes": ("max_partition_fetch_bytes", _int),
     "max.poll.records": ("max_poll_records", _int),
     "client.rack": ("client_rack", _text),
+    "group.id": ("group", _text),
+    "group.instance.id": ("group_instance_id", _text),
+    "enable.auto.commit": ("commit", _auto_commit),
+    "auto.commit.interval.ms": ("auto_commit_interval", _ms),
+    "session.timeout.ms": ("session_timeout", _ms),
+    "heartbeat.interval.ms": ("heartbeat_interval", _ms),
+    "max.poll.interval.ms": ("max_poll_interval", _ms),
+    "partition.assignment.strategy": ("assignors", _strategies),
 }
 ADMIN_NAMES: Final[dict[str, tuple[str, Convert]]] = _SHARED
 
 _NOT_SERVED: Final = {
     "transactional.id": "transactions are not served yet",
     "interceptor.classes": "give interceptors= objects instead",
-    "group.id": "consumer groups are not served yet: leave it out to read all partitions",
-    "group.instance.id": "consumer groups are not served yet",
-    "enable.auto.commit": "consumer groups are not served yet: there is nothing to commit to",
-    "auto.commit.interval.ms": "consumer groups are not served yet: there is nothing to commit to",
     "isolation.level": "transactions are not served yet: every record is committed",
     "sasl.mechanism": "authentication is not served yet",
     "sasl.jaas.config": "authentication is not served yet",

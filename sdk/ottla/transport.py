@@ -37,6 +37,10 @@ class Connection(Protocol):
         """One unary call. Raises OttlaError: of the transport, or what the reply carries."""
         ...
 
+    def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """The same, but the reply comes as it is, with the error that it may carry."""
+        ...
+
     def open_stream(
         self,
         method: Method[Request, Reply],

@@ -14,6 +14,7 @@ import pytest
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core import config, lifecycle
+from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.plan import ServicePlan, StackPlan
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ def block(service: str) -> str:
 @pytest.mark.parametrize("plan", SERVICES, ids=lambda plan: plan.name)
 def test_a_service_has_the_ports_of_the_table_inside_outside_and_in_its_probe(plan: ServicePlan) -> None:
     text = block(plan.name)
-    section = f"OTTLA_{plan.name.partition('-')[0].upper()}"
+    section = f"OTTLA_{plan.name.rpartition('-')[0].replace('-', '_').upper()}"
     for setting, value in [("PORT", plan.port), ("ADMIN_PORT", plan.admin_port), ("ADVERTISED_HOST", plan.name)]:
         assert f"{section}__{setting}: {value}\n" in text
     assert f'"ottla_core.health", "{plan.admin_port}"]' in text
@@ -60,8 +61,10 @@ def test_a_broker_has_a_kafka_listener_for_each_side(plan: ServicePlan) -> None:
 
 
 def test_every_setting_exists() -> None:
-    known = {"BROKER": BrokerConfig, "CONTROLLER": ControllerConfig}
-    for section, setting in re.findall(r"OTTLA_(BROKER|CONTROLLER)__(\w+)", COMPOSE):
+    known = {"BROKER": BrokerConfig, "CONTROLLER": ControllerConfig, "GROUP_COORDINATOR": GroupCoordinatorConfig}
+    given = re.findall(r"OTTLA_([A-Z_]+?)__(\w+)", COMPOSE)
+    assert {section for section, _ in given} == known.keys()
+    for section, setting in given:
         assert setting.lower() in {f.name for f in fields(known[section])}, setting
 
 
@@ -73,8 +76,8 @@ def test_docker_kills_a_service_later_than_it_ends_by_its_own_limit() -> None:
 
 def test_every_image_is_a_target_and_every_file_that_is_copied_reaches_the_build() -> None:
     dockerfile = (ROOT / "Dockerfile").read_text()
-    targets = re.findall(r"^FROM \S+ AS (\w+)$", dockerfile, re.MULTILINE)
-    wanted = re.findall(r"^ +target: (\w+)$", COMPOSE, re.MULTILINE)
+    targets = re.findall(r"^FROM \S+ AS (\S+)$", dockerfile, re.MULTILINE)
+    wanted = re.findall(r"^ +target: (\S+)$", COMPOSE, re.MULTILINE)
     assert set(wanted) == set(targets) - {"build", "build_load", "ground", "service"}
     let_in = set(re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
     packages = re.findall(r'^  "(\w+)/\S+",$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)

@@ -25,7 +25,12 @@ FORMS = (*CODECS, "headers", "null headers", "nulls", "timestamps")
 
 A client that can write so and not read so lacks `reads <form>`.
 """
-CAPABILITIES = ("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover")
+GROUPS = ("share", "commit", "reset", "seek", "cooperative", "static", "mixed")
+"""Capabilities of consumer groups."""
+CAPABILITIES = (
+    *("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover"),
+    *GROUPS,
+)
 TOOLS = "tools"
 """The capability of Kafka's own tools, which are a client by themselves; and the word to choose them by."""
 TOOLS_NAME = "kafka-tools"
@@ -115,6 +120,17 @@ def each_reader() -> Callable[[Any], Any]:
             if form not in w.lacks
         ],
     )
+
+
+def each_story(test: Any) -> Any:
+    """Run the test with `story` and `listed`: what the groups of one client do."""
+    cells = [(story, c) for story in GROUPS if story != "mixed" for c in chosen() if story not in c.lacks]
+    return pytest.mark.parametrize(("story", "listed"), [_param(story, c, story, c) for story, c in cells])(test)
+
+
+def each_mixed(test: Any) -> Any:
+    """Run the test with `listed`: every client has a member in one group."""
+    return pytest.mark.parametrize("listed", [_param("mixed", c, c) for c in chosen()])(test)
 
 
 def tool_cell(test: Any) -> Any:

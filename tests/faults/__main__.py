@@ -1,7 +1,8 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
-All rows and the mutants take at most 15 minutes. Exit code 0: every row ran, reached its floors and its goals, and
-nothing was found; and every mutant was caught.
+All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
+with its mutants, and have a summary of their own, the last line. Exit code 0: every row ran, reached its floors and its
+goals, and nothing was found; and every mutant was caught.
 """
 
 from __future__ import annotations
@@ -10,10 +11,15 @@ import argparse
 import random
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.faults import network
+from tests.faults.groups.report import group_summary, print_groups
+from tests.faults.groups.rows import GROUP_ROWS, MUTANT_GROUP_ROWS, GroupRow
+from tests.faults.groups.run import GroupResult, run_group_row
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import RowResult, run_row
@@ -22,6 +28,8 @@ from tests.faults.rows import ROWS, Row
 MUTANTS: Final = "mutants"
 LEAST_KILLS: Final = 30
 LEAST_ACKNOWLEDGED: Final = 1_000_000
+LEAST_OF_GROUPS: Final = MappingProxyType({"kills": 20, "rebalances": 100})
+"""Of all their rows together."""
 
 
 def main(arguments: list[str]) -> int:
@@ -33,10 +41,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
-    known_mutants = [MUTANTS, *(row.name for row in MUTANT_ROWS)]
+    there_are = [*known, MUTANTS, *(row.name for row in (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS))]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
-    if unknown := [name for name in chosen if name not in (*known, *known_mutants)]:
-        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join((*known, *known_mutants))}")
+    if unknown := [name for name in chosen if name not in there_are]:
+        parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(there_are)}")
     try:
         network.enter(arguments)
     except RuntimeError as error:
@@ -45,11 +53,20 @@ def main(arguments: list[str]) -> int:
 
     seed = given.seed or random.randrange(1, 1 << 31)
     directory = given.directory.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
-    rows = [known[name] for name in chosen if name in known]
+    code = 0
+    if log_rows := [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]:
+        code |= _run_rows_of_the_log(log_rows, given, directory, seed)
+    if len(log_rows) < len(chosen):
+        code |= _run_rows_of_groups(chosen, given, directory, seed)
+    return code
+
+
+def _run_rows_of_the_log(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:
+    rows = [row for row in ROWS if row.name in chosen]
     mutant_rows = [row for row in MUTANT_ROWS if {MUTANTS, row.name}.intersection(chosen)]
     if given.unbroken:
         rows, mutant_rows = [*rows, *mutant_rows], []
-    scale = given.minutes / sum(row.minutes for row in rows) if given.minutes and rows else 1.0
+    scale = _scale(given.minutes, rows)
     results = [_run(row, directory, scale, seed) for row in rows]
     mutants = [_run_mutant(row, directory, seed) for row in mutant_rows]
     print()
@@ -60,6 +77,31 @@ def main(arguments: list[str]) -> int:
     caught = sum(result.caught for result in mutants)
     print_summary(summary(results, mutants=len(mutants), caught=caught, seed=seed, history=directory))
     return 1 if missed or caught < len(mutants) or any(result.failures for result in results) else 0
+
+
+def _run_rows_of_groups(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:
+    """Each row brings its mutants."""
+    rows = [row for row in GROUP_ROWS if row.name in chosen]
+    mutant_rows = [row for row in MUTANT_GROUP_ROWS if {row.name, row.title}.intersection(chosen)]
+    if given.unbroken:
+        rows, mutant_rows = [*rows, *mutant_rows], []
+    scale = _scale(given.minutes, rows)
+    results = [_run_groups(row, directory, scale, seed) for row in rows]
+    mutants = [_run_group_mutant(row, directory, seed) for row in mutant_rows]
+    caught = sum(result.caught for result in mutants)
+    print()
+    print_groups(results)
+    did = group_summary(results, mutants=len(mutants), caught=caught, seed=seed, history=directory)
+    whole = len(rows) == len(GROUP_ROWS) and scale >= 1.0
+    missed = [what for what, least in LEAST_OF_GROUPS.items() if whole and int(str(did[what])) < least]
+    for what in missed:
+        print(f"{what}: {did[what]} in all, the floor is {LEAST_OF_GROUPS[what]}")
+    print_summary(did)
+    return 1 if missed or caught < len(mutants) or any(result.failures for result in results) else 0
+
+
+def _scale(minutes: float, rows: Sequence[Row | GroupRow]) -> float:
+    return minutes / sum(row.minutes for row in rows) if minutes and rows else 1.0
 
 
 def _run(row: Row, directory: Path, scale: float, seed: int) -> RowResult:
@@ -74,6 +116,20 @@ def _run_mutant(row: Row, directory: Path, seed: int) -> RowResult:
     found = {kind: count for kind, count in result.findings.counts.items() if count}
     verdict = f"caught: {found or result.audit.differences[0]}" if result.caught else f"NOT CAUGHT: {result.failures}"
     print(f"{row.name}: {verdict} ({result.seconds:.0f} s)", flush=True)
+    return result
+
+
+def _run_groups(row: GroupRow, directory: Path, scale: float, seed: int) -> GroupResult:
+    print(f"{row.name}: {row.title}, {row.minutes * scale:.1f} minutes of it …", flush=True)
+    result = run_group_row(row, directory / row.name, seconds=row.minutes * scale * 60, seed=seed)
+    print(f"{row.name}: {'as it must be' if not result.failures else 'FAILED'}", flush=True)
+    return result
+
+
+def _run_group_mutant(row: GroupRow, directory: Path, seed: int) -> GroupResult:
+    result = run_group_row(row, directory / row.name, seconds=row.minutes * 60, seed=seed, mutant=row.name)
+    found = {kind: count for kind, count in result.findings.counts.items() if count}
+    print(f"{row.name}: {f'caught: {found}' if found else f'NOT CAUGHT: {result.failures}'} ({result.seconds:.0f} s)")
     return result
 
 

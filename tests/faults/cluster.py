@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -26,27 +26,32 @@ CONTROLLERS: Final = 2
 START_LIMIT_S: Final = 40.0
 HEAL_LIMIT_S: Final = 40.0
 _ASK_S: Final = 2.0
-_PORTS: Final = {"broker": (9650, 9750), "controller": (9640, 9740)}
+_PORTS: Final = {"broker": (9650, 9750), "controller": (9640, 9740), "coordinator": (9660, 9760)}
 _ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
 _KAFKA_PORT: Final = 9092
 _T = TypeVar("_T")
 
 
 class FaultCluster:
-    """`mutant` names one of tests.faults.mutants, which brokers and controllers then run with."""
+    """`mutant` names one of tests.faults.mutants, which brokers and controllers then run with.
 
-    def __init__(self, directory: Path, network: Network, *, mutant: str = "") -> None:
+    Group-coordinators are `coordinator-0` and so on; there are none unless they are asked for.
+    """
+
+    def __init__(self, directory: Path, network: Network, *, mutant: str = "", coordinators: int = 0) -> None:
         self.directory: Final = directory
         self.network: Final = network
         self.brokers: Final = tuple(f"broker-{n}" for n in range(BROKERS))
         self.controllers: Final = tuple(f"controller-{n}" for n in range(CONTROLLERS))
+        self.coordinators: Final = tuple(f"coordinator-{n}" for n in range(coordinators))
+        self.services: Final = (*self.controllers, *self.brokers, *self.coordinators)
         self._mutant = mutant
-        self.nodes: Final = {name: self._node(name) for name in (ETCD, *self.controllers, *self.brokers)}
+        self.nodes: Final = {name: self._node(name) for name in (ETCD, *self.services)}
         self._admins: dict[str, ottla.Admin] = {}
 
     @property
     def bootstrap(self) -> str:
-        return ",".join(self._address(name) for name in self.brokers)
+        return ",".join(self.address(name) for name in self.brokers)
 
     @property
     def kafka_bootstrap(self) -> str:
@@ -60,12 +65,12 @@ class FaultCluster:
         """Start all; returns once every service is ready."""
         for node in self.nodes.values():
             node.start()
-        for name in (*self.controllers, *self.brokers):
+        for name in self.services:
             self.until_ready(name, START_LIMIT_S)
 
     def stop(self) -> None:
         """Stop in order, brokers one after the other."""
-        for name in (*self.brokers, *self.controllers, ETCD):
+        for name in (*self.coordinators, *self.brokers, *self.controllers, ETCD):
             self.nodes[name].terminate()
             self.nodes[name].wait()
 
@@ -88,7 +93,7 @@ class FaultCluster:
         until(lambda: self.is_ready(name), f"{name} to be ready", limit_s)
 
     def is_ready(self, name: str) -> bool:
-        host, _, port = self._address(name).partition(":")
+        host, _, port = self.address(name).partition(":")
         kind = name.partition("-")[0]
         admin_port = int(port) - _PORTS[kind][0] + _PORTS[kind][1]
         try:
@@ -103,7 +108,7 @@ class FaultCluster:
         """Of the first broker that runs and is none of `besides`."""
         name = next(n for n in self.brokers if n not in besides and self.nodes[n].pid is not None)
         if name not in self._admins:
-            self._admins[name] = ottla.Admin(self._address(name), request_timeout=_ASK_S)
+            self._admins[name] = ottla.Admin(self.address(name), request_timeout=_ASK_S)
         return self._admins[name]
 
     def describe(self, topic: str, besides: Collection[str] = ()) -> Sequence[ottla.PartitionInfo]:
@@ -122,7 +127,7 @@ class FaultCluster:
 
     def is_whole(self, topic: str) -> bool:
         """Whether every node serves, and every broker says the same: all partitions are led, all replicas in sync."""
-        if not all(self.is_ready(name) for name in (*self.controllers, *self.brokers)):
+        if not all(self.is_ready(name) for name in self.services):
             return False
         try:
             views = [self.describe(topic, besides=[n for n in self.brokers if n != name]) for name in self.brokers]
@@ -137,7 +142,8 @@ class FaultCluster:
 
     # ---- how nodes are started -------------------------------------------------------------------------------------
 
-    def _address(self, name: str) -> str:
+    def address(self, name: str) -> str:
+        """gRPC's, of a service."""
         kind, _, number = name.partition("-")
         return f"{self.network.address(name)}:{_PORTS[kind][0] + int(number)}"
 
@@ -157,7 +163,6 @@ class FaultCluster:
     def _service_command(self, name: str) -> list[str]:
         kind, _, number = name.partition("-")
         host = self.network.address(name)
-        module = ["tests.faults.mutants", self._mutant, kind] if self._mutant else [f"ottla_{kind}"]
         settings: dict[str, object] = {
             "node-id": number,
             "host": host,
@@ -167,7 +172,16 @@ class FaultCluster:
         }
         if kind == "broker":
             settings |= {"data-dir": self.directory / name, "rack": f"rack-{number}", "kafka-port": _KAFKA_PORT}
-        return [sys.executable, "-m", *module, *(f"--{key}={value}" for key, value in settings.items())]
+        settings |= self.settings(kind)
+        return [sys.executable, "-m", *self.module(kind), *(f"--{key}={value}" for key, value in settings.items())]
+
+    def module(self, kind: str) -> list[str]:
+        """What is run as a service of that kind, with the arguments that come before its settings."""
+        return ["tests.faults.mutants", self._mutant, kind] if self._mutant else [f"ottla_{kind}"]
+
+    def settings(self, kind: str) -> Mapping[str, object]:
+        """What else that kind of service is told."""
+        return {}
 
 
 def until(ask: Callable[[], _T], what: str, limit_s: float) -> _T:

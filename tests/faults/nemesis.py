@@ -51,18 +51,25 @@ class Nemesis:
 
         What counts as hit is what these brokers lead, and everything where etcd is named.
         """
-        partitions = self.cluster.describe(self.topic)
-        self._leaders = {f"broker-{p.leader}" for p in partitions}
-        led = tuple(p.partition for p in partitions if f"broker-{p.leader}" in names or names == (ETCD,))
+        led = self.led_by(names)
         hit = Hit(kind, "+".join(names), time.monotonic_ns(), 0, led)
         self.note(f"{kind}: {hit.node}, which led {hit.partitions}")
         yield
-        self.cluster.until_whole(self.topic)
+        self.until_whole()
         hit = hit.ended(time.monotonic_ns())
         self.hits.append(hit)
         self.note(f"whole again after {(hit.until_ns - hit.at_ns) / SECOND_NS:.1f} s")
         self._look_for_ends()
         time.sleep(self.random.uniform(*_CALM_S))
+
+    def led_by(self, names: Sequence[str]) -> tuple[int, ...]:
+        """The partitions that these lead; those who lead any are remembered, for their kills count."""
+        partitions = self.cluster.describe(self.topic)
+        self._leaders = {f"broker-{p.leader}" for p in partitions}
+        return tuple(p.partition for p in partitions if f"broker-{p.leader}" in names or names == (ETCD,))
+
+    def until_whole(self) -> None:
+        self.cluster.until_whole(self.topic)
 
     # ---- harm ------------------------------------------------------------------------------------------------------
 

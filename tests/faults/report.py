@@ -22,9 +22,9 @@ _MOST_FAILURES: Final = 12
 
 
 def print_table(results: Sequence[RowResult]) -> None:
-    _print_aligned([_COLUMNS, *(_cells(result) for result in results)])
+    print_aligned([_COLUMNS, *(_cells(result) for result in results)])
     print()
-    _print_aligned([_GAP_COLUMNS, *_gap_rows(results)])
+    print_aligned([_GAP_COLUMNS, *_gap_rows(results)])
     for result in results:
         for failure in result.failures[:_MOST_FAILURES]:
             print(f"{result.row.name}: {failure}")
@@ -95,7 +95,7 @@ def _gap_rows(results: Sequence[RowResult]) -> Iterable[tuple[str, ...]]:
         yield (kind, str(len(seconds)), *(f"{percentile(seconds, share):.2f}" for share in (0.5, 0.99)), *goals)
 
 
-def _print_aligned(rows: Sequence[Sequence[str]]) -> None:
+def print_aligned(rows: Sequence[Sequence[str]]) -> None:
     """The first column to the left, numbers to the right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

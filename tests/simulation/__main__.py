@@ -54,17 +54,20 @@ def _one(story: Story) -> int:
 def _many(stories: Iterator[Story], mutant: str) -> int:
     began = time.monotonic()
     answers: Counter[str] = Counter()
+    left: Counter[str] = Counter()
     seeds = steps = broken = 0
     for story in stories:
         seeds, steps = seeds + 1, steps + story.steps
         answers.update(story.answers)
+        left.update(story.left)
         if story.broken:
             broken += 1
             chosen = f' --mutant "{mutant}"' if mutant else ""
             print(f"seed {story.seed}: {story.broken}")
             print(f"  again: python -m tests.simulation --seed {story.seed} --tell{chosen}")
     seconds = round(time.monotonic() - began, 1)
-    print(json.dumps({"seeds": seeds, "steps": steps, "seconds": seconds, "broken": broken, "answers": answers}))
+    told = {"seeds": seeds, "steps": steps, "seconds": seconds, "broken": broken, "answers": answers, "left": left}
+    print(json.dumps(told))
     return 1 if broken else 0
 
 

@@ -7,6 +7,7 @@ count of its key it makes (module counters). The clients' answers are held again
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,8 @@ class History:
         self.acknowledged: Final[dict[bytes, Written]] = {}
         self.failed: Final[set[bytes]] = set()
         self.answers = {"write": 0, "read": 0, "memory": 0, "watch": 0, "refused": 0, "failed": 0}
+        self.left: Final[Counter[str]] = Counter()
+        """Why owners have left."""
         self._acks: Final[dict[bytes, tuple[list[float], list[int]]]] = {}
         self._staleness_s: Final = staleness_s
         self._owner: Stored | None = None

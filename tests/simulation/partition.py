@@ -314,7 +314,8 @@ class Partition:
         replica.become_follower()
 
     def restart(self, replica: Replica) -> None:
-        replica.up, replica.leader, replica.epoch = True, NOBODY, -1
+        """It begins with what is known at its registration: an older word would make it help a deposed leader."""
+        replica.up, replica.leader, replica.epoch, replica.version = True, NOBODY, -1, self.version
         if self.leader == replica.number:
             self._appoint(self.leader)  # another life of it, so another leader epoch
         else:
@@ -337,7 +338,7 @@ class Partition:
         return Word(self.version, self.epoch, self.leader, frozenset(self.isr))
 
     def _on_metadata(self, replica: Replica, word: Word) -> None:
-        if not replica.up or (word.epoch, word.version) < (replica.epoch, replica.version):
+        if not replica.up or word.version < replica.version:
             return
         if word.epoch > replica.epoch:
             for one in (*replica.waiting, *replica.asked):

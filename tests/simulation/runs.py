@@ -26,6 +26,7 @@ class Story(NamedTuple):
     trace: int
     broken: str
     answers: dict[str, int]
+    left: dict[str, int]
 
 
 def run_seed(seed: int, mutant: str = "", *, tell: bool = False) -> Story:
@@ -38,7 +39,7 @@ def run_seed(seed: int, mutant: str = "", *, tell: bool = False) -> Story:
         broken = str(finding)
     finally:
         gc.enable()
-    return Story(seed, world.schedule.steps, trace, broken, world.history.answers)
+    return Story(seed, world.schedule.steps, trace, broken, world.history.answers, world.history.left)
 
 
 def run_seeds(seeds: Iterator[int], mutant: str, most_steps: int) -> Iterator[Story]:

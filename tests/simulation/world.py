@@ -24,7 +24,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
 KEYS: Final = (b"a", b"b", b"c")
-HEALING_S: Final = 20.0
+HEALING_S: Final = 10.0
 _INDEFINITE: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -133,6 +133,7 @@ class World:
             self._assign(self.schedule.random.choice(up))
 
     def on_leave(self, fence: ShardFence, leave: Leave) -> None:
+        self.history.left[leave.why] += 1
         if leave.asks:
             self.schedule.after(0.02, self._on_asked, fence.epoch)
 

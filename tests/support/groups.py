@@ -6,12 +6,14 @@ import itertools
 from typing import Any
 
 from ottla_core.consumer_protocol import Subscription, encode_subscription
+from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
 from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.answers import Joined, Synced
 from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
     GroupSettings,
     Join,
@@ -38,6 +40,9 @@ class Shard:
         self.log: list[Entry] = []
         self.at = 1_000.0
         self.answers: dict[Any, Any] = {}
+        self.happened: list[Happened] = []
+        self.largest_bytes = 0
+        """Of the records of one decision."""
         self.machine = GroupShard(self.settings)
         self._timers = Timers()
         self._ids = itertools.count(1)
@@ -55,6 +60,7 @@ class Shard:
         return Shard(self.settings, self.log)
 
     def take(self, decided: Decision[Any]) -> Any:
+        self.largest_bytes = max(self.largest_bytes, size_limit(decided.records))
         for entry in decided.records:
             self.machine.apply(entry)
             self.log.append(entry)
@@ -63,6 +69,9 @@ class Shard:
         for key, at in decided.timers.items():
             self._timers.set(key, at)
         for effect in decided.effects:
+            if isinstance(effect, Happened):
+                self.happened.append(effect)
+                continue
             assert isinstance(effect, Resolve)
             assert effect.key not in self.answers
             self.answers[effect.key] = effect.reply
@@ -99,7 +108,7 @@ class Shard:
         instance_id = more.pop("instance_id", None)
         key = more.pop("key", f"sync-{member_id}-{generation}")
         asked = Sync(Who(member_id, instance_id), generation, key, assignments=assignments, **more)
-        return self._try(lambda: decide_sync(self.group(), asked, self.now))
+        return self._try(lambda: decide_sync(self.group(), asked, self.settings, self.now))
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
         return self._try(lambda: decide_heartbeat(self.group(), Who(member_id, instance_id), generation, self.now))

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ottla_core.admin_http import AdminHttp
-from ottla_core.telemetry import Metrics
+from ottla_core.telemetry import Metrics, Table
 
 
 class Admin:
@@ -52,6 +52,17 @@ async def test_plain_numbers_become_prometheus_text(admin: Admin) -> None:
     assert families["ottla_logs"].samples[0].value == 7
     buckets = {s.labels["le"]: s.value for s in families["ottla_wait_seconds"].samples if s.name.endswith("_bucket")}
     assert (buckets["0.025"], buckets["0.05"], buckets["+Inf"]) == (0, 1, 1)
+
+
+async def test_a_table_of_gauges_is_what_it_is_at_the_scrape(admin: Admin) -> None:
+    rows = {("g", "t"): 1.5}
+    admin.metrics.table("ottla_lag_seconds", Table("Lag.", ("group", "topic"), lambda: rows))
+    assert 'ottla_lag_seconds{group="g",topic="t"} 1.5' in (await admin.get("/metrics"))[1]
+    rows = {("h\n", '"u"'): 2.0}
+    families = {f.name: f for f in text_string_to_metric_families((await admin.get("/metrics"))[1])}
+    assert [(s.labels, s.value) for s in families["ottla_lag_seconds"].samples] == [
+        ({"group": "h\n", "topic": '"u"'}, 2.0)
+    ]
 
 
 async def test_health_is_of_the_process_and_readiness_of_the_service(admin: Admin) -> None:

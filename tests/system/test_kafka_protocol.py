@@ -33,6 +33,7 @@ from kafka.protocol.producer import (
     ProduceResponse,
 )
 from kafka_wire import KafkaWire, framed
+from waiting import wait_until
 from wire import Wire, batch
 
 from ottla_broker.kafka.dispatch import APIS
@@ -288,8 +289,21 @@ def test_init_producer_id(kafka: KafkaWire, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", versions(10))
-def test_find_coordinator_names_nobody_yet(kafka: KafkaWire, version: int) -> None:
+def test_a_groups_coordinator_is_a_broker(cluster: Cluster, kafka: KafkaWire, version: int) -> None:
     request = FindCoordinatorRequest(key="g", key_type=0, coordinator_keys=["g"])
+
+    def told() -> Any:
+        answer = kafka.ask(request, version, FindCoordinatorResponse)
+        return answer.coordinators[0] if version >= 4 else answer
+
+    wait_until(lambda: told().error_code != ErrorCode.COORDINATOR_NOT_AVAILABLE)  # its shard has an owner
+    found = told()
+    assert (found.error_code, found.node_id, f"{found.host}:{found.port}") == (0, 0, cluster.kafka_bootstrap)
+
+
+@pytest.mark.parametrize("version", versions(10)[1:])
+def test_transactions_have_no_coordinator_yet(kafka: KafkaWire, version: int) -> None:
+    request = FindCoordinatorRequest(key="tx", key_type=1, coordinator_keys=["tx"])
     answer = kafka.ask(request, version, FindCoordinatorResponse)
     told = answer.coordinators[0] if version >= 4 else answer
     assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)

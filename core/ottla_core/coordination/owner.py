@@ -112,7 +112,7 @@ class Owner(Generic[S]):
             self._answer_from_memory(request, now)
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
                 self._take_turn(now, ask=True)  # so that no heartbeat has to wait for the next proof
-        elif len(self._waiting) >= self.limits.max_waiting:
+        elif self.parked >= self.limits.max_waiting:
             self._out.append(Refuse(request.token, crowded()))
         else:
             self._waiting.append(request)
@@ -332,12 +332,13 @@ class Owner(Generic[S]):
                 self._out.append(Refuse(token, effect.reply) if refused else Answer(token, effect.reply))
 
     def _leave(self, why: str, *, asks: bool, failed: OttlaError | None = None) -> None:
-        """`failed` is what clients of the turn are told of a batch that is surely not in the log, and never will be."""
+        """`failed` is what those are told whose records are surely not in the log, and never will be."""
         self.phase = Phase.LEFT
         turn, self._turn = self._turn, None
-        for outcome in turn.outcomes if turn is not None else ():
-            if outcome.token is not None:
-                self._out.append(Refuse(outcome.token, failed or not_coordinator()))
+        for token, decision, _ in turn.outcomes if turn is not None else ():
+            if token is not None:
+                wrote = decision is not None and decision.records
+                self._out.append(Refuse(token, failed if failed and wrote else not_coordinator()))
         for token in (*self._later.values(), *(request.token for request in self._waiting)):
             if token is not None:
                 self._out.append(Refuse(token, not_coordinator()))

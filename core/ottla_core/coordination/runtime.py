@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Generic
 
 from ottla_core.clock import Clock, SystemClock
@@ -73,14 +73,15 @@ class OwnedShards(Generic[S]):
         self._release = release
         self._wall: Final = clock or SystemClock()
         self._held: dict[int, HeldShard[S]] = {}
-        self._releasing: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._shards = 0  # how many there are of this kind, as the image says
         self._image: ClusterImage | None = None
         self._seen_as: int | None = None  # the incarnation that was compared with what the image says
         self._stopping = False
         self._idle = asyncio.Event()
         self._beating: asyncio.Task[None] | None = None
-        self._clock: LoopClock | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._clock = LoopClock(0.0)
         self.load_seconds: Final = metrics.histogram("ottla_shard_load_seconds", "Fence to serving.", kind=kind)
         self.append_seconds: Final = metrics.histogram("ottla_shard_append_seconds", "One append, answered.", kind=kind)
         self.left: Final = metrics.counter("ottla_shard_left_total", "Shards that were given up.", kind=kind)
@@ -88,7 +89,8 @@ class OwnedShards(Generic[S]):
         metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._parked, kind=kind)
 
     async def start(self) -> None:
-        self._clock = LoopClock(asyncio.get_running_loop().time())
+        self._loop = asyncio.get_running_loop()
+        self._clock = LoopClock(self._loop.time())
         self._beating = asyncio.create_task(self._beat(), name=f"{self.kind}-beat")
 
     async def stop(self) -> None:
@@ -107,9 +109,9 @@ class OwnedShards(Generic[S]):
         for held in self._held.values():
             held.handle(lambda owner, now: owner.leave("the process stops"))
         self._held.clear()
-        for task in self._releasing:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._releasing, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await end_task(self._beating)
 
     # ---- what the service asks ------------------------------------------------------------------------------------
@@ -127,10 +129,12 @@ class OwnedShards(Generic[S]):
         held = self._held.get(shard)
         if held is None or self._stopping:
             raise not_coordinator()
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = self.loop.create_future()
         held.handle(
             lambda owner, now: owner.on_request(Request(answer, decide, now.at + timeout, from_memory=from_memory), now)
         )
+        if answer.done():  # as a heartbeat's is
+            return answer.result()
         try:
             async with asyncio.timeout(timeout):
                 return await answer
@@ -186,18 +190,28 @@ class OwnedShards(Generic[S]):
 
     def now(self) -> Moment:
         """Every event passes here first: after a pause no owner trusts its memory."""
-        assert self._clock is not None, "it is not started"
         pauses = self._clock.pauses
-        at = self._clock.on_time(asyncio.get_running_loop().time())
+        at = self._clock.on_time(self.loop.time())
         if self._clock.pauses != pauses:
             _log.warning("this process has slept; its deadlines are shifted")
             for held in self._held.values():
                 held.owner.on_pause()
         return Moment(at, self._wall.wall_ms())
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None, "it is not started"
+        return self._loop
+
     def loop_time(self, at: float) -> float:
-        assert self._clock is not None, "it is not started"
+        """When the loop's own clock will show `at`."""
         return self._clock.monotonic_at(at)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     def on_settled(self) -> None:
         """Something was handled: a stop may be waiting for the last of it."""
@@ -206,12 +220,11 @@ class OwnedShards(Generic[S]):
 
     def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None:
         self.left.value += 1
-        _log.warning("%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.why)
+        level = logging.WARNING if leave.asks else logging.INFO
+        _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.why)
         if leave.asks and not self._stopping:
             rest_s = _REST_S if lived_s < _SHORT_LIFE_S else 0.0  # whatever ends it at once is not to spin
-            task = asyncio.create_task(self._ask_anew(number, fence.epoch, rest_s))
-            self._releasing.add(task)
-            task.add_done_callback(self._releasing.discard)
+            self.spawn(self._ask_anew(number, fence.epoch, rest_s))
 
     async def _ask_anew(self, number: int, epoch: int, rest_s: float) -> None:
         """Until the controller has heard; it comes back as another epoch in the image, here or elsewhere."""
@@ -247,7 +260,7 @@ class HeldShard(Generic[S]):
         self.number: Final = number
         self.owner: Final = owner
         self._around = around
-        self._taken_at = asyncio.get_running_loop().time()
+        self._taken_at = around.loop.time()
         self._loading = True
         self._wake: asyncio.TimerHandle | None = None
         self._wake_at = NEVER
@@ -267,9 +280,9 @@ class HeldShard(Generic[S]):
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send():
-                task = asyncio.create_task(self._call(effect))
-                self._calls.add(task)
-                task.add_done_callback(self._calls.discard)
+                call = self._around.spawn(self._call(effect))
+                self._calls.add(call)
+                call.add_done_callback(self._calls.discard)
             case Answer(token, reply):
                 if not token.done():
                     token.set_result(reply)
@@ -283,7 +296,7 @@ class HeldShard(Generic[S]):
             case Leave():
                 for call in self._calls:
                     call.cancel()
-                lived_s = asyncio.get_running_loop().time() - self._taken_at
+                lived_s = self._around.loop.time() - self._taken_at
                 self._around.on_left(self.number, self.owner.fence, effect, lived_s)
 
     def _refuse(self, token: Any, error: Exception) -> None:
@@ -293,38 +306,35 @@ class HeldShard(Generic[S]):
             token.set_exception(error)
 
     async def _call(self, send: Send) -> None:
-        loop = asyncio.get_running_loop()
-        sent_at = loop.time()
         around = self._around
+        sent_at = around.loop.time()
         try:
             result = await around.log.call(self.number, self.owner.fence, send.call, timeout_s=around.limits.call_s)
         except Exception as error:
             _log.exception("a call of %s shard %d failed", around.kind, self.number)
             result = Unknown(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the call failed: {error!r}"))
         if isinstance(send.call, Append):
-            around.append_seconds.observe(loop.time() - sent_at)
+            around.append_seconds.observe(around.loop.time() - sent_at)
         self.handle(lambda owner, now: owner.on_result(send.number, result, now))
 
     def _after(self) -> None:
         if self._loading and self.owner.phase is Phase.SERVING:
             self._loading = False
             self._observe_load(self._around.load_seconds)
-        wake_at = self.owner.wake_at
-        if wake_at != self._wake_at:
-            self._sleep_until(wake_at)
+        if self.owner.wake_at < self._wake_at:  # one that is too early, as after every heartbeat, does no harm
+            self._sleep_until(self.owner.wake_at)
         self._around.on_settled()
 
     def _observe_load(self, load_seconds: Histogram) -> None:
-        took_s = asyncio.get_running_loop().time() - self._taken_at
+        took_s = self._around.loop.time() - self._taken_at
         load_seconds.observe(took_s)
         _log.info("%s shard %d is served after %.2f s", self._around.kind, self.number, took_s)
 
     def _sleep_until(self, wake_at: float) -> None:
         if self._wake is not None:
             self._wake.cancel()
-        self._wake, self._wake_at = None, wake_at
-        if wake_at != NEVER:
-            self._wake = asyncio.get_running_loop().call_at(self._around.loop_time(wake_at), self._on_wake)
+        self._wake_at = wake_at
+        self._wake = self._around.loop.call_at(self._around.loop_time(wake_at), self._on_wake)
 
     def _on_wake(self) -> None:
         self._wake, self._wake_at = None, NEVER

@@ -48,6 +48,7 @@ class Turn(Generic[S]):
     def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
         self.outcomes: Final[list[Outcome]] = []
         self.entries: Final[list[Entry]] = []
+        self._decided = 0
         self._shard = shard
         self._timers = timers
         self._room_bytes = max_batch_bytes - EMPTY_BATCH_BYTES
@@ -58,22 +59,21 @@ class Turn(Generic[S]):
 
         Those who waited come first: among them is the heartbeat that moves the timer.
         """
-        while waiting:
-            if len(self.outcomes) >= MAX_DECISIONS:
-                return
+        while waiting and self._decided < MAX_DECISIONS:
             request = waiting[0]
             if request.give_up_at <= now.at:
                 self._refuse(request.token, _too_late())
             elif not self._decide(request.token, request.decide, now):
                 return  # it is decided anew in the next turn: a decision changes nothing
             waiting.popleft()
-        while (key := self._timers.pop_due(now.at)) is not None:
+        while self._decided < MAX_DECISIONS and (key := self._timers.pop_due(now.at)) is not None:
             if not self._decide(None, _on_timer(key), now):
                 self._timers.set(key, now.at)
                 return
 
     def _decide(self, token: Any, decide: Decide[S], now: Moment) -> bool:
         """False where its records have no room in this batch, but would have in an empty one."""
+        self._decided += 1
         try:
             decision = decide(self._shard, now)
         except Exception as error:  # a refusal, or a bug in it: nothing has changed

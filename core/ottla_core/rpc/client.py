@@ -57,6 +57,12 @@ class Peer:
 
     def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
         """Raises TransportError, or the OttlaError that the reply carries."""
+        reply = self.ask(method, request, timeout=timeout)
+        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+        return reply
+
+    def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """The reply as it is, with the error that it may carry. Raises TransportError."""
         call = self._calls.get(method.path)
         if call is None:
             call = self._channel.unary_unary(
@@ -72,7 +78,6 @@ class Peer:
         except ValueError:  # gRPC's answer to a call on a channel that another thread has just closed
             words = f"{method.name} at {self.address}: the connection was closed"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
-        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
         return reply
 
     def open_stream(

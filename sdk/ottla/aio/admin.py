@@ -12,6 +12,7 @@ from ottla.admin import Admin as SyncAdmin
 from ottla.admin import ClusterOverview as SyncClusterOverview
 from ottla.aio.arguments import same_arguments
 from ottla.configs import Configs as SyncConfigs
+from ottla.groups import Groups as SyncGroups
 from ottla.partitions import Partitions as SyncPartitions
 from ottla.topics import Topics as SyncTopics
 
@@ -66,6 +67,22 @@ class Configs(Facade[SyncConfigs]):
     unset = threaded(SyncConfigs.unset)
 
 
+class Groups(Facade[SyncGroups]):
+    """The consumer groups of a cluster."""
+
+    list = threaded(SyncGroups.list)
+    describe = threaded(SyncGroups.describe)
+    members = threaded(SyncGroups.members)
+    lag = threaded(SyncGroups.lag)
+    explain = threaded(SyncGroups.explain)
+    exists = threaded(SyncGroups.exists)
+    committed = threaded(SyncGroups.committed)
+    reset = threaded(SyncGroups.reset)
+    delete = threaded(SyncGroups.delete)
+    delete_offsets = threaded(SyncGroups.delete_offsets)
+    kick = threaded(SyncGroups.kick)
+
+
 class ClusterOverview(Facade[SyncClusterOverview]):
     """The cluster as a whole."""
 
@@ -74,7 +91,7 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 
 
 class Admin:
-    """`topics`, `partitions`, `configs` and `cluster` of one cluster; the arguments are those of ottla.Admin."""
+    """`topics`, `partitions`, `configs`, `groups` and `cluster` of one cluster; the arguments are ottla.Admin's."""
 
     @same_arguments(SyncAdmin)
     def __init__(self, *args: Any, **arguments: Any) -> None:
@@ -82,6 +99,7 @@ class Admin:
         self.topics: Final = Topics(self._sync.topics)
         self.partitions: Final = Partitions(self._sync.partitions)
         self.configs: Final = Configs(self._sync.configs)
+        self.groups: Final = Groups(self._sync.groups)
         self.cluster: Final = ClusterOverview(self._sync.cluster)
 
     async def close(self) -> None:

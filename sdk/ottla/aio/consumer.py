@@ -12,8 +12,11 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 from ottla.aio.arguments import same_arguments
 from ottla.consumer import Consumer as SyncConsumer
-from ottla.errors import SerializationError
+from ottla.errors import OttlaError, SerializationError
 from ottla.generics import K, V
+from ottla.group.commits import OnCommitted
+from ottla.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, OffsetsLike
+from ottla.group.reading import GroupReader
 from ottla.record import Batch, Record
 from ottla.settings import positive
 from ottla.topics import Moment
@@ -33,6 +36,9 @@ _READ_AHEAD: Final = 500
 class Consumer(Generic[K, V]):
     """Reads records; the arguments are those of ottla.Consumer. Used from one event loop, by one reader at a time.
 
+    Listeners of a group (`on_assigned` and so on) are plain functions, and run on the consumer's thread: they must not
+    wait for this consumer.
+
     A reading that is cancelled or left loses nothing: what it had fetched comes with the next one.
     """
 
@@ -45,6 +51,10 @@ class Consumer(Generic[K, V]):
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Record by record until the stop, or until `close`. Raises like iterating over ottla.Consumer."""
+        if isinstance(self._sync.reader, GroupReader):
+            async for record in self._by_polls(self._sync.reader):
+                yield record
+            return
         while True:
             if self._rest is None:
                 batch = await self._take(_READ_AHEAD, _STEP_S, 0.0)
@@ -64,16 +74,53 @@ class Consumer(Generic[K, V]):
                 await self._give_back()
                 raise
 
+    async def _by_polls(self, reader: GroupReader[K, V]) -> AsyncIterator[Record[K, V]]:
+        """A member of a group: the positions go along with each record, so nothing is to be given back."""
+        while True:
+            batch = await self._take(reader.stride.next(), _STEP_S, 0.0)
+            if not batch and self._sync.finished:
+                return
+            reader.stride.begin()
+            for record in reader.hand_out(batch):
+                yield record
+
     async def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """Like ottla.Consumer.poll."""
         limit = self._sync.max_poll_records if max_records is None else positive(max_records, "max_records")
+        self._sync._note_poll(True)
         return await self._first(limit, seconds(timeout, "timeout"), 0.0)
 
     async def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> AsyncIterator[Batch[K, V]]:
         """Like ottla.Consumer.batches."""
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
+        self._sync._note_poll(False)
         while batch := await self._first(limit, float("inf"), wait):
             yield batch
+
+    async def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
+        """Like ottla.Consumer.commit."""
+        await self._call(self._sync.commit, offsets, timeout=timeout)
+
+    async def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
+        """Like ottla.Consumer.commit_async. The callback, a plain function, is called by the event loop."""
+        loop = asyncio.get_running_loop()
+
+        def on_committed(committed: Offsets, error: OttlaError | None) -> None:
+            if callback is not None:
+                loop.call_soon_threadsafe(callback, committed, error)
+
+        await self._call(self._sync.commit_async, on_committed, offsets=offsets)
+
+    async def committed(
+        self, *partitions: tuple[str, int], timeout: Duration = 60.0
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """Like ottla.Consumer.committed."""
+        return await self._call(self._sync.committed, *partitions, timeout=timeout)
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """Like ottla.Consumer.group_metadata."""
+        return self._sync.group_metadata
 
     async def assignment(self) -> set[TopicPartition]:
         """Like ottla.Consumer.assignment."""
@@ -138,8 +185,11 @@ class Consumer(Generic[K, V]):
 
     async def close(self) -> None:
         """Like ottla.Consumer.close; a task that is reading ends."""
+        await self._close(self._sync.close)
+
+    async def _close(self, close: Callable[[], None]) -> None:
         try:
-            await asyncio.to_thread(self._sync.close)
+            await asyncio.to_thread(close)
         finally:
             self._thread.shutdown(wait=False)
 
@@ -149,7 +199,7 @@ class Consumer(Generic[K, V]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close()
+        await self._close(functools.partial(self._sync.__exit__, kind, error, traceback))
 
     # ---- one thread --------------------------------------------------------------------------------------------------
 

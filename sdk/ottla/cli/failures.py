@@ -6,7 +6,7 @@
 | 1 | it failed |
 | 2 | the command was not understood, or asks for something that can't be |
 | 3 | a part of it failed |
-| 4 | the topic, partition, broker or config does not exist |
+| 4 | the topic, partition, group, broker or config does not exist |
 | 124 | the time given was over, as for timeout(1) |
 | 130, 141 | Ctrl-C; whoever read the output went away: as for every program of a Unix shell |
 """
@@ -41,6 +41,7 @@ _NOT_FOUND: Final = (
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.BROKER_ID_NOT_REGISTERED,
+    ErrorCode.GROUP_ID_NOT_FOUND,
 )
 
 

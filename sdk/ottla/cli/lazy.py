@@ -30,6 +30,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "consume": ("ottla.cli.consume", "Read the records of a topic."),
     "config": ("ottla.cli.config", "Get, set and explain the configs of topics, brokers and the cluster."),
     "partition": ("ottla.cli.partition", "List partitions with their replicas, elect their leaders."),
+    "group": ("ottla.cli.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
     "cluster": ("ottla.cli.cluster", "Show the cluster, how it is, its brokers and controllers."),
     "doctor": ("ottla.cli.doctor", "Find out why Kafka clients can't use the cluster from here; compare replicas."),
     "bench": ("ottla.cli.bench", "Measure what the cluster and this client reach."),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 import typer
 
 from ottla.errors import OttlaError, config_error
 from ottla.units import parse_duration
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
 
 _TIMEOUT_S: Final = 10.0
 _COMPLETION_S: Final = 0.3
@@ -19,12 +22,21 @@ Form = Literal["table", "json", "jsonl", "name"]
 
 def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
     """For the shell's completion: topics of the cluster, if it answers at once."""
+    return _complete(ctx, incomplete, lambda admin: admin.topics.list())
+
+
+def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The same for consumer groups."""
+    return _complete(ctx, incomplete, lambda admin: [group.name for group in admin.groups.list()])
+
+
+def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:
     from ottla.cli.connection import open_admin
 
     said = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
     try:
         with open_admin(Settings(bootstrap=said, timeout=_COMPLETION_S)) as admin:
-            return [name for name in admin.topics.list() if name.startswith(incomplete)]
+            return [name for name in names(admin) if name.startswith(incomplete)]
     except OttlaError:
         return []
 

@@ -13,8 +13,9 @@ NO_EPOCH = -1
 class Position:
     """One assigned partition.
 
-    `offset` is the next record to hand out, None until `start` (a timestamp as in ListOffsets: -2 earliest, -1 latest,
-    else milliseconds) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
+    `offset` is the next record to hand out, and `offset_epoch` the leader epoch of the one before it, where known. It
+    is None until `start` (a timestamp as in ListOffsets: -2 earliest, -1 latest, else milliseconds; None: where the
+    group left off) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
     after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
     `leader_epoch` is of the leader in whose log they are known to be right (KIP-320).
     """
@@ -27,6 +28,7 @@ class Position:
         "in_flight",
         "leader_epoch",
         "offset",
+        "offset_epoch",
         "partition",
         "paused",
         "replica",
@@ -42,7 +44,8 @@ class Position:
     def __init__(self, partition: TopicPartition) -> None:
         self.partition = partition
         self.offset: int | None = None
-        self.start = LATEST_TIMESTAMP
+        self.offset_epoch = NO_EPOCH
+        self.start: int | None = LATEST_TIMESTAMP
         self.stop: int | None = None
         self.fetch_offset = 0
         self.epoch = NO_EPOCH
@@ -93,6 +96,7 @@ class Position:
         """Go on at `offset`, whatever was fetched; `epoch` of what lies before it, where that is known."""
         self.version += 1
         self.offset = offset
+        self.offset_epoch = epoch
         self.fetch_offset = offset or 0
         self.epoch = epoch
         self.leader_epoch = NO_EPOCH

@@ -85,6 +85,14 @@ class Subscription:
             self._turns[position] = None
         return position
 
+    def unassign(self, partition: TopicPartition) -> None:
+        """Read a partition no more; what was fetched of it is dropped, and what is under way will be."""
+        position = self.positions.pop(partition, None)
+        if position is not None:
+            self._turns.pop(position, None)
+            self._drop(position)
+            position.go_to(None)
+
     def seek(self, position: Position, offset: int, epoch: int = NO_EPOCH) -> None:
         """Go on at `offset`, whatever was fetched so far; `epoch` of what lies before it, where that is known."""
         self._drop(position)
@@ -110,8 +118,8 @@ class Subscription:
         return bool(self.positions) and all(position.done for position in self.positions.values())
 
     def unresolved(self) -> list[Position]:
-        """Positions whose offset is to be looked up."""
-        return [position for position in self.positions.values() if position.offset is None]
+        """Positions whose offset is to be looked up by their `start`."""
+        return [p for p in self.positions.values() if p.offset is None and p.start is not None]
 
     # ---- fetching ------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The group-coordinator's parts, put together.
 
-The seat comes last and stops first: given back while calls are still answered, so that another takes the shards over
-before clients have to look for it.
+A stop begins with the shards: what is under way becomes durable under their fences. Then the seat is given back, while
+calls are still answered, so that another takes the shards over before clients have to look for it.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from ottla_core.routing import GROUP
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_group_coordinator.config import GroupCoordinatorConfig
+from ottla_group_coordinator.deleted_topics import DeletedTopics
+from ottla_group_coordinator.gauges import GroupGauges
 from ottla_group_coordinator.lag import LagReader
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.service import GroupService
+from ottla_group_coordinator.tally import Tally
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller, Group
 
@@ -69,6 +72,8 @@ def build(
     controller = ControllerPeer(follower)
     log = BrokerShardLog(GROUP, lambda: follower.image)
     seat = CoordinatorSeat(store, config.cluster_id, config.lease_ttl_s, describe, lambda error: app.fail(error))
+    clock = clock or SystemClock()
+    tally = Tally(metrics)
     shards = OwnedShards(
         GROUP,
         config.node_id,
@@ -77,15 +82,19 @@ def build(
         lambda number: GroupShard(settings),
         release,
         metrics=metrics,
+        perform=tally.on_effect,
         limits=Limits(
             append_s=config.offsets_commit_timeout_ms / 1000, unproved_s=config.group_min_session_timeout_ms / 3000
         ),
-        clock=clock or SystemClock(),
+        clock=clock,
     )
     follower.on_change(seat.on_image)
     follower.on_change(shards.on_image)
+    deleted_topics = DeletedTopics(shards, clock)
+    follower.on_change(deleted_topics.on_image)
     lag = LagReader(lambda: follower.image)
-    server.add(Group, GroupService(shards, config.node_id, lag))
+    gauges = GroupGauges(shards, lag, metrics, clock, most_partitions=config.metrics_max_partitions)
+    server.add(Group, GroupService(shards, config.node_id, lag, tally))
 
     def ready() -> str | None:
         if follower.image.revision == 0:
@@ -99,8 +108,24 @@ def build(
         log,
         lag,
         shards,
+        deleted_topics,
+        gauges,
         server,
         seat,
+        Drain(shards),
     ]
     app = App(f"group-coordinator-{config.node_id}", components, ready, address)
     return app
+
+
+class Drain:
+    """The shards' stop, before that of all other components."""
+
+    def __init__(self, shards: OwnedShards[GroupShard]) -> None:
+        self._shards = shards
+
+    async def start(self) -> None:
+        """Nothing: they have begun long before."""
+
+    async def stop(self) -> None:
+        await self._shards.stop()

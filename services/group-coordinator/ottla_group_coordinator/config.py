@@ -31,6 +31,7 @@ class GroupCoordinatorConfig:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offsets_commit_timeout_ms: int = 5_000
+    metrics_max_partitions: int = 1_000  # whose lag /metrics shows, two series each
     log_level: str = "INFO"
 
     def groups(self) -> GroupSettings:

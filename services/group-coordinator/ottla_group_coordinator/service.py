@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import uuid
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ from ottla_group_coordinator.machines.offsets import (
 )
 from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedOffset
 from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.tally import Tally
 from ottla_group_coordinator.telling import assigned, described, event, explained, listed, partition_lag
 from ottla_proto import group_pb2 as pb
 
@@ -40,6 +42,7 @@ _JOIN_S: Final = 1_800.0
 """A join waits as long as its group's rebalance: its client's deadline ends it before that."""
 
 _ASK_S: Final = 30.0
+_INT32_MAX: Final = 2**31 - 1  # what a record holds
 
 GroupDecide = Decide[GroupShard]
 
@@ -67,11 +70,18 @@ class GroupService:
     """`new_id` makes what member ids end in; `node_id` is the instance's."""
 
     def __init__(
-        self, shards: Shards, node_id: int, lag: LagReader, *, new_id: Callable[[], str] = lambda: str(uuid.uuid4())
+        self,
+        shards: Shards,
+        node_id: int,
+        lag: LagReader,
+        tally: Tally,
+        *,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._shards: Final = shards
         self._node_id: Final = node_id
         self._lag: Final = lag
+        self._tally: Final = tally
         self._new_id: Final = new_id
         self._keys: Final = itertools.count(1)
 
@@ -84,7 +94,7 @@ class GroupService:
             fresh_id=f"{request.member.instance_id or client_id}-{self._new_id()}",
             key=next(self._keys),
             session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms or request.session_timeout_ms,
+            rebalance_timeout_ms=min(request.rebalance_timeout_ms or request.session_timeout_ms, _INT32_MAX),
             protocol_type=request.protocol_type,
             protocols={protocol.name: protocol.metadata for protocol in request.protocols},
             client_id=client_id,
@@ -116,7 +126,7 @@ class GroupService:
         check_group_id(request.group)
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
-            return decide_sync(shard.group_or_new(request.group), asked, now)
+            return decide_sync(shard.group_or_new(request.group), asked, shard.settings, now)
 
         told: Synced = _answer(await self._shards.ask(request.group, decide, timeout=_JOIN_S))
         return pb.SyncReply(protocol_type=told.protocol_type, protocol=told.protocol, assignment=told.assignment)
@@ -165,6 +175,7 @@ class GroupService:
             return decide_commit(group, _who(request.member), request.generation, wanted, shard.settings, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        self._tally.commit(outcomes.count(None))
         partitions = [each.partition for each in wanted]
         return pb.CommitOffsetsReply(partitions=_outcomes(partitions, outcomes))
 
@@ -197,19 +208,25 @@ class GroupService:
     async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsReply:
         """A shard that is loading makes the whole answer incomplete, and says so beside what is known."""
         reply = pb.ListGroupsReply()
-        for number in self._shards.owned():
-            try:
-                groups = await self._shards.ask_shard(
-                    number, lambda shard, now: Decision(listed(shard)), timeout=_ASK_S
-                )
-            except OttlaError as error:
-                reply.error.CopyFrom(error_message(error))
+        numbers = self._shards.owned()
+        for number, told in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
+            if isinstance(told, OttlaError):
+                reply.error.CopyFrom(error_message(told))
                 continue
-            for group in groups:
+            for group in told:
                 if _is_wanted(group, request):
                     group.shard = number
                     reply.groups.append(group)
         return reply
+
+    async def _listed(self, shard: int) -> list[pb.ListedGroup] | OttlaError:
+        try:
+            told: list[pb.ListedGroup] = await self._shards.ask_shard(
+                shard, lambda held, now: Decision(listed(held)), timeout=_ASK_S
+            )
+        except OttlaError as error:
+            return error
+        return told
 
     async def describe_groups(
         self, request: pb.DescribeGroupsRequest, context: RequestContext

@@ -32,12 +32,12 @@ class Listed(NamedTuple):
 CLIENTS = (
     Listed("confluent-kafka", Confluent, always=True),
     Listed("kafka-python", KafkaPython, always=True, lacks=frozenset({"null headers"})),
-    Listed("aiokafka", Aiokafka, always=True),
+    Listed("aiokafka", Aiokafka, always=True, lacks=frozenset({"cooperative"})),
     Listed("kcat", kcat.Kcat, always=True, lacks=kcat.LACKS),
     Listed("java", java_client),
     Listed("confluent-kafka-2.3.0", librdkafka_2_3),
     Listed("franz-go", franz_go),
-    Listed("sarama", sarama),
-    Listed("sarama-for-2.1", sarama_for_2_1),
-    Listed("kafkajs", kafkajs, lacks=frozenset({"null headers"})),
+    Listed("sarama", sarama, lacks=frozenset({"cooperative", "seek"})),
+    Listed("sarama-for-2.1", sarama_for_2_1, lacks=frozenset({"cooperative", "seek", "static"})),
+    Listed("kafkajs", kafkajs, lacks=frozenset({"null headers", "cooperative", "static"})),
 )

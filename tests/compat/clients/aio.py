@@ -9,7 +9,8 @@ from typing import Any, Final, TypeVar
 import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from peers.client import ADMIN_STEPS, LIMIT_S, Rec
+from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
+from tests.support import kafka_groups
 
 _T = TypeVar("_T")
 _END: Final = object()
@@ -86,6 +87,9 @@ class Aiokafka:
             return None if found is None else int(found.offset)
 
         return _run(find)
+
+    def join(self, bootstrap: str, topic: str, group: str, **settings: Any) -> Member:
+        return kafka_groups.Aio(bootstrap, topic, group, **settings)
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
         async def partitions(admin: AIOKafkaAdminClient) -> int:

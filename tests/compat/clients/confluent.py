@@ -16,7 +16,8 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
-from peers.client import ADMIN_STEPS, LIMIT_S, Rec
+from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
+from tests.support import kafka_groups
 
 
 class Confluent:
@@ -89,6 +90,9 @@ class Confluent:
         (found,) = consumer.offsets_for_times([TopicPartition(topic, 0, timestamp_ms)], timeout=LIMIT_S)
         consumer.close()
         return None if found.offset < 0 else int(found.offset)
+
+    def join(self, bootstrap: str, topic: str, group: str, **settings: Any) -> Member:
+        return kafka_groups.Confluent(bootstrap, topic, group, **settings)
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
         admin = AdminClient({"bootstrap.servers": bootstrap})

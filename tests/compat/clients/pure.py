@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import kafka
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from peers.client import ADMIN_STEPS, LIMIT_S, Rec
+from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
+from tests.support import kafka_groups
 
 
 class KafkaPython:
@@ -64,6 +66,9 @@ class KafkaPython:
         found = consumer.offsets_for_times({partition: timestamp_ms})[partition]
         consumer.close()
         return None if found is None else int(found.offset)
+
+    def join(self, bootstrap: str, topic: str, group: str, **settings: Any) -> Member:
+        return kafka_groups.Python(bootstrap, topic, group, **settings)
 
     def admin_round_trip(self, bootstrap: str, topic: str) -> list[str]:
         admin = KafkaAdminClient(bootstrap_servers=bootstrap.split(","))

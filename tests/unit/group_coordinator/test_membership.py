@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from groups import WAITS, Shard, code, subscription
 
+from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.errors import ErrorCode
+from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.group import State
 from ottla_group_coordinator.machines.history import Kind
@@ -316,6 +318,16 @@ def test_a_static_member_that_has_changed_makes_all_join_again(shard: Shard) -> 
     assert shard.group().state is State.PREPARING
 
 
+@pytest.mark.rule(45)
+def test_a_static_member_that_held_partitions_comes_back_without_them(shard: Shard) -> None:
+    """Java's subscription tells them, and their generation: a process that begins has neither."""
+    held = Subscription(("t",), b"sticky", (TopicPartition("t", 0),), 1, "rack")
+    shard.stable(1, static=True, protocols={"range": encode_subscription(held)})
+    assert isinstance(shard.join(instance_id="i0", protocols={"range": subscription("t")}), Joined)
+    assert shard.group().state is State.STABLE
+    assert shard.join(instance_id="i0", protocols={"range": b"no subscription"}) is WAITS
+
+
 def test_a_static_member_has_its_session_to_come_back_in_a_rebalance(shard: Shard) -> None:
     leader, other = shard.stable(2, static=True, rebalance_timeout_ms=6_000, session_timeout_ms=60_000)
     changed = {"protocols": {"range": subscription("u")}, "session_timeout_ms": 60_000, "rebalance_timeout_ms": 6_000}
@@ -336,7 +348,7 @@ def test_a_new_member_that_waits_for_ever_is_given_up(shard: Shard) -> None:
             shard.heartbeat(member_id, 1)
     assert len(shard.group().members) == 2
     assert leader in shard.group().members
-    assert code(shard.answers["new"]) == ErrorCode.REBALANCE_IN_PROGRESS
+    assert code(shard.answers["new"]) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 # ---- what is explained ----------------------------------------------------------------------------------------------

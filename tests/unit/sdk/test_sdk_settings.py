@@ -9,6 +9,8 @@ import pytest
 
 from ottla.consumer import Consumer
 from ottla.errors import ConfigError, ErrorCode
+from ottla.group.listener import RebalanceListener
+from ottla.machines.membership import MemberSettings
 from ottla.producer import Producer
 from ottla.scripted import ScriptedCluster
 from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, bootstrap_addresses, merge_config, read_properties
@@ -175,7 +177,22 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"group": "g"}, "consumer groups are not served yet"),
+        ({"group": ""}, "group='' is no group id"),
+        ({"group": "g", "partitions": [0]}, "group= and partitions= exclude each other"),
+        ({"group": "g", "start": "earliest"}, "a group goes on where it left off.*auto_offset_reset='earliest'"),
+        ({"group": "g", "pattern": "t.*"}, "topics and pattern= exclude each other"),
+        ({"pattern": "t.*"}, "pattern= needs a group"),
+        ({"group_instance_id": "one"}, "group_instance_id= needs a group"),
+        ({"on_revoked": print}, "on_revoked= needs a group"),
+        ({"group": "g", "commit": "always"}, "'at_least_once', 'at_most_once', 'manual'"),
+        ({"group": "g", "assignors": "fair"}, "'range', 'roundrobin', 'sticky', 'cooperative-sticky'"),
+        ({"group": "g", "assignors": []}, "name at least one"),
+        ({"group": "g", "assignors": ["range", "range"]}, "none twice"),
+        ({"group": "g", "heartbeat_interval": 45}, "does not fit session_timeout=45 s.*a third"),
+        ({"group": "g", "max_poll_interval": 0}, "max_poll_interval=0"),
+        ({"group": "g", "group_instance_id": ""}, "group_instance_id='' is no name"),
+        ({"group": "g", "on_assigned": 3}, "on_assigned=3 can't be called"),
+        ({"config": {"group.id": "g", "partition.assignment.strategy": "com.example.Mine"}}, "strategy"),
         ({"start": "beginning"}, "'committed', 'earliest', 'latest'"),
         ({"stop": "end"}, "without start= reads nothing"),
         ({"stop": "never"}, "number of records"),
@@ -185,7 +202,6 @@ def test_a_producer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
         ({"start": {("t", 0): -5}}, "-5"),
         ({"on_bad_record": "ignore"}, "on_bad_record"),
         ({"max_poll_records": 0}, "max_poll_records=0"),
-        ({"config": {"group.id": "g"}}, "consumer groups are not served yet"),
         ({"config": {"isolation.level": "read_committed"}}, "transactions are not served yet"),
     ],
 )
@@ -194,3 +210,40 @@ def test_a_consumer_refuses_what_can_not_be(arguments: dict[str, Any], words: st
         Consumer("t", bootstrap="b0:1", **arguments)
     with pytest.raises(ConfigError, match="no topic"):
         Consumer(bootstrap="b0:1")
+
+
+async def _coroutine(partitions: object) -> None: ...
+
+
+@pytest.mark.feature(71)
+def test_a_members_settings_under_kafkas_names() -> None:
+    config = {
+        "group.id": "g",
+        "group.instance.id": "one",
+        "enable.auto.commit": "false",
+        "auto.commit.interval.ms": "1000",
+        "session.timeout.ms": "9000",
+        "heartbeat.interval.ms": "2000",
+        "max.poll.interval.ms": "60000",
+        "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor, roundrobin",
+    }
+    with Consumer("t", bootstrap="b0:1", config=config) as consumer:
+        assert consumer._group is not None
+        options = consumer._group.options
+    assert (options.group, options.commit, options.auto_commit_interval_s) == ("g", "manual", 1.0)
+    assert options.member == MemberSettings(9.0, 2.0, 60.0, "one")
+    assert [assignor.name for assignor in options.assignors] == ["cooperative-sticky", "roundrobin"]
+    assert not options.cooperative
+    for strategy in ("StickyAssignor", "RangeAssignor", "RoundRobinAssignor"):
+        Consumer("t", bootstrap="b0:1", group="g", config={"partition.assignment.strategy": f"o.a.{strategy}"}).close()
+
+
+def test_a_listener_is_one_object_or_callables_and_never_a_coroutine() -> None:
+    with pytest.raises(ConfigError, match="exclude each other"):
+        Consumer("t", group="g", listener=RebalanceListener(), on_lost=print)
+    with pytest.raises(ConfigError, match="on_revoked is a coroutine function"):
+        Consumer("t", group="g", on_revoked=_coroutine)
+    with pytest.raises(ConfigError, match="no regular expression"):
+        Consumer(group="g", pattern="(")
+    with pytest.raises(ConfigError, match="no topic"):
+        Consumer(group="g")

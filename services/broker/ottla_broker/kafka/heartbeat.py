@@ -8,8 +8,9 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 
@@ -19,5 +20,11 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     try:
         reply = await call(backend, asked.group_id, Group.HEARTBEAT, wanted)
     except OttlaError as error:
-        return HeartbeatResponse(version=request.version, error_code=code_of(error))
-    return HeartbeatResponse(version=request.version, error_code=code_of(reply.error))
+        return HeartbeatResponse(version=request.version, error_code=_code(error))
+    return HeartbeatResponse(version=request.version, error_code=_code(reply.error))
+
+
+def _code(error: Error | OttlaError) -> int:
+    """As in Kafka a heartbeat is well while its group is loaded: everybody has a full session then, and some clients
+    would take any error for the end of theirs."""
+    return 0 if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code_of(error)

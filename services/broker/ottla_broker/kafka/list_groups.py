@@ -16,12 +16,15 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.find_coordinator import spokesman
 from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import ASK_S, code_of
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _Group: Final = ListGroupsResponse.ListedGroup
+
+_INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
+"""A shard went from one coordinator to another meanwhile. Of all these errors clients ask again after this one."""
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
@@ -40,7 +43,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         elif isinstance(reply, BaseException):
             raise reply
         else:
-            code = code or code_of(reply.error)
+            code = code or _INCOMPLETE.get(reply.error.code, code_of(reply.error))
             groups += [each for each in reply.groups if spokesman(backend, GROUP, each.shard) == backend.node_id]
     return ListGroupsResponse(
         version=version,

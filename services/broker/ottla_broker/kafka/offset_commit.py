@@ -14,12 +14,14 @@ from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 _Topic: Final = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition: Final = _Topic.OffsetCommitResponsePartition
 
 _IDS_FROM: Final = 10
+_TOO_LARGE: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE})
 
 
 class Wanted(NamedTuple):
@@ -72,12 +74,16 @@ async def _commit(backend: Backend, asked: Message, offsets: list[pb.OffsetToCom
     )
     try:
         reply = await call(backend, asked.group_id, Group.COMMIT_OFFSETS, wanted)
-        whole = code_of(reply.error)
+        whole = _whole(reply.error)
     except OttlaError as error:
-        whole = code_of(error)
+        whole = _whole(error)
     if whole:
         return {TopicPartition(each.topic, each.partition): whole for each in offsets}
     return {TopicPartition(each.topic, each.partition): code_of(each.error) for each in reply.partitions}
+
+
+def _whole(error: Error | OttlaError) -> int:
+    return int(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) if error.code in _TOO_LARGE else code_of(error)
 
 
 def _told(backend: Backend, wanted: Wanted, codes: dict[TopicPartition, int], version: int) -> Message:

@@ -1,4 +1,7 @@
-"""OffsetFetch: of one group, or from version 8 on of several; by names, or from version 10 on by topic ids."""
+"""OffsetFetch: of one group, or from version 8 on of several; by names, or from version 10 on by topic ids.
+
+Whose member asks, which a request may say from version 9 on, matters to groups of KIP-848 alone.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of, member
+from ottla_broker.kafka.group_calls import call, code_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
 from ottla_proto import group_pb2 as pb
@@ -45,9 +48,7 @@ async def _group(backend: Backend, asked: Message, version: int, require_stable:
 
 async def _find(backend: Backend, asked: Message, version: int, require_stable: bool) -> tuple[int, list[Message]]:
     """The error of the whole, and the topics where there is none."""
-    wanted = pb.FetchOffsetsRequest(
-        group=asked.group_id, all=asked.topics is None, require_stable=require_stable, generation=_NO_OFFSET
-    )
+    wanted = pb.FetchOffsetsRequest(group=asked.group_id, all=asked.topics is None, require_stable=require_stable)
     unknown: list[Message] = []
     for topic in asked.topics or ():
         name = _name(backend, topic, version)
@@ -55,9 +56,6 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
             unknown.append(topic)
             continue
         wanted.partitions.extend(pb.GroupPartition(topic=name, partition=n) for n in topic.partition_indexes)
-    if getattr(asked, "member_id", None):
-        wanted.member.CopyFrom(member(asked.member_id, None))
-        wanted.generation = asked.member_epoch
     try:
         reply = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
     except OttlaError as error:

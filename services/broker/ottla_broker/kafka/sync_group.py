@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kafka.protocol.consumer import SyncGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, instance_of, member
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
+
+_NAMES_PROTOCOL_FROM: Final = 5
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
+    if version >= _NAMES_PROTOCOL_FROM and None in (asked.protocol_type, asked.protocol_name):
+        return _failed(version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     wanted = pb.SyncRequest(
         group=asked.group_id,
         member=member(asked.member_id, instance_of(asked)),
@@ -26,9 +33,9 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     try:
         reply = await call(backend, asked.group_id, Group.SYNC, wanted, limit_s=JOIN_S)
     except OttlaError as error:
-        return SyncGroupResponse(version=version, error_code=code_of(error), assignment=b"")
+        return _failed(version, _code(error))
     if reply.error.code:
-        return SyncGroupResponse(version=version, error_code=code_of(reply.error), assignment=b"")
+        return _failed(version, _code(reply.error))
     return SyncGroupResponse(
         version=version,
         error_code=0,
@@ -36,3 +43,15 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         protocol_name=reply.protocol,
         assignment=reply.assignment,
     )
+
+
+def _failed(version: int, code: int) -> Message:
+    return SyncGroupResponse(version=version, error_code=code, assignment=b"")
+
+
+def _code(error: Error | OttlaError) -> int:
+    """A rebalance that was under way is lost with its coordinator: join again, says Kafka, for clients don't expect to
+    hear of a load here."""
+    if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return int(ErrorCode.REBALANCE_IN_PROGRESS)
+    return code_of(error)

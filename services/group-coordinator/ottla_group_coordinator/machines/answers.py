@@ -66,6 +66,21 @@ def illegal_generation(group: str, given: int, current: int) -> OttlaError:
     )
 
 
+def too_large(group: str, size_bytes: int, most_bytes: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        f"the members of group {group} with their assignment take {size_bytes} bytes, and {most_bytes} is all that the "
+        f"log holds at once",
+        hint="run fewer members, have them subscribe by less, or part them into several groups",
+    )
+
+
+def too_long(name: str, most_bytes: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INVALID_REQUEST, f"{name[:40]!r}… is longer than {most_bytes} bytes", hint="choose a shorter one"
+    )
+
+
 def rebalance_in_progress(group: str) -> OttlaError:
     return OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group} is rebalancing", hint="join again")
 

@@ -21,7 +21,7 @@ from enum import Enum
 
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.errors import OttlaError
-from ottla_group_coordinator.machines.history import KEPT, Event
+from ottla_group_coordinator.machines.history import KEPT, Event, Readers
 from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
 
 
@@ -72,6 +72,8 @@ class Group:
     gathers_until: float | None = None
     """Set while a group that was empty waits for more members: how long at most."""
     rebalance_began_ms: int = 0
+    departed: Readers = field(default_factory=dict)
+    """Who was the last to read what nobody has now: its reader has gone, or has given it up for another one."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def copy(self) -> Group:
@@ -98,11 +100,10 @@ class Group:
 
     def supports(self, protocol_type: str, protocols: Iterable[str], but: str = "") -> bool:
         """Whether a member with these could be with all the others, `but` one that it replaces."""
+        if self.members and protocol_type != self.protocol_type:
+            return False
         others = [member for member_id, member in self.members.items() if member_id != but]
-        if not others:
-            return True
-        common = set.intersection(*(set(member.protocols) for member in others))
-        return protocol_type == self.protocol_type and not common.isdisjoint(protocols)
+        return not others or not set.intersection(*(set(member.protocols) for member in others)).isdisjoint(protocols)
 
     def vote(self) -> str:
         """The protocol that all know and most like best; of equal ones the one that came first."""

@@ -42,14 +42,25 @@ class Event:
     moved: int = 0
 
 
-def partitions_moved(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> int:
-    """How many partitions have another owner; 0 where the members don't speak the consumer protocol."""
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An effect: what one decision has brought about, in this order, told once it can't be undone."""
+
+    events: tuple[Event, ...]
+
+
+Readers = Mapping[TopicPartition, str]
+"""Who reads which partition, by member id."""
+
+
+def readers(assignments: Mapping[str, bytes]) -> Readers:
+    """By the assignment of each member; nobody where the members don't speak the consumer protocol."""
     try:
-        owners = [_owners(assignments) for assignments in (before, after)]
+        return {p: member_id for member_id, data in assignments.items() for p in decode_assignment(data).partitions}
     except OttlaError:
-        return 0
-    return sum(owners[0].get(partition) not in (None, owner) for partition, owner in owners[1].items())
+        return {}
 
 
-def _owners(assignments: Mapping[str, bytes]) -> dict[TopicPartition, str]:
-    return {p: member_id for member_id, data in assignments.items() for p in decode_assignment(data).partitions}
+def partitions_moved(before: Readers, after: Readers) -> int:
+    """How many partitions have another reader; what nobody has read has not moved."""
+    return sum(before.get(partition) not in (None, reader) for partition, reader in after.items())

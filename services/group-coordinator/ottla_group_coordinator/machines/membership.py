@@ -10,6 +10,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
+from ottla_core.coordination.batches import EMPTY_BATCH_BYTES
+from ottla_core.coordination.effects import Limits
 from ottla_core.coordination.shard import Decision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -19,6 +22,8 @@ from ottla_group_coordinator.machines.answers import (
     illegal_generation,
     inconsistent,
     rebalance_in_progress,
+    too_large,
+    too_long,
     unknown_member,
 )
 from ottla_group_coordinator.machines.group import Group, Member, State
@@ -33,10 +38,12 @@ from ottla_group_coordinator.machines.rebalance import (
     gather,
     joined,
     rebalance_without,
+    refuse_assignment,
     replace_instance,
     synced,
     synchronized,
 )
+from ottla_group_coordinator.machines.records import LONGEST_NAME_BYTES
 from ottla_group_coordinator.machines.transition import SessionTimer, Transition, session_ends_at
 
 _NEW_MEMBER_JOIN_MS: Final = 300_000
@@ -51,6 +58,7 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
+    max_record_bytes: int = Limits().max_batch_bytes - EMPTY_BATCH_BYTES
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_s: float = 600.0
@@ -112,6 +120,7 @@ class Sync:
 def decide_join(group: Group, asked: Join, settings: GroupSettings, now: Moment) -> Decision[Any]:
     """Joined, now or when the rebalance is complete. Raises what Kafka answers, MemberIdRequiredError among it."""
     _check_join(group, asked, settings)
+    _check_names(group, asked)
     step = Transition(group, now)
     here = step.group
     if asked.who.member_id:
@@ -141,13 +150,20 @@ def _check_join(group: Group, asked: Join, settings: GroupSettings) -> None:
             f"it offers {asked.protocol_type} with {', '.join(asked.protocols)}, "
             f"where the members are {group.protocol_type} with others",
         )
-    size = len(group.members) + len(group.pending)
-    if size >= settings.max_size and own_id not in group.members and own_id not in group.pending:
+    if len(group.members) >= settings.max_size and own_id not in group.members:
         raise OttlaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {group.group_id} has {size} members, which is its most",
+            f"group {group.group_id} has {len(group.members)} members, which is its most",
             hint="raise group.max.size, or run fewer members",
         )
+
+
+def _check_names(group: Group, asked: Join) -> None:
+    """One name that no record can hold would keep the whole group from its next generation."""
+    names = group.group_id, asked.fresh_id, asked.client_id, asked.client_host, asked.protocol_type, *asked.protocols
+    for name in names:
+        if len(name.encode()) > LONGEST_NAME_BYTES:
+            raise too_long(name, LONGEST_NAME_BYTES)
 
 
 def _require_member_id(step: Transition, asked: Join) -> Decision[Any]:
@@ -188,14 +204,15 @@ def _go_on(step: Transition, cause: str, settings: GroupSettings) -> None:
 
 def _join_again(step: Transition, asked: Join, settings: GroupSettings) -> Decision[Any]:
     group, who = step.group, asked.who
-    if who.member_id in group.pending:
+    if who.member_id in group.pending and who.instance_id is None:
         return _join_new(step, asked.member(who.member_id), asked, settings)
     member = check_member(group, who)
-    changed = dict(member.protocols) != dict(asked.protocols)
+    changed = list(member.protocols.items()) != list(asked.protocols.items())
     if group.state is State.EMPTY:
         raise unknown_member(group.group_id, who.member_id)
     if group.state is State.COMPLETING and not changed:  # its answer was lost
-        step.start_session(member)
+        _refuse_former(step, member)
+        step.start_session(step.change(member, syncing=None))
         return step.decision(joined(step, member))
     if group.state is State.STABLE and not changed and who.member_id != group.leader:
         step.start_session(member)
@@ -204,7 +221,8 @@ def _join_again(step: Transition, asked: Join, settings: GroupSettings) -> Decis
     again = replace(asked.member(who.member_id), assignment=member.assignment)
     step.put(again)
     step.end_session(who.member_id)
-    _go_on(step, asked.reason or f"{asked.client_id or who.member_id} asked to join again", settings)
+    why = f": {asked.reason}" if asked.reason else ""
+    _go_on(step, f"{asked.client_id or who.member_id} asked to join again{why}", settings)
     return step.later(asked.key)
 
 
@@ -220,8 +238,7 @@ def _come_back(step: Transition, old: Member, asked: Join, settings: GroupSettin
     group = step.group
     new = replace(asked.member(asked.fresh_id), assignment=old.assignment)
     replace_instance(step, old, new)
-    unchanged = old.metadata(group.protocol) == new.metadata(group.protocol)
-    if group.state is State.STABLE and unchanged and group.vote() == group.protocol:
+    if group.state is State.STABLE and _wants_the_same(group, old, new) and group.vote() == group.protocol:
         member = step.change(new, joining=None)
         step.write()
         step.start_session(member)
@@ -235,10 +252,21 @@ def _come_back(step: Transition, old: Member, asked: Join, settings: GroupSettin
     return step.later(asked.key)
 
 
+def _wants_the_same(group: Group, old: Member, new: Member) -> bool:
+    """Of a consumer its topics count: the rest tells what the member held, which its next process doesn't know."""
+    was, now = old.metadata(group.protocol), new.metadata(group.protocol)
+    if was == now or group.protocol_type != PROTOCOL_TYPE:
+        return was == now
+    try:
+        return set(decode_subscription(was).topics) == set(decode_subscription(now).topics)
+    except OttlaError:
+        return False
+
+
 # ---- sync -----------------------------------------------------------------------------------------------------------
 
 
-def decide_sync(group: Group, asked: Sync, now: Moment) -> Decision[Any]:
+def decide_sync(group: Group, asked: Sync, settings: GroupSettings, now: Moment) -> Decision[Any]:
     """Synced, now or when the leading member has assigned."""
     check_member(group, asked.who)
     check_generation(group, asked.generation)
@@ -255,6 +283,11 @@ def decide_sync(group: Group, asked: Sync, now: Moment) -> Decision[Any]:
     step.end_session(member.member_id)
     if member.member_id == group.leader:
         assign(step, asked.assignments or {})
+        if step.size_bytes > settings.max_record_bytes:
+            refusal = too_large(group.group_id, step.size_bytes, settings.max_record_bytes)
+            step = Transition(group, now)
+            refuse_assignment(step, refusal, settings.initial_rebalance_delay_ms)
+            return step.decision(refusal)
     return step.later(asked.key)
 
 
@@ -300,8 +333,12 @@ def decide_leave(
             outcomes.append(None)
         except OttlaError as error:
             outcomes.append(error)
-    if any(outcome is None for outcome in outcomes):
+    if all(outcome is not None for outcome in outcomes):
+        return Decision(outcomes)
+    if gone:
         rebalance_without(step, f"{', '.join(gone)} left", settings.initial_rebalance_delay_ms)
+    else:
+        complete_if_all_joined(step)
     return step.decision(outcomes)
 
 

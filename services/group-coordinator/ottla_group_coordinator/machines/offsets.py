@@ -9,19 +9,22 @@ after they were committed (KIP-211); never while a transaction is open on them (
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Decision, Entry
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_group_coordinator.machines.answers import illegal_generation, rebalance_in_progress, unknown_member
+from ottla_group_coordinator.machines.answers import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.group import Group, State
 from ottla_group_coordinator.machines.membership import GroupSettings, Who, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
 from ottla_group_coordinator.machines.transition import SessionTimer, session_ends_at
 
 NO_GENERATION: Final = -1
+
+_AT_ONCE_BYTES: Final = 1 << 18
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -55,11 +58,9 @@ def decide_commit(
 
 def _check_commit(group: Group, who: Who, generation: int, now: Moment) -> Mapping[TimerKey, float | None]:
     """Raises for whoever may not commit (rules 46 and 47); gives the session that goes on by it."""
-    if generation < 0 and not who.member_id and who.instance_id is None:
-        if group.members:
-            raise unknown_member(group.group_id, who.member_id)
-        return {}
-    if not group.members and not group.pending and group.generation == 0:
+    if generation < 0 and group.state is State.EMPTY:
+        return {}  # whoever says so, and some name their group.instance.id: nobody reads by the group's assignment
+    if group.state is State.EMPTY and not group.pending and group.generation == 0:
         raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
     member = check_member(group, who)
     check_generation(group, generation)
@@ -110,7 +111,7 @@ def decide_delete_offsets(
 
 
 def decide_delete_group(group: Group, offsets: Offsets) -> Decision[None]:
-    if group.members or group.pending:
+    if group.state is not State.EMPTY:
         raise non_empty(group.group_id, len(group.members))
     return Decision(None, (*tombstones(group.group_id, offsets), group_tombstone(group.group_id)))
 
@@ -124,30 +125,45 @@ def non_empty(group: str, members: int) -> OttlaError:
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 
-def decide_expiry(group: Group, offsets: Offsets, settings: GroupSettings, now: Moment) -> Decision[None]:
-    """What nobody has wanted for so long is given up; with the last of it the group, too."""
+def expired(group: Group, offsets: Offsets, settings: GroupSettings, now: Moment) -> tuple[Entry, ...]:
+    """The end of what nobody has wanted for so long, and after the last of it the group's. The first of these records
+    may be written without the others, which come again."""
+    read = group.subscribed_topics() if group.state in (State.EMPTY, State.STABLE) else None
+    if read is None:
+        return ()
+    since_ms = group.state_since_ms if group.state is State.EMPTY else -1
     gone = [
-        partition for partition, committed in offsets.items() if _is_over(group, partition, committed, settings, now)
+        partition
+        for partition, committed in offsets.items()
+        if partition.topic not in read and _is_over(committed, since_ms, settings, now)
     ]
-    records: list[Any] = list(tombstones(group.group_id, gone))
+    records = tombstones(group.group_id, gone)
     if group.state is State.EMPTY and not group.pending and len(gone) == len(offsets) and (gone or group.generation):
-        records.append(group_tombstone(group.group_id))
-    return Decision(None, tuple(records))
+        return (*records, group_tombstone(group.group_id))
+    return records
 
 
-def _is_over(
-    group: Group, partition: TopicPartition, committed: CommittedOffset, settings: GroupSettings, now: Moment
-) -> bool:
+def _is_over(committed: CommittedOffset, since_ms: int, settings: GroupSettings, now: Moment) -> bool:
     if committed.expires_at_ms is not None:
         return now.wall_ms >= committed.expires_at_ms
-    since_ms = committed.committed_at_ms
-    if group.state is State.EMPTY:
-        since_ms = max(since_ms, group.state_since_ms)
-    else:
-        read = group.subscribed_topics()
-        if group.state is not State.STABLE or read is None or partition.topic in read:
-            return False
-    return now.wall_ms - since_ms >= settings.offsets_retention_ms
+    return now.wall_ms - max(since_ms, committed.committed_at_ms) >= settings.offsets_retention_ms
+
+
+class Some(NamedTuple):
+    records: tuple[Entry, ...]
+    are_all: bool
+
+
+def first_of(records: Iterable[Entry]) -> Some:
+    """As many as are written at once: far below what a batch holds, for others write, too."""
+    some: list[Entry] = []
+    size_bytes = 0
+    for record in records:
+        size_bytes += size_limit([record])
+        if some and size_bytes > _AT_ONCE_BYTES:
+            return Some(tuple(some), are_all=False)
+        some.append(record)
+    return Some(tuple(some), are_all=True)
 
 
 def tombstones(group: str, partitions: Iterable[TopicPartition]) -> tuple[Entry, ...]:

@@ -11,9 +11,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla_core.errors import OttlaError
-from ottla_group_coordinator.machines.answers import Joined, Subscriber, Synced, fenced_instance, rebalance_in_progress
-from ottla_group_coordinator.machines.group import Member, State
-from ottla_group_coordinator.machines.history import Kind, partitions_moved
+from ottla_group_coordinator.machines.answers import (
+    Joined,
+    Subscriber,
+    Synced,
+    fenced_instance,
+    rebalance_in_progress,
+    unknown_member,
+)
+from ottla_group_coordinator.machines.group import Group, Member, State
+from ottla_group_coordinator.machines.history import Kind, Readers, partitions_moved, readers
 from ottla_group_coordinator.machines.transition import Transition
 
 NOT_JOINED: Final = "did not join again within the rebalance timeout"
@@ -57,7 +64,7 @@ def complete(step: Transition) -> None:
     group = step.group
     for member in [m for m in group.members.values() if m.joining is None and m.instance_id is None]:
         drop(step, member, Kind.EVICTED, NOT_JOINED)
-    group.pending, group.gathers_until = frozenset(), None
+    group.gathers_until = None
     if group.members and all(member.joining is None for member in group.members.values()):
         step.wait(group.rebalance_timeout_ms)  # static members alone, all of them away
         return
@@ -65,7 +72,7 @@ def complete(step: Transition) -> None:
     group.generation += 1
     group.state_since_ms = step.now.wall_ms
     if not group.members:
-        group.state, group.protocol, group.leader = State.EMPTY, None, None
+        group.state, group.protocol, group.leader, group.departed = State.EMPTY, None, None, {}
         step.note(Kind.GENERATION, "the last member is gone")
         step.write()
         return
@@ -102,11 +109,13 @@ def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -
 def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     """The leading member has decided: it is written down, and then everybody who waits is told (rule 49)."""
     group = step.group
-    before = {m.member_id: m.assignment for m in group.members.values()}
+    before = {**group.departed, **_readers(group)}
     for member in list(group.members.values()):
         step.change(member, assignment=assignments.get(member.member_id, b""))
     group.state, group.state_since_ms = State.STABLE, step.now.wall_ms
-    moved = partitions_moved(before, {m.member_id: m.assignment for m in group.members.values()})
+    after = _readers(group)
+    moved = partitions_moved(before, after)
+    group.departed = {p: reader for p, reader in before.items() if p not in after}
     took_ms = max(0, step.now.wall_ms - group.rebalance_began_ms)
     step.note(Kind.ASSIGNED, f"{len(group.members)} members go on", duration_ms=took_ms, moved=moved)
     step.write()
@@ -114,6 +123,16 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
         if member.syncing is not None:
             step.resolve(member.syncing, synced(step, member))
             synchronized(step, step.change(member, syncing=None))
+
+
+def _readers(group: Group) -> Readers:
+    return readers({member.member_id: member.assignment for member in group.members.values()})
+
+
+def refuse_assignment(step: Transition, refusal: OttlaError, initial_delay_ms: int) -> None:
+    """It can't be written down: everybody who waits for it is told, and they may try in another generation."""
+    _refuse_syncing(step, refusal)
+    begin(step, refusal.message, initial_delay_ms)
 
 
 def synced(step: Transition, member: Member) -> Synced:
@@ -140,12 +159,12 @@ def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
     """A member is out; what it waits for is refused."""
     group = step.group
     del group.members[member.member_id]
+    group.departed = {**group.departed, **readers({member.member_id: member.assignment})}
     group.unsynced -= {member.member_id}
     step.end_session(member.member_id)
-    refusal = rebalance_in_progress(group.group_id)
     for waiting in (member.joining, member.syncing):
         if waiting is not None:
-            step.resolve(waiting, refusal)
+            step.resolve(waiting, unknown_member(group.group_id, member.member_id))
     step.note(kind, cause, member)
 
 

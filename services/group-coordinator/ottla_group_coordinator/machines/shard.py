@@ -6,7 +6,8 @@ the state, and `on_timer` and the functions in `membership` and `offsets` decide
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from heapq import nsmallest
 from typing import Any, Final, NamedTuple
 
 from ottla_core.coordination.shard import Decision, Entry, Marker, Record
@@ -24,7 +25,7 @@ from ottla_group_coordinator.machines.membership import (
     decide_resume,
     decide_session_end,
 )
-from ottla_group_coordinator.machines.offsets import decide_expiry
+from ottla_group_coordinator.machines.offsets import expired, first_of, tombstones
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
     Key,
@@ -35,15 +36,18 @@ from ottla_group_coordinator.machines.records import (
 )
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
-_EXPIRED_AT_ONCE: Final = 2_000
-"""Records of one decision; a group's own are never parted."""
+_GROUPS_AT_ONCE: Final = 1_000
+_LOOKED_AT_ONCE: Final = 10_000
+"""Offsets and groups of one look for what is over; to write takes about ten times as long."""
 
 _NEXT_SOME_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for what nobody wants any more."""
+    """It is time to look for what nobody wants any more, in the groups whose ids come after that one."""
+
+    after: str = ""
 
 
 class Forgotten(NamedTuple):
@@ -130,7 +134,7 @@ class GroupShard:
 
     def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
         if isinstance(key, ExpiryTimer):
-            return self._expire(now)
+            return self._expire(key.after, now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
         group = self._groups.get(key.group)
         if group is None:
@@ -139,16 +143,38 @@ class GroupShard:
             return decide_rebalance_end(group, self.settings, now)
         return decide_session_end(group, key.member_id, self.settings, now)
 
-    def _expire(self, now: Moment) -> Decision[None]:
-        pause_s = self.settings.retention_check_s
+    def _expire(self, after: str, now: Moment) -> Decision[None]:
+        """Some groups at a time, for everybody else waits meanwhile."""
+        some = nsmallest(_GROUPS_AT_ONCE, (g for g in self._groups.keys() | self._offsets.keys() if g > after))
         records: list[Entry] = []
         idle: list[Forgotten] = []
-        for group in self.groups():
-            decided = decide_expiry(group, self.offsets(group.group_id), self.settings, now)
-            if len(records) + len(decided.records) > _EXPIRED_AT_ONCE and records:
-                pause_s = _NEXT_SOME_S
+        looked_at = 0
+        for group_id in some:
+            group, offsets = self.group(group_id), self.offsets(group_id)
+            gone = first_of(expired(group, offsets, self.settings, now))
+            records += gone.records
+            looked_at += 1 + len(offsets)
+            if not gone.are_all:
                 break
-            records += decided.records
+            after = group_id
             if group.state is State.EMPTY and group.generation == 0 and not group.pending:
-                idle.append(Forgotten(group.group_id))
-        return Decision(None, tuple(records), tuple(idle), {ExpiryTimer(): now.at + pause_s})
+                idle.append(Forgotten(group_id))
+            if looked_at + 10 * len(records) > _LOOKED_AT_ONCE:
+                break
+        is_over = len(some) < _GROUPS_AT_ONCE and (not some or after == some[-1])
+        next_look = ExpiryTimer() if is_over else ExpiryTimer(after)
+        pause_s = self.settings.retention_check_s if is_over else _NEXT_SOME_S
+        return Decision(None, tuple(records), tuple(idle), {next_look: now.at + pause_s})
+
+    # ---- topics -----------------------------------------------------------------------------------------------------
+
+    def forget_topics(self, topics: Collection[str], until_ms: int) -> Decision[bool]:
+        """Topics are deleted: so are the offsets in them that were committed until then. Whether that were all."""
+        gone = first_of(
+            entry
+            for group_id, offsets in self._offsets.items()
+            for entry in tombstones(
+                group_id, (p for p, o in offsets.items() if p.topic in topics and o.committed_at_ms <= until_ms)
+            )
+        )
+        return Decision(gone.are_all, gone.records)

@@ -9,10 +9,11 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
+from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_group_coordinator.machines.group import Group, Member
-from ottla_group_coordinator.machines.history import Event, Kind
+from ottla_group_coordinator.machines.history import Event, Happened, Kind
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 
 
@@ -36,9 +37,11 @@ class Transition:
         self._records: list[Entry] = []
         self._timers: dict[TimerKey, float | None] = {}
         self._effects: list[Any] = []
+        self._events: list[Event] = []
 
     def decision(self, reply: Any) -> Decision[Any]:
-        return Decision(reply, tuple(self._records), (self.group,), self._timers, tuple(self._effects))
+        happened = [Happened(tuple(self._events))] if self._events else []
+        return Decision(reply, tuple(self._records), (self.group,), self._timers, (*self._effects, *happened))
 
     def later(self, key: Hashable) -> Decision[Any]:
         return self.decision(Later(key))
@@ -49,6 +52,11 @@ class Transition:
         """The group as it is now goes to the log."""
         group = self.group
         self._records.append(Entry(encode_key(GroupKey(group.group_id)), encode_group(group.record())))
+
+    @property
+    def size_bytes(self) -> int:
+        """Of what goes to the log."""
+        return size_limit(self._records)
 
     def resolve(self, key: Hashable, reply: Any) -> None:
         """Answer a request that waits."""
@@ -68,6 +76,7 @@ class Transition:
                 client_host=member.client_host,
             )
         self.group.events.append(event)
+        self._events.append(event)
 
     # ---- members ----------------------------------------------------------------------------------------------------
 

@@ -151,15 +151,26 @@ def test_past_its_time_an_append_that_may_be_in_the_log_has_not_failed(
     assert hand.left.asks
 
 
-def test_what_was_refused_at_every_sending_has_failed(hand: Hand) -> None:
+def test_a_sending_without_an_answer_yet_may_be_carried_out(hand: Hand) -> None:
     hand.ask("put", put(b"a"))
+    hand.result(Refused(TOO_FEW))
+    hand.tick(hand.owner.limits.retry_s)
+    hand.tick(hand.owner.limits.append_s)
+    assert code(hand, "put") == ErrorCode.NOT_COORDINATOR
+
+
+def test_what_was_refused_at_every_sending_has_failed(hand: Hand) -> None:
+    hand.ask("first", get(b"a"))
+    hand.ask("put", put(b"a"))
+    hand.ask("read", get(b"a"))
+    hand.prove()
     hand.ask("waiting", put(b"b"))
     while hand.left is None:
         if hand.owner._in_the_air:
             hand.result(Refused(TOO_FEW))
         hand.tick(hand.owner.limits.retry_s)
     assert code(hand, "put") == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
+    assert code(hand, "read") == code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
     assert hand.left.asks
 
 
@@ -193,10 +204,12 @@ def test_a_read_is_answered_by_who_is_the_owner_after_it_came(hand: Hand) -> Non
     assert list(hand.answers) == ["one", "two", "three"]
 
 
-def test_a_deposed_owner_answers_no_read(hand: Hand) -> None:
+@pytest.mark.parametrize("said", [Fenced(), Mismatch(0)])
+def test_a_deposed_owner_answers_no_read(hand: Hand, said: Fenced | Mismatch) -> None:
     hand.ask("get", get(b"a"))
-    hand.result(Fenced())
+    hand.result(said)
     assert code(hand, "get") == ErrorCode.NOT_COORDINATOR
+    assert hand.left is not None
 
 
 def test_an_append_proves_as_much_as_a_check(hand: Hand) -> None:
@@ -297,6 +310,17 @@ def test_a_turn_decides_a_bounded_number() -> None:
     assert len(hand.answers) == 501
     hand.prove()
     assert len(hand.answers) == 701
+
+
+def test_timers_that_are_due_together_are_not_decided_in_one_go() -> None:
+    hand = Hand(limits=Limits(max_batch_bytes=1 << 20))
+    hand.serve()
+    hand.ask("set", set_timers({f"session {n}": 1.0 for n in range(700)}))
+    hand.prove()
+    hand.tick(1.0)
+    assert len(appended(hand)) == 500
+    hand.prove()
+    assert len(appended(hand)) == 200
 
 
 # ---- replies that come later ----------------------------------------------------------------------------------------

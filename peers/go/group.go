@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	sessionTimeout    = 30 * time.Second
+	heartbeatInterval = 500 * time.Millisecond
+)
+
+// Member reads as one of a group.
+type Member interface {
+	// Commit how far it has read.
+	Commit() error
+	Seek(partition int32, offset int64) error
+	// Close leaves the group, unless there is an instance id.
+	Close() error
+}
+
+// Events are printed as they happen, a line each.
+type Events struct {
+	mutex sync.Mutex
+	lines *json.Encoder
+}
+
+func (e *Events) Assigned(partitions []int32) { e.tell("assigned", orEmpty(partitions)) }
+func (e *Events) Revoked(partitions []int32)  { e.tell("revoked", orEmpty(partitions)) }
+func (e *Events) Record(partition int32, offset int64, value []byte) {
+	e.tell("record", map[string]any{"partition": partition, "offset": offset, "value": value})
+}
+
+func (e *Events) tell(what string, value any) {
+	e.mutex.Lock()
+	defer e.mutex.Unlock()
+	if e.lines.Encode(map[string]any{what: value}) != nil {
+		os.Exit(1) // nobody reads
+	}
+}
+
+// Fail ends the process: a member that can't go on has nothing more to tell.
+func (e *Events) Fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// beMember takes commands from stdin until it is told to close.
+func beMember(client Client, o Options) error {
+	events := &Events{lines: json.NewEncoder(os.Stdout)}
+	member, err := client.Join(o, events)
+	if err != nil {
+		return err
+	}
+	for commands := bufio.NewScanner(os.Stdin); commands.Scan() && commands.Text() != "close"; {
+		if err := do(member, commands.Text()); err != nil {
+			return errors.Join(err, member.Close())
+		}
+		events.tell("done", commands.Text())
+	}
+	return member.Close()
+}
+
+func do(member Member, command string) error {
+	if command == "commit" {
+		return member.Commit()
+	}
+	if !strings.HasPrefix(command, "seek ") {
+		return fmt.Errorf("no command %q", command)
+	}
+	var partition int32
+	var offset int64
+	if _, err := fmt.Sscanf(command, "seek %d %d", &partition, &offset); err != nil {
+		return err
+	}
+	return member.Seek(partition, offset)
+}
+
+// orEmpty is never null in JSON.
+func orEmpty(partitions []int32) []int32 {
+	if partitions == nil {
+		return []int32{}
+	}
+	return partitions
+}

@@ -1,0 +1,289 @@
+"""`ottla group`: consumer groups: list and show them, explain their rebalances, reset, kick and remove."""
+
+from __future__ import annotations
+
+import sys
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli.asking import confirm, each, report
+from ottla.cli.connection import open_admin
+from ottla.cli.failures import ExitCode, count, say
+from ottla.cli.group_lag import KIND, lag_item, show_lag
+from ottla.cli.group_reset import RESET_COLUMNS, place_of, reset_item, tell_clamped
+from ottla.cli.group_story import event_item, story
+from ottla.cli.lazy import Command
+from ottla.cli.options import DryRun, Numbers, Settings, complete_group, complete_topic
+from ottla.cli.output import Item, Listing, form_for, write
+from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.admin import Admin
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    help="List and show consumer groups, explain their rebalances; reset, kick and remove.",
+)
+
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The group's id.", autocompletion=complete_group)]
+Groups = Annotated[list[str], typer.Argument(metavar="GROUP...", help="Ids of groups.", autocompletion=complete_group)]
+OfTopics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic", "-t", metavar="TOPIC", help="Only this one; may be said again.", autocompletion=complete_topic
+    ),
+]
+
+
+@app.command("ls", cls=Command)
+def list_groups(
+    ctx: typer.Context,
+    pattern: Annotated[str, typer.Argument(metavar="[PATTERN]", help="Only names like this: 'bill*'.")] = "*",
+    state: Annotated[
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only Stable, Empty, PreparingRebalance, …; may be said again."),
+    ] = None,
+) -> None:
+    """List the groups: their state, and how many members they have."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        groups = [group for group in admin.groups.list(states=state or ()) if fnmatchcase(group.name, pattern)]
+    if not groups:
+        say("there is no such group" if state or pattern != "*" else "there are no groups yet")
+    items = [{"name": g.name, "state": g.state, "members": g.members, "protocol_type": g.protocol_type} for g in groups]
+    write(Listing("groups/v1", items, ("name", "state", "members", "protocol_type")), settings.output)
+
+
+@app.command("show", cls=Command)
+def show(ctx: typer.Context, names: Groups) -> None:
+    """Show how far groups are behind: in records, and in seconds, which is the age of the oldest unread record."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        items = [lag_item(admin, name) for name in names]
+    if form_for(settings.output, sys.stdout) == "table":
+        for item in items:
+            show_lag(item)
+    else:
+        write(Listing(KIND, items), settings.output)
+    if any(partition["error"] for item in items for partition in item["partitions"]):
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+@app.command("watch", cls=Command)
+def watch(
+    ctx: typer.Context,
+    name: Group,
+    every: Annotated[str, typer.Option(metavar="DURATION", help="How often to look.")] = "2s",
+    times: Annotated[
+        int | None, typer.Option("-n", min=1, metavar="N", help="So many times; else until Ctrl-C.")
+    ] = None,
+) -> None:
+    """Show again and again how far a group is behind, until Ctrl-C. Not as -o json, which would never end."""
+    from ottla.cli.group_watch import watch_lag
+
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        watch_lag(admin, name, settings, every=every, times=times)
+
+
+@app.command("members", cls=Command)
+def members(ctx: typer.Context, name: Group) -> None:
+    """Show a group's members: who they are, where, and what is assigned to each."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        group = admin.groups.describe(name)
+    if not group.members:
+        say(f"group {name} is {group.state}: it has no members")
+    items = [
+        {
+            "name": member.name,
+            "member_id": member.member_id,
+            "instance_id": member.instance_id,
+            "client_id": member.client_id,
+            "host": member.host,
+            "leader": member.member_id == group.leader,
+            "topics": list(member.topics),
+            "partitions": [str(partition) for partition in member.partitions],
+            "session_timeout_s": member.session_timeout,
+            "rebalance_timeout_s": member.rebalance_timeout,
+        }
+        for member in group.members
+    ]
+    write(Listing("group-members/v1", items, ("name", "client_id", "host", "leader", "partitions")), settings.output)
+
+
+@app.command("explain", cls=Command)
+def explain(ctx: typer.Context, name: Group) -> None:
+    """Tell what has happened to a group and why: every join, leave, eviction and rebalance."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        events = admin.groups.explain(name)
+    if not events:
+        say(f"nothing has happened to group {name} since its coordinator took over")
+    if form_for(settings.output, sys.stdout) != "table":
+        write(Listing("group-events/v1", map(event_item, events), name="kind"), settings.output)
+    elif events:
+        for line in story(events):
+            print(line)
+
+
+@app.command("reset", cls=Command)
+def reset(
+    ctx: typer.Context,
+    name: Group,
+    to: Annotated[
+        str | None,
+        typer.Option(metavar="PLACE", help="start, end, an offset such as 42, @2026-11-01T10:00 or @-1h."),
+    ] = None,
+    shift: Annotated[
+        int | None, typer.Option(metavar="N", help="So many records forwards; -100 to read the last 100 again.")
+    ] = None,
+    topic: OfTopics = None,
+    partition: Numbers = None,
+    create: Annotated[
+        bool, typer.Option("--create", help="A group that does not exist yet gets offsets to begin at.")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it; else it is only shown.")] = False,
+) -> None:
+    """Move the offsets that a group has committed. Shows where they would go; --execute does it.
+
+    The group must have no members: they would go on where they are. What is outside of a partition goes to its nearest
+    end.
+    """
+    settings = Settings.of(ctx)
+    if (to is None) == (shift is None):
+        raise config_error("it is not clear where the offsets are to go", hint="give --to or --shift")
+    with open_admin(settings) as admin:
+        resets = admin.groups.reset(
+            name,
+            to=None if to is None else place_of(to),
+            shift=shift,
+            topics=() if partition else topic or (),
+            partitions=_numbered(topic, partition),
+            if_missing="ok" if create else "error",
+            dry_run=not execute,
+        )
+    action = "reset" if execute else "none"
+    items = [reset_item(each_, action) for each_ in resets]
+    write(Listing("group-reset/v1", items, RESET_COLUMNS), settings.output)
+    tell_clamped(resets)
+    say(f"reset {count(len(resets), 'offset')} of {name}" if execute else "nothing was changed: say --execute to do it")
+
+
+@app.command("rm", cls=Command)
+def remove(
+    ctx: typer.Context,
+    names: Groups,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="A group that does not exist is fine.")] = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete groups with all that they have committed. They must have no members."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        there = [name for name in names if admin.groups.exists(name)] if if_exists else names
+        planned, refused = each(there, partial(_plan_removal, admin))
+        if not there:
+            say("there is nothing to delete")
+        if planned and not dry_run:
+            many = f"these {len(planned)} groups" if len(planned) > 1 else "this group"
+            confirm(f"Delete {many} with all offsets for good?", settings)
+        done, failed = each((item["name"] for item in planned), partial(_remove, admin, dry_run=dry_run))
+    report("group-changes/v1", done, [*refused, *failed], settings)
+
+
+def _plan_removal(admin: Admin, name: str) -> Item:
+    from ottla.groups import non_empty
+
+    members = admin.groups.describe(name).members
+    if members:
+        raise non_empty(name, members, "deleted")
+    committed = admin.groups.committed(name)
+    topics = sorted({partition.topic for partition in committed})
+    say(f"{name}: {count(len(committed), 'offset')}{' of ' + ', '.join(topics) if topics else ''}")
+    return {"name": name}
+
+
+def _remove(admin: Admin, name: str, *, dry_run: bool) -> Item:
+    if dry_run:
+        return {"name": name, "action": "none"}
+    admin.groups.delete(name)
+    say(f"deleted {name}")
+    return {"name": name, "action": "deleted"}
+
+
+@app.command("rm-offsets", cls=Command)
+def remove_offsets(
+    ctx: typer.Context, name: Group, topic: OfTopics = None, partition: Numbers = None, dry_run: DryRun = False
+) -> None:
+    """Forget what a group has committed in topics that it reads no more."""
+    settings = Settings.of(ctx)
+    if not topic:
+        raise config_error("no topic to forget", hint="give --topic, or remove the whole group with `ottla group rm`")
+    chosen = _numbered(topic, partition)
+    with open_admin(settings) as admin:
+        committed = admin.groups.committed(name)
+        planned = [p for p in sorted(committed) if (p in chosen if chosen else p.topic in topic)]
+        for each_ in planned:
+            say(f"{each_}: {committed[each_]}")
+        if not planned:
+            say(f"group {name} has committed nothing there")
+        elif not dry_run:
+            confirm(f"Forget {'these offsets' if len(planned) > 1 else 'this offset'} for good?", settings)
+            admin.groups.delete_offsets(name, partitions=planned)
+            say(f"forgot {count(len(planned), 'offset')} of {name}")
+    action = "none" if dry_run else "deleted"
+    done: list[Item] = [{"name": str(p), "topic": p.topic, "partition": p.partition, "action": action} for p in planned]
+    report("group-offset-changes/v1", done, [], settings)
+
+
+@app.command("kick", cls=Command)
+def kick(
+    ctx: typer.Context,
+    name: Group,
+    members: Annotated[
+        list[str], typer.Argument(metavar="MEMBER...", help="Member ids or instance ids: `ottla group members`.")
+    ],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Told by `ottla group explain`.")] = "",
+    dry_run: DryRun = False,
+) -> None:
+    """Remove members from a group; the others share their partitions.
+
+    A member that still runs joins again by itself. This is for one that hangs, or a static one that won't come back.
+    """
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        planned, refused = each(members, partial(_plan_kick, admin, name))
+        if planned and not dry_run:
+            confirm(f"Remove {'these members' if len(planned) > 1 else 'this member'}?", settings)
+        kicking = partial(_kick, admin, name, reason, dry_run=dry_run)
+        done, failed = each((item["member_id"] for item in planned), kicking)
+    report("group-member-changes/v1", done, [*refused, *failed], settings)
+
+
+def _plan_kick(admin: Admin, group: str, member: str) -> Item:
+    from ottla.groups import member_in
+
+    found = member_in(admin.groups.describe(group), member)
+    reads = ", ".join(map(str, found.partitions)) or "nothing"
+    say(f"{found.name}{f' at {found.host}' if found.host else ''}: reads {reads}")
+    return {"member_id": found.member_id}
+
+
+def _kick(admin: Admin, group: str, reason: str, member_id: str, *, dry_run: bool) -> Item:
+    if not dry_run:
+        found = admin.groups.kick(group, member_id, reason=reason)
+        say(f"removed {found.name}")
+    return {"name": member_id, "group": group, "action": "none" if dry_run else "removed"}
+
+
+def _numbered(topics: list[str] | None, numbers: list[int] | None) -> list[tuple[str, int]]:
+    """The partitions that --partition names; [] where it names none. Raises ConfigError."""
+    if not numbers:
+        return []
+    if not topics or len(topics) != 1:
+        raise config_error("--partition is of one topic", hint="name that topic with --topic, and no other")
+    return [(topics[0], number) for number in dict.fromkeys(numbers)]

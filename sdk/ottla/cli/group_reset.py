@@ -1,0 +1,57 @@
+"""What `ottla group reset` is told and tells: places as `ottla consume --from` has them, and the plan as a table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.cli.failures import say
+from ottla.cli.offsets import Anchor, parse_position
+from ottla.errors import config_error
+
+if TYPE_CHECKING:
+    from ottla.group_info import OffsetReset
+    from ottla.group_reset import Place
+
+RESET_COLUMNS: Final = ("topic", "partition", "before", "after", "moved")
+
+
+def place_of(text: str) -> Place:
+    """The place that --to says. Raises ConfigError."""
+    position = parse_position(text, "--to", now_ms=time.time_ns() // 1_000_000)
+    match position.anchor:
+        case Anchor.START if not position.number:
+            return "earliest"
+        case Anchor.END if not position.number:
+            return "latest"
+        case Anchor.OFFSET:
+            return position.number
+        case Anchor.TIME:
+            seconds, ms = divmod(position.number, 1000)
+            return datetime.fromtimestamp(seconds, UTC).replace(microsecond=ms * 1000)
+    raise config_error(
+        f"--to {text!r} is no place for an offset", hint=f"say --shift {text} to move it from where it is"
+    )
+
+
+def reset_item(reset: OffsetReset, action: str) -> dict[str, Any]:
+    """`moved` is None where nothing was committed."""
+    return {
+        "name": f"{reset.topic}-{reset.partition}",
+        "topic": reset.topic,
+        "partition": reset.partition,
+        "before": reset.before,
+        "after": reset.after,
+        "moved": None if reset.before is None else reset.moved,
+        "wanted": reset.wanted,
+        "action": action,
+    }
+
+
+def tell_clamped(resets: Iterable[OffsetReset]) -> None:
+    """Say which of them can't go where they were sent."""
+    for reset in resets:
+        if reset.after != reset.wanted:
+            say(f"{reset.topic}-{reset.partition} has no offset {reset.wanted}: its nearest end is {reset.after}")

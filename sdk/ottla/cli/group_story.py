@@ -1,0 +1,77 @@
+"""What has happened to a group, as a story: who came and went and why, what each rebalance took and moved."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ottla.cli.failures import count
+
+if TYPE_CHECKING:
+    from ottla.group_info import GroupEvent
+
+
+def event_item(event: GroupEvent) -> dict[str, Any]:
+    """An event as data; `at` is its timestamp in ISO 8601."""
+    return {"at": event.datetime.isoformat(timespec="milliseconds"), **asdict(event)}
+
+
+def story(events: Sequence[GroupEvent]) -> Iterator[str]:
+    """A line for each event, in local time, with a line for each day, and what it comes to."""
+    day = ""
+    for event in events:
+        at = event.datetime.astimezone()
+        if (today := f"{at:%Y-%m-%d}") != day:
+            day = today
+            yield day
+        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {_printable(_told(event))}"
+    yield _summary(events)
+
+
+def _told(event: GroupEvent) -> str:
+    match event.kind:
+        case "joined":
+            return f"{_who(event)} joined{_why(event, 'joined')}"
+        case "left":
+            return f"{_who(event)} left{_why(event, 'left')}"
+        case "evicted":
+            return f"{_who(event)} was evicted: {event.cause}"
+        case "replaced":
+            return f"{_who(event)} {event.cause}"
+        case "rebalance-began":
+            return f"rebalance: {event.cause}"
+        case "generation":
+            return f"  generation {event.generation}: {event.cause}"
+        case "assigned":
+            moved = count(event.partitions_moved, "partition")
+            return f"  rebalanced after {event.duration:.3f} s, {moved} moved: {event.cause}"
+    return event.cause
+
+
+def _who(event: GroupEvent) -> str:
+    name = event.instance_id or event.member_id
+    return f"{name} at {event.host}" if event.host else name
+
+
+def _why(event: GroupEvent, nothing: str) -> str:
+    return "" if event.cause == nothing else f": {event.cause}"
+
+
+def _summary(events: Sequence[GroupEvent]) -> str:
+    kinds = Counter(event.kind for event in events)
+    ended = [event for event in events if event.kind == "assigned"]
+    parts = [
+        count(kinds["joined"], "join"),
+        f"{kinds['left']} left",
+        count(kinds["evicted"], "eviction"),
+        count(kinds["rebalance-began"], "rebalance"),
+    ]
+    took, moved = sum(event.duration for event in ended), sum(event.partitions_moved for event in ended)
+    return f"{', '.join(parts)}; {took:.3f} s of rebalancing, {count(moved, 'partition')} moved"
+
+
+def _printable(text: str) -> str:
+    """Names and reasons are what clients say: they are not to write on somebody's terminal."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

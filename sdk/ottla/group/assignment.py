@@ -1,0 +1,400 @@
+"""What a member reads: it joins, gives up and takes over partitions, all of it in the thread that reads.
+
+Calls that may take long are on threads of their own (`Call`); the reader comes by (`attend`), sees what has come of
+them, and goes on with the partitions that it has meanwhile. So nothing here waits for the other members: only for
+commits before partitions are given up, and for the user's own callbacks.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from threading import Condition
+from typing import Final
+
+from ottla.assignment import resolve
+from ottla.cluster import Cluster
+from ottla.errors import OttlaError, WakeupError, config_error
+from ottla.fetcher import Fetcher, closed_error
+from ottla.group.call import Call
+from ottla.group.commits import Commits
+from ottla.group.coordinator import Coordinator
+from ottla.group.heartbeats import Heartbeats, leave
+from ottla.group.joining import Claims, Joined, Joining, Refused
+from ottla.group.listener import Listener
+from ottla.group.offsets import Offsets, place_of
+from ottla.group.options import GroupOptions
+from ottla.group.places import PlaceFinder
+from ottla.group.placing import Placing
+from ottla.keeper import MetadataKeeper
+from ottla.machines.leading import what_changed
+from ottla.machines.membership import NEVER, Meaning, Membership, State
+from ottla.machines.metadata import ClusterView
+from ottla.machines.position import Position
+from ottla.machines.subscription import Subscription
+from ottla_core.model import TopicPartition
+
+logger = logging.getLogger("ottla.group")
+
+_TELL_S: Final = 10.0
+"""How often it is told that the group can't be joined yet."""
+
+
+class GroupAssignment:
+    """The partitions of one member; the same face as ottla.assignment.Assignment."""
+
+    def __init__(
+        self,
+        options: GroupOptions,
+        subscription: Subscription,
+        fetcher: Fetcher,
+        cluster: Cluster,
+        *,
+        name: str,
+        max_age: float,
+        timeout: float,
+    ) -> None:
+        self.options: Final = options
+        self.member: Final = Membership(options.member)
+        self.lock: Final = Condition()
+        self.rebalances = 0
+        coordinator = Coordinator(cluster, options.group, timeout)
+        self.commits: Final = Commits(self.member, coordinator, cluster, self.lock, fetcher.call_attention)
+        self._coordinator: Final = coordinator
+        self._placing: Final = Placing(
+            PlaceFinder(self.commits, cluster, options, timeout), self.commits, subscription, fetcher, name
+        )
+        self._heartbeats: Final = Heartbeats(self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention)
+        self._subscription: Final = subscription
+        self._fetcher: Final = fetcher
+        self._cluster: Final = cluster
+        self._name: Final = name
+        self._max_age: Final = max_age
+        self._timeout: Final = timeout
+        self._keeper: MetadataKeeper | None = None
+        self._joining: Call[Joined | Refused] | None = None
+        self._former: tuple[TopicPartition, ...] = ()
+        self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
+        self._joined_topics: frozenset[str] = frozenset()
+        self._busy = False
+        self._commit_at = cluster.clock.monotonic() + options.auto_commit_interval_s
+        self._raised: Exception | None = None  # by a callback
+        self._told_at = -NEVER
+
+    # ---- the face ------------------------------------------------------------------------------------------------
+
+    def ensure(self) -> None:
+        """Do what is to be done for the group now. Raises what the user has to know, and what callbacks raise."""
+        if self._busy:  # a callback reads
+            return
+        self._busy = True
+        try:
+            self._attend()
+        finally:
+            self._busy = False
+
+    def positions(self) -> Mapping[TopicPartition, Position]:
+        """Those of the partitions that it has at the moment."""
+        with self._fetcher.lock:
+            return dict(self._subscription.positions)
+
+    def of(self, partitions: Sequence[tuple[str, int]]) -> list[Position]:
+        """The positions of `partitions`, of all where none is named. Raises ConfigError for one that it has not."""
+        positions = self.positions()
+        for partition in partitions:
+            if partition not in positions:
+                raise config_error(
+                    f"{TopicPartition(*partition)} is not this member's at the moment",
+                    hint="assignment() says which partitions are; reading lets it join the group",
+                )
+        return [positions[TopicPartition(*partition)] for partition in partitions] or list(positions.values())
+
+    def resolve(self) -> None:
+        """Look up where those positions are that went to an end (`auto_offset_reset`) or a time."""
+        resolve(self._subscription, self._fetcher, self._cluster, self._timeout)
+
+    def locate(self) -> None:
+        """The same, and wait until it is known where the group left off."""
+        self._placing.wait()
+        self.resolve()
+
+    def wake(self) -> None:
+        """Let whoever waits in here look whether that is still wanted."""
+        if self._keeper is not None:
+            self._keeper.nudge()
+        self._placing.wake()
+        with self.lock:
+            self.lock.notify_all()
+
+    def close(self) -> None:
+        """End every thread. A member that was not told to `leave` says goodbye; that may take a moment."""
+        if self.member.state is not State.LEFT:
+            self._goodbye("nobody has the consumer any more")
+        if self._keeper is not None:
+            self._keeper.close()
+
+    @property
+    def in_group(self) -> bool:
+        """Whether somebody is to be told when it ends."""
+        return bool(self.member.member_id)
+
+    # ---- what the reader says ------------------------------------------------------------------------------------
+
+    def on_poll(self) -> None:
+        """The reader comes by: whatever it was given before is done with."""
+        with self.lock:
+            self.member.on_poll(self._cluster.clock.monotonic())
+
+    def handed_out(self) -> Offsets:
+        """Where each partition goes on after the records that were handed out."""
+        return {
+            name: place_of(position.offset, position.offset_epoch)
+            for name, position in self.positions().items()
+            if position.offset is not None
+        }
+
+    def uncommitted(self, offsets: Offsets) -> Offsets:
+        """Those of them that the group does not have yet, as far as known."""
+        return {p: place for p, place in offsets.items() if self.commits.known.get(p) != place.offset}
+
+    # ---- coming by -----------------------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        with self._fetcher.lock:
+            self._fetcher.attention_at = NEVER
+        self._start()
+        self.commits.run_callbacks()
+        if self._heartbeats.error is not None:
+            raise self._heartbeats.error
+        self._commit_in_time()
+        while self._step():
+            pass
+        self._placing.see_to()
+        with self._fetcher.lock:
+            self._fetcher.attention_at = min(self._fetcher.attention_at, self._next_at())
+
+    def _next_at(self) -> float:
+        waits = self._joining is None and self.member.why_join
+        at = self.member.retry_at if waits else NEVER
+        commits = self._commit_at if self.options.commit == "at_least_once" else NEVER
+        return min(at, commits, self._placing.next_at())
+
+    def _step(self) -> bool:
+        """One step of a rebalance; False where it is for others to go on."""
+        if self._joining is not None:
+            if not self._joining.done:
+                return False
+            call, self._joining = self._joining, None
+            self._on_answer(call.result())
+            self._raise_callbacks_error()
+            return True
+        with self.lock:
+            may_join = self.member.may_join(self._cluster.clock.monotonic())
+        if may_join:
+            self._prepare()
+            self._raise_callbacks_error()
+            self._join()
+        return may_join
+
+    def _start(self) -> None:
+        if self._fetcher.closed:
+            raise closed_error()
+        if self._keeper is not None:
+            return
+        keeper = MetadataKeeper(
+            self._cluster,
+            name=self._name,
+            max_age=self._max_age,
+            timeout=self._timeout,
+            on_change=self._on_metadata,
+            all_topics=self.options.pattern is not None,
+        )
+        try:
+            keeper.until_known(self.options.topics, self._timeout, check=self._fetcher.check_wanted)
+        except OttlaError:
+            keeper.close()
+            raise
+        self._keeper = keeper
+        self._fetcher.start(keeper)
+        self._heartbeats.start(self._name)
+
+    # ---- joining -------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """See to the partitions before the others are joined again."""
+        held = sorted(self.positions())
+        if held and self.member.lost:
+            logger.warning("group %s: %d partitions are lost: %s", self.options.group, len(held), self.member.lost)
+            self._give_up(held, self.options.listener.on_lost)
+        elif held:
+            self._commit_before_rebalance()
+            if not self.options.cooperative:
+                self._give_up(held, self.options.listener.on_revoked)
+
+    def _join(self) -> None:
+        topics = self._topics()
+        with self.lock:
+            claims = Claims(topics, tuple(self.positions()), self._former, self.member.generation, self.member.why_join)
+            self.member.begin_join()
+        self._joined_topics = topics
+        joining = Joining(self._coordinator, self._cluster, self.options, self.member, self.lock, claims)
+        self._joining = Call(f"ottla-join-{self._name}", joining.run, self._fetcher.call_attention)
+
+    def _on_answer(self, answer: Joined | Refused) -> None:
+        if isinstance(answer, Refused):
+            self._on_refused(answer)
+            return
+        self.rebalances += 1
+        self._led = answer.partitions_of
+        self._keeper_there().follow(answer.partitions_of)
+        logger.info(
+            "group %s: %s has %d partitions in generation %d",
+            self.options.group,
+            self.member.member_id,
+            len(answer.partitions),
+            self.member.generation,
+        )
+        self._adopt(answer.partitions)
+        self._look_for_changes(self._keeper_there().view)
+
+    def _on_refused(self, refused: Refused) -> None:
+        """Trouble that passes is told of now and then, and raised where the group was never reached at all."""
+        error, now = refused.error, self._cluster.clock.monotonic()
+        if refused.meaning is Meaning.FATAL:
+            raise error
+        if refused.meaning in (Meaning.FIND, Meaning.AGAIN):
+            if not self.rebalances and now - self.member.failing_since >= self._timeout:
+                self.member.failing_since = NEVER
+                raise error
+            if now - self._told_at >= _TELL_S:
+                self._told_at = now
+                logger.warning("group %s is not joined yet: %s", self.options.group, error)
+
+    def _adopt(self, given: Sequence[TopicPartition]) -> None:
+        held = set(self.positions())
+        added = sorted(set(given) - held)
+        self._former = tuple(given)
+        gone = sorted(held - set(given))
+        if gone:
+            self._commit_before_rebalance()
+            with self.lock:
+                self.member.rejoin(f"it gave up {len(gone)} partitions")
+            self._give_up(gone, self.options.listener.on_revoked)
+        with self._fetcher.lock:
+            for partition in added:
+                self._subscription.assign(partition).start = None  # where the group left off, which is looked up
+        self._call_back(self.options.listener.on_assigned, added)
+
+    def _give_up(self, partitions: Sequence[TopicPartition], call: Listener) -> None:
+        """Tell the user, then read them no more."""
+        self._call_back(call, partitions)
+        with self._fetcher.lock:
+            for partition in partitions:
+                self._subscription.unassign(partition)
+        for partition in partitions:
+            self.commits.known.pop(partition, None)
+
+    def _call_back(self, call: Listener, partitions: Sequence[TopicPartition]) -> None:
+        """What it raises is raised when the partitions are seen to."""
+        try:
+            call(list(partitions))
+        except Exception as error:
+            self._raised = self._raised or error
+
+    def _raise_callbacks_error(self) -> None:
+        error, self._raised = self._raised, None
+        if error is not None:
+            raise error
+
+    # ---- topics --------------------------------------------------------------------------------------------------
+
+    def _keeper_there(self) -> MetadataKeeper:
+        assert self._keeper is not None
+        return self._keeper
+
+    def _topics(self) -> frozenset[str]:
+        """The topics to subscribe to: those that are named, or match."""
+        if self.options.pattern is None:
+            return frozenset(self.options.topics)
+        found = self._keeper_there().view.topics.values()
+        return frozenset(topic.name for topic in found if self.options.wants(topic))
+
+    def _on_metadata(self, view: ClusterView) -> None:
+        self._look_for_changes(view)
+        self._fetcher.on_metadata(view)
+
+    def _look_for_changes(self, view: ClusterView) -> None:
+        """Join again where there is something else to be given out, or to be subscribed to."""
+        counts = {name: len(t.partitions) for name in self._led if (t := view.topics.get(name)) and not t.error}
+        why = what_changed(self._led, counts)
+        if self.options.pattern is not None and self._topics() != self._joined_topics:
+            why = "other topics match its pattern now"
+        if why:
+            with self.lock:
+                if self.member.state is not State.STABLE:
+                    return  # looked at again when it is
+                self.member.rejoin(why)
+            self._fetcher.call_attention()
+
+    # ---- commits -------------------------------------------------------------------------------------------------
+
+    def _commit_in_time(self) -> None:
+        """The auto commit: from time to time, of what was handed out and is done with."""
+        now = self._cluster.clock.monotonic()
+        if self.options.commit != "at_least_once" or now < self._commit_at:
+            return
+        self._commit_at = now + self.options.auto_commit_interval_s
+        offsets = self.uncommitted(self.handed_out()) if self.member.state is State.STABLE else {}
+        if offsets:
+            self.commits.begin(offsets, callback=self._on_auto_commit)
+
+    def _on_auto_commit(self, offsets: Offsets, error: OttlaError | None) -> None:
+        if error is not None:
+            logger.info("group %s: an auto commit failed: %s", self.options.group, error)
+
+    def commit(self, offsets: Offsets, timeout: float | None = None) -> None:
+        """Commit, and wait for it. Raises CommitFailedError and whatever else keeps the offsets from being taken."""
+        if offsets:
+            limit_s = self._timeout if timeout is None else timeout
+            self.commits.wait(self.commits.begin(offsets, retry_s=limit_s), limit_s, self._fetcher.check_wanted)
+
+    def _commit_before_rebalance(self) -> None:
+        """What was handed out is done with by now; who gets the partitions goes on after it."""
+        if self.options.commit == "manual":
+            return
+        try:
+            self.commit(self.uncommitted(self.handed_out()))
+        except OttlaError as error:
+            if isinstance(error, WakeupError) or self._fetcher.closed:
+                raise
+            logger.warning("group %s: records will be read again: %s", self.options.group, error)
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def leave(self, offsets: Offsets, timeout: float) -> None:
+        """Commit `offsets`, give all up and say goodbye, within `timeout` seconds; raises what callbacks raise."""
+        self._busy = True
+        held = sorted(self.positions())
+        lost = bool(self.member.lost)
+        offsets = {} if lost else self.uncommitted(offsets)
+        if offsets and self.member.state in (State.STABLE, State.JOINING):
+            commit = self.commits.begin(offsets, retry_s=timeout)
+            try:
+                self.commits.wait(commit, timeout, lambda: None)
+            except OttlaError as error:
+                logger.warning("group %s: records will be read again: %s", self.options.group, error)
+        self.commits.drain(timeout)
+        self.commits.run_callbacks()
+        listener = self.options.listener
+        if held:
+            self._give_up(held, listener.on_lost if lost else listener.on_revoked)
+        self._goodbye("the consumer was closed")
+        self._raise_callbacks_error()
+
+    def _goodbye(self, why: str) -> None:
+        with self.lock:
+            who = self.member.identity
+            leaver = self.member.leave()
+        self._heartbeats.stop()
+        if leaver:
+            leave(self._coordinator, who, why)

@@ -1,0 +1,69 @@
+"""Whoever is to be told that partitions come and go: Kafka's ConsumerRebalanceListener."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Final
+
+from ottla.errors import config_error
+from ottla_core.model import TopicPartition
+
+Partitions = list[TopicPartition]
+"""In their order."""
+
+Listener = Callable[[Partitions], object]
+
+
+class RebalanceListener:
+    """Subclass it, or give a consumer callables. All of it runs in the thread that reads, inside of its reading.
+
+    What it raises, the reading raises, after the rebalance went on. The consumer may be used in here: to seek in
+    `on_assigned`, to commit in `on_revoked`.
+    """
+
+    def on_assigned(self, partitions: Partitions) -> object:
+        """A rebalance is over, and these are new (there may be none). They are read from where the group left off."""
+
+    def on_revoked(self, partitions: Partitions) -> object:
+        """These are about to go to others; until this returns they are still ours, and may be committed."""
+
+    def on_lost(self, partitions: Partitions) -> object:
+        """These are others' already: this member was left behind, and can't commit. By default as `on_revoked`."""
+        return self.on_revoked(partitions)
+
+
+class _Callables(RebalanceListener):
+    def __init__(self, assigned: Listener | None, revoked: Listener | None, lost: Listener | None) -> None:
+        self._assigned: Final = assigned
+        self._revoked: Final = revoked
+        self._lost: Final = lost or revoked
+
+    def on_assigned(self, partitions: Partitions) -> object:
+        return None if self._assigned is None else self._assigned(partitions)
+
+    def on_revoked(self, partitions: Partitions) -> object:
+        return None if self._revoked is None else self._revoked(partitions)
+
+    def on_lost(self, partitions: Partitions) -> object:
+        return None if self._lost is None else self._lost(partitions)
+
+
+def listener_of(
+    listener: RebalanceListener | None,
+    on_assigned: Listener | None,
+    on_revoked: Listener | None,
+    on_lost: Listener | None,
+) -> RebalanceListener:
+    """One object. Raises ConfigError for both kinds at once, for what can't be called, and for coroutine functions."""
+    given = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
+    if listener is not None:
+        if any(given.values()):
+            raise config_error("listener= and callables exclude each other", hint="give either")
+        given = {name: getattr(listener, name, None) for name in given}
+    for name, call in given.items():
+        if inspect.iscoroutinefunction(call):
+            raise config_error(f"{name} is a coroutine function", hint="give a plain one: it is called while reading")
+        if not callable(call) and (call is not None or listener is not None):
+            raise config_error(f"{name}={call!r} can't be called", hint="give a function of a list of partitions")
+    return _Callables(given["on_assigned"], given["on_revoked"], given["on_lost"])

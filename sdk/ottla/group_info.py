@@ -1,0 +1,240 @@
+"""What admin.groups tells of groups: their members, how far they are behind, and what has happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ottla.errors import OttlaError, error_from_code
+from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from ottla_core.model import TopicPartition
+from ottla_proto import group_pb2 as pb
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group of a listing; `protocol_type` is "consumer", "connect", …, or "" for a group without members."""
+
+    name: str
+    state: str
+    protocol_type: str
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member; `instance_id` is its group.instance.id, None for a dynamic one.
+
+    `topics` is what it subscribes to and `partitions` what is assigned to it: empty where the group is none of
+    consumers, or is rebalancing. The timeouts are in seconds.
+    """
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    topics: tuple[str, ...]
+    partitions: tuple[TopicPartition, ...]
+    session_timeout: float
+    rebalance_timeout: float
+
+    @property
+    def name(self) -> str:
+        """What a person calls it: its instance id, else its member id."""
+        return self.instance_id or self.member_id
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo:
+    """One group; `assignor` is the one that its members have agreed on, `leader` the member id of who assigns.
+
+    `coordinator` is the id of the group-coordinator that owns it, with shard `shard`.
+    """
+
+    name: str
+    state: str
+    protocol_type: str
+    assignor: str
+    generation: int
+    leader: str
+    members: tuple[GroupMember, ...]
+    coordinator: int
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a group is behind in one partition, at the moment when its leader was asked.
+
+    `committed` is None where nothing is; `start` and `end` are the first offset that is there and the next one to be
+    written. `records` are between them and what is committed: at most so many, for compaction and transactions leave
+    gaps. `seconds` is the age of the oldest of them, 0 where there is none. Where `error` says that the leader can't be
+    asked, `start`, `end`, `records` and `seconds` are None. `member_id` is "" where nobody reads it now.
+    """
+
+    topic: str
+    partition: int
+    committed: int | None
+    start: int | None
+    end: int | None
+    records: int | None
+    seconds: float | None
+    oldest_unread_ms: int | None = None
+    member_id: str = ""
+    client_id: str = ""
+    host: str = ""
+    error: OttlaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLag:
+    """How far a group is behind: every partition that it has committed or reads, by topic and number."""
+
+    name: str
+    partitions: tuple[PartitionLag, ...]
+
+    @property
+    def records(self) -> int:
+        """Of all partitions where it is known."""
+        return sum(partition.records or 0 for partition in self.partitions)
+
+    @property
+    def seconds(self) -> float:
+        """Of the partition that is furthest behind."""
+        return max((partition.seconds or 0.0 for partition in self.partitions), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent:
+    """Something that happened to a group, and why; `timestamp` is in milliseconds.
+
+    `kind` is joined, left, evicted, replaced (a static member came back), rebalance-began, generation (all of them have
+    joined), assigned (a rebalance has ended) or loaded (another coordinator took over). `member_id` is "" where it is
+    of no member; `duration` (seconds) and `partitions_moved` are of a rebalance that has ended.
+    """
+
+    timestamp: int
+    kind: str
+    cause: str
+    generation: int
+    member_id: str = ""
+    instance_id: str | None = None
+    client_id: str = ""
+    host: str = ""
+    duration: float = 0.0
+    partitions_moved: int = 0
+
+    @property
+    def datetime(self) -> datetime:
+        """`timestamp` in UTC."""
+        return datetime.fromtimestamp(self.timestamp / 1000, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """Where one partition's committed offset goes: `before` is None where nothing is committed, `after` the new one.
+
+    `wanted` is what was asked for; `after` is the nearest offset that the partition holds.
+    """
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int
+    wanted: int
+
+    @property
+    def moved(self) -> int:
+        """By how many offsets forwards; negative: so many are read again. 0 where nothing was committed."""
+        return 0 if self.before is None else self.after - self.before
+
+
+# ---- from the contract ----------------------------------------------------------------------------------------------
+
+
+def summary_of(told: pb.ListedGroup) -> GroupSummary:
+    """As a coordinator lists it."""
+    return GroupSummary(told.group, told.state, told.protocol_type, told.members)
+
+
+def info_of(told: pb.GroupDescription) -> GroupInfo:
+    """As its coordinator describes it."""
+    consumers = told.protocol_type == PROTOCOL_TYPE
+    return GroupInfo(
+        told.group,
+        told.state,
+        told.protocol_type,
+        told.protocol,
+        told.generation,
+        told.leader,
+        tuple(_member_of(member, consumers) for member in told.members),
+        told.coordinator,
+        told.shard,
+    )
+
+
+def _member_of(told: pb.MemberDescription, consumers: bool) -> GroupMember:
+    topics: tuple[str, ...] = ()
+    partitions: tuple[TopicPartition, ...] = ()
+    if consumers and told.metadata:
+        try:
+            topics = tuple(sorted(decode_subscription(told.metadata).topics))
+            partitions = tuple(sorted(decode_assignment(told.assignment).partitions))
+        except OttlaError:
+            pass  # its bytes are between the members; what else is known is told all the same
+    return GroupMember(
+        told.member.member_id,
+        told.member.instance_id if told.member.HasField("instance_id") else None,
+        told.client_id,
+        told.client_host,
+        topics,
+        partitions,
+        told.session_timeout_ms / 1000,
+        told.rebalance_timeout_ms / 1000,
+    )
+
+
+def lag_of(group: str, told: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:
+    """As its coordinator has found it; `now_ms` is what the ages are counted to."""
+    return GroupLag(group, tuple(_partition_lag_of(partition, now_ms) for partition in told))
+
+
+def _partition_lag_of(told: pb.PartitionLag, now_ms: int) -> PartitionLag:
+    committed = told.committed if told.committed >= 0 else None
+    who = (told.member_id, told.client_id, told.client_host)
+    if told.error.code:
+        error = error_from_code(told.error.code, told.error.message)
+        return PartitionLag(told.topic, told.partition, committed, None, None, None, None, None, *who, error)
+    oldest = told.oldest_unread_ms if told.HasField("oldest_unread_ms") else None
+    records = told.records if committed is not None else None
+    seconds = None if oldest is None else max(0, now_ms - oldest) / 1000
+    if records == 0:
+        seconds = 0.0
+    return PartitionLag(
+        told.topic,
+        told.partition,
+        committed,
+        told.log_start_offset,
+        told.log_end_offset,
+        records,
+        seconds,
+        oldest,
+        *who,
+    )
+
+
+def event_of(told: pb.GroupEvent) -> GroupEvent:
+    """As its coordinator keeps it."""
+    return GroupEvent(
+        told.at_ms,
+        told.kind,
+        told.cause,
+        told.generation,
+        told.member.member_id,
+        told.member.instance_id if told.member.HasField("instance_id") else None,
+        told.client_id,
+        told.client_host,
+        told.duration_ms / 1000,
+        told.partitions_moved,
+    )

@@ -1,0 +1,103 @@
+"""What the member that leads a group does for all of them: it gives out the partitions, and sees when to do it anew.
+
+The coordinator knows nothing of partitions (rule 47): whatever is wrong with an assignment has to be seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ottla.machines.assignors import Assignments, Assignor, Subscriber
+from ottla_core.consumer_protocol import UNKNOWN_GENERATION, Assignment, Subscription, encode_subscription
+from ottla_core.consumer_protocol import encode_assignment as encode
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+
+NO_RACK = ""
+
+
+def offered(
+    assignors: Iterable[Assignor],
+    topics: Iterable[str],
+    held: Sequence[TopicPartition],
+    former: Sequence[TopicPartition],
+    generation: int,
+    rack: str = NO_RACK,
+) -> dict[str, bytes]:
+    """What a member says of itself to each assignor, in the order of preference.
+
+    `held` is what it still reads, `former` what it had by its last assignment, of `generation`. A member that holds
+    nothing names no generation, so a static one that comes back says what it said before (rule 45).
+    """
+    names = tuple(sorted(topics))
+    said = Subscription(
+        names, owned=tuple(sorted(held)), generation=generation if held else UNKNOWN_GENERATION, rack=rack or None
+    )
+    return {
+        assignor.name: encode_subscription(said._replace(user_data=assignor.user_data(sorted(former), generation)))
+        for assignor in assignors
+    }
+
+
+def subscribed_topics(members: Iterable[Subscriber]) -> set[str]:
+    """All that somebody in the group reads."""
+    return {topic for member in members for topic in member.subscription.topics}
+
+
+def lead(assignor: Assignor, partitions_of: Mapping[str, int], members: Sequence[Subscriber]) -> Assignments:
+    """Who gets what. Raises INCONSISTENT_GROUP_PROTOCOL for an assignor that gives out what it must not."""
+    made = assignor.assign(partitions_of, members)
+    check_assignments(assignor.name, made, partitions_of, members)
+    return {member.member_id: list(made.get(member.member_id, ())) for member in members}
+
+
+def check_assignments(
+    name: str, made: Assignments, partitions_of: Mapping[str, int], members: Sequence[Subscriber]
+) -> None:
+    """Raise where a partition has two owners, does not exist, or is given to somebody who does not read its topic."""
+    topics_of = {member.member_id: frozenset(member.subscription.topics) for member in members}
+    owner_of: dict[TopicPartition, str] = {}
+    for member_id, partitions in made.items():
+        if member_id not in topics_of:
+            raise _wrong(name, f"knows a member {member_id!r} that is not in the group")
+        for partition in partitions:
+            if not 0 <= partition.partition < partitions_of.get(partition.topic, 0):
+                raise _wrong(name, f"gives out {partition}, which does not exist")
+            if partition.topic not in topics_of[member_id]:
+                raise _wrong(name, f"gives {partition} to {member_id!r}, which does not read that topic")
+            if partition in owner_of:
+                raise _wrong(name, f"gives {partition} to {owner_of[partition]!r} and to {member_id!r}")
+            owner_of[partition] = member_id
+
+
+def left_out(
+    made: Assignments, held: Iterable[TopicPartition], partitions_of: Mapping[str, int]
+) -> list[TopicPartition]:
+    """What nobody reads: given to none, and `held` by none who is to give it up first."""
+    taken = {partition for partitions in made.values() for partition in partitions} | set(held)
+    there = (TopicPartition(topic, number) for topic, count in partitions_of.items() for number in range(count))
+    return sorted(partition for partition in there if partition not in taken)
+
+
+def encode_assignments(made: Assignments) -> dict[str, bytes]:
+    """As SyncGroup carries them, by member id."""
+    return {member_id: encode(Assignment(tuple(partitions))) for member_id, partitions in made.items()}
+
+
+def what_changed(known: Mapping[str, int], now: Mapping[str, int]) -> str:
+    """Why a leader is to give out the partitions anew: what its topics were when it did, and what they are; "" for no.
+
+    A topic that is not to be seen for a moment is not gone: brokers may be behind.
+    """
+    for topic, count in now.items():
+        if count != known.get(topic, 0):
+            return f"{topic} has {count} partitions, {known.get(topic, 0)} of which were given out"
+    return ""
+
+
+def _wrong(name: str, what: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        f"the assignor {name!r} {what}",
+        hint="correct its assign(): every partition of a topic that is read belongs to one member that reads it",
+    )

@@ -1,0 +1,246 @@
+"""A member of a consumer group: where it stands, and what every answer of the coordinator means for it.
+
+    UNJOINED ──begin_join──▶ JOINING ──on_joined──▶ SYNCING ──on_synced──▶ STABLE
+        ▲                       │                      │                     │
+        └───── a refusal ───────┴──────────────────────┘   `rejoin`: begin_join again, after the partitions were seen to
+
+The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
+
+* A member is known by its id and generation. Who is told UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION has been left behind:
+  its partitions are `lost`, it forgets both and joins as somebody new. An answer that belongs to an earlier generation
+  says nothing about this one.
+* REBALANCE_IN_PROGRESS: join again, and keep the id.
+* Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
+* Heartbeats are sent while the member is STABLE, also while it is about to join again. A join needs none: the
+  coordinator counts whoever waits for it as alive.
+* Who does not poll within `max_poll_interval` leaves by itself, and says so.
+
+Times are in monotonic seconds. Not thread-safe: the consumer holds one lock over it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from ottla_core.errors import ErrorCode, is_retriable
+
+NO_GENERATION: Final = -1
+NEVER: Final = float("inf")
+
+_BACKOFF_S: Final = 0.1
+_BACKOFF_MOST_S: Final = 1.0
+
+
+class State(Enum):
+    """Where a member stands, in words."""
+
+    UNJOINED = "not in the group"
+    JOINING = "waits for the others to join"
+    SYNCING = "waits for its assignment"
+    STABLE = "has its assignment"
+    LEFT = "has left"
+
+
+class Meaning(Enum):
+    """What an error of the coordinator asks of a member."""
+
+    TAKE_ID = "join again with the member id that came with it"
+    REJOIN = "the others rebalance: join again"
+    LOST = "the group has gone on without this member: join as somebody new"
+    FIND = "somebody else may be the coordinator: look for it, and ask again"
+    AGAIN = "ask the same one again, a little later"
+    FATAL = "asking again does not mend it"
+
+
+MEANINGS: Final = {
+    ErrorCode.MEMBER_ID_REQUIRED: Meaning.TAKE_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS: Meaning.REJOIN,
+    ErrorCode.UNKNOWN_MEMBER_ID: Meaning.LOST,
+    ErrorCode.ILLEGAL_GENERATION: Meaning.LOST,
+    ErrorCode.NOT_COORDINATOR: Meaning.FIND,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Meaning.FIND,
+    ErrorCode.NETWORK_EXCEPTION: Meaning.FIND,
+    ErrorCode.REQUEST_TIMED_OUT: Meaning.FIND,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Meaning.FIND,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Meaning.AGAIN,
+}
+"""Any other error is AGAIN where Kafka calls it retriable, else FATAL: FENCED_INSTANCE_ID is."""
+
+
+def meaning_of(code: int) -> Meaning:
+    """What to do about an error of the coordinator."""
+    known = MEANINGS.get(ErrorCode(code)) if code in ErrorCode._value2member_map_ else None
+    return known or (Meaning.AGAIN if is_retriable(code) else Meaning.FATAL)
+
+
+class Identity(NamedTuple):
+    """As whom a member speaks: commits and heartbeats are taken from the current generation alone (rule 46)."""
+
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Kafka's settings of a member, in seconds. `instance_id` makes it a static one (KIP-345)."""
+
+    session_timeout_s: float = 45.0
+    heartbeat_interval_s: float = 3.0
+    max_poll_interval_s: float = 300.0
+    instance_id: str | None = None
+
+
+class Membership:
+    """One member. `lost` says why what it owned is not its own any more, `why_join` why it wants to join: "" for no."""
+
+    def __init__(self, settings: MemberSettings) -> None:
+        self.settings: Final = settings
+        self.state = State.UNJOINED
+        self.member_id = ""
+        self.generation = NO_GENERATION
+        self.protocol = ""
+        self.leads = False
+        self.lost = ""
+        self.left_behind = ""  # the last `lost`, for whoever asks later why a commit failed
+        self.why_join = "the consumer begins"
+        self.failing_since = NEVER
+        self.retry_at = 0.0
+        self._failures = 0
+        self._polled_at = NEVER
+        self._beat_at = NEVER
+        self._heartbeat_failures = 0
+
+    @property
+    def identity(self) -> Identity:
+        """As whom it speaks now."""
+        return Identity(self.member_id, self.generation, self.settings.instance_id)
+
+    # ---- joining: the user's thread ------------------------------------------------------------------------------
+
+    def rejoin(self, why: str) -> None:
+        """Join again as soon as the user's thread comes by; the first reason stays."""
+        self.why_join = self.why_join or why
+
+    def may_join(self, now: float) -> bool:
+        """Whether there is a reason to join, and the time for it has come."""
+        idle = self.state in (State.UNJOINED, State.STABLE)
+        return idle and bool(self.why_join) and now >= self.retry_at
+
+    def begin_join(self) -> None:
+        """What is to be done about the partitions beforehand was done."""
+        self.state = State.JOINING
+        self.lost = ""
+
+    def take_id(self, member_id: str) -> None:
+        """It is to join under this name (KIP-394)."""
+        self.member_id = member_id
+
+    def on_joined(self, generation: int, member_id: str, protocol: str, leader: str) -> None:
+        """Everybody is there. `protocol` is the assignor on which all of them agree."""
+        self.state = State.SYNCING
+        self.generation, self.member_id, self.protocol = generation, member_id, protocol
+        self.leads = leader == member_id
+        self.why_join = ""
+
+    def on_synced(self, now: float) -> None:
+        """It knows its assignment."""
+        self.state = State.STABLE
+        self.left_behind = ""
+        self._recover()
+        self._beat_at = now + self.settings.heartbeat_interval_s
+
+    def on_refused(self, code: int, message: str, now: float) -> Meaning:
+        """A join or a sync failed: it is to join again, unless that is FATAL."""
+        meaning = meaning_of(code)
+        self.state = State.UNJOINED
+        self.why_join = self.why_join or message or meaning.value
+        match meaning:
+            case Meaning.LOST:
+                self._lose(message or meaning.value)
+            case Meaning.FIND | Meaning.AGAIN | Meaning.FATAL:
+                self.failing_since = min(self.failing_since, now)
+                self.retry_at = now + min(_BACKOFF_MOST_S, _BACKOFF_S * 2.0 ** min(self._failures, 10))
+                self._failures += 1
+        return meaning
+
+    # ---- staying: the heartbeats' thread -------------------------------------------------------------------------
+
+    def on_poll(self, now: float) -> None:
+        """The user's thread came by."""
+        self._polled_at = now
+
+    @property
+    def poll_overdue_at(self) -> float:
+        """When a member that is in the group has not polled for too long."""
+        in_group = self.state is State.STABLE
+        return self._polled_at + self.settings.max_poll_interval_s if in_group else NEVER
+
+    def on_poll_overdue(self) -> tuple[Identity, str]:
+        """It leaves by itself, as whom and why; what it owned is lost. A static member is waited for all the same."""
+        who = self.identity
+        why = f"it did not poll for {self.settings.max_poll_interval_s:g} s (max_poll_interval)"
+        self._lose(why)
+        self.rejoin("it polls again")
+        return who, why
+
+    @property
+    def heartbeat_at(self) -> float:
+        """When the next heartbeat is due."""
+        return self._beat_at if self.state is State.STABLE else NEVER
+
+    def on_heartbeat_sent(self, now: float) -> None:
+        """One is under way."""
+        self._beat_at = now + self.settings.heartbeat_interval_s
+
+    def on_heartbeat(self) -> None:
+        """It was taken."""
+        self._heartbeat_failures = 0
+
+    def on_heartbeat_refused(self, generation: int, code: int, message: str, now: float) -> Meaning:
+        """One that was sent in `generation` was not."""
+        meaning = meaning_of(code)
+        if self.state is not State.STABLE or generation != self.generation:
+            return Meaning.AGAIN
+        match meaning:
+            case Meaning.REJOIN:
+                self.rejoin("the group rebalances")
+            case Meaning.LOST:
+                self._lose(message or meaning.value)
+                self.rejoin("the group went on without it")
+            case Meaning.FIND | Meaning.AGAIN:
+                pause = _BACKOFF_S * 2.0 ** min(self._heartbeat_failures, 10)
+                self._heartbeat_failures += 1
+                self._beat_at = now + min(self.settings.heartbeat_interval_s, _BACKOFF_MOST_S, pause)
+        return meaning
+
+    # ---- committing, leaving -------------------------------------------------------------------------------------
+
+    def on_commit_refused(self, who: Identity, code: int, message: str) -> Meaning:
+        """A commit that was sent as `who` was not taken; it tells the member of today only if it is still that one."""
+        meaning = meaning_of(code)
+        if who.generation == self.generation and self.state is State.STABLE:
+            if meaning is Meaning.REJOIN:
+                self.rejoin("the group rebalances")
+            elif meaning is Meaning.LOST:
+                self._lose(message or meaning.value)
+                self.rejoin("the group went on without it")
+        return meaning
+
+    def leave(self) -> str:
+        """It is over; the member id to leave with. "" where nobody is to be told: a static member is expected back."""
+        leaver = "" if self.settings.instance_id is not None else self.member_id
+        self.state = State.LEFT
+        self.member_id, self.generation, self.why_join = "", NO_GENERATION, ""
+        return leaver
+
+    def _lose(self, why: str) -> None:
+        self.state = State.UNJOINED
+        self.lost = self.left_behind = why
+        self.member_id, self.generation, self.leads = "", NO_GENERATION, False
+        self.retry_at = 0.0
+
+    def _recover(self) -> None:
+        self.failing_since, self.retry_at, self._failures = NEVER, 0.0, 0

@@ -1,0 +1,232 @@
+"""The consumer groups of scripted brokers: Kafka's classic protocol in memory, for members that are honest.
+
+Written from the protocol (KIP-62, 345, 394, 814) and on purpose not from the coordinator's code. Sessions have no end:
+a member is away when it has left, or when a test lets it be forgotten.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Any
+
+from google.protobuf.message import Message
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+_WAIT_S = 30.0
+
+
+@dataclass(slots=True)
+class ScriptedMember:
+    """One member; `joined` is the generation that it waits for, or is in."""
+
+    member_id: str
+    instance_id: str | None
+    protocols: dict[str, bytes]
+    reason: str = ""
+    joined: int = -1
+
+
+@dataclass(slots=True)
+class ScriptedGroup:
+    """One group; it is rebalancing while `gathers`. What it has committed is in `offsets`."""
+
+    members: dict[str, ScriptedMember] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
+    generation: int = 0
+    gathers: bool = False
+    leader: str = ""
+    protocol: str = ""
+    assignments: dict[str, bytes] | None = None
+    offsets: dict[TopicPartition, pb.OffsetToCommit] = field(default_factory=dict)
+    left: list[tuple[str, str]] = field(default_factory=list)
+
+
+class ScriptedGroups:
+    """All groups. `changed` is held in every call; whoever waits for members lets go of it meanwhile."""
+
+    def __init__(self, changed: Condition) -> None:
+        self._changed = changed
+        self._groups: dict[str, ScriptedGroup] = {}
+        self._ids = itertools.count(1)
+
+    def group(self, name: str) -> ScriptedGroup:
+        """The group of that name, which may have no members yet."""
+        return self._groups.setdefault(name, ScriptedGroup())
+
+    def rebalance(self, name: str) -> None:
+        """Let every member be asked to join again."""
+        with self._changed:
+            self._gather(self.group(name))
+
+    def forget(self, name: str, member_id: str) -> None:
+        """Let a member's session end."""
+        with self._changed:
+            group = self.group(name)
+            del group.members[member_id]
+            self._gather(group)
+
+    def answer(self, body: Message) -> Message | None:
+        """What the coordinator answers; None for what is not its business."""
+        answers: dict[type, Callable[[Any], Message]] = {
+            pb.JoinRequest: self._join,
+            pb.SyncRequest: self._sync,
+            pb.HeartbeatRequest: self._heartbeat,
+            pb.LeaveRequest: self._leave,
+            pb.CommitOffsetsRequest: self._commit,
+            pb.FetchOffsetsRequest: self._fetch,
+        }
+        answer = answers.get(type(body))
+        return None if answer is None else answer(body)
+
+    def _join(self, asked: pb.JoinRequest) -> pb.JoinReply:
+        group = self.group(asked.group)
+        instance_id = asked.member.instance_id if asked.member.HasField("instance_id") else None
+        offers = {protocol.name: protocol.metadata for protocol in asked.protocols}
+        member_id = asked.member.member_id
+        former = next(
+            (m for m in group.members.values() if instance_id is not None and m.instance_id == instance_id), None
+        )
+        if not member_id and former is not None:
+            return self._come_back(group, former, offers)
+        if not member_id:
+            member_id = f"{instance_id or 'member'}-{next(self._ids)}"
+            if instance_id is None:
+                group.pending.add(member_id)
+                error = Error(code=ErrorCode.MEMBER_ID_REQUIRED, message="come again with this id")
+                return pb.JoinReply(error=error, member_id=member_id)
+        elif member_id not in group.pending:
+            self._check(group, asked.member)
+        group.pending.discard(member_id)
+        group.members[member_id] = ScriptedMember(member_id, instance_id, offers, asked.reason)
+        self._gather(group)
+        return self._joined(group, member_id)
+
+    def _come_back(self, group: ScriptedGroup, former: ScriptedMember, offers: dict[str, bytes]) -> pb.JoinReply:
+        """A static member: it goes by another id from now on, and the others hear nothing of it."""
+        del group.members[former.member_id]
+        member = ScriptedMember(f"{former.instance_id}-{next(self._ids)}", former.instance_id, offers)
+        group.members[member.member_id] = member
+        if group.assignments is not None:
+            group.assignments[member.member_id] = group.assignments.pop(former.member_id, b"")
+        leads = group.leader == former.member_id
+        group.leader = member.member_id if leads else group.leader
+        member.joined = group.generation
+        return self._reply(group, member.member_id, skip_assignment=leads)
+
+    def _gather(self, group: ScriptedGroup) -> None:
+        group.gathers = True
+        self._changed.notify_all()
+
+    def _joined(self, group: ScriptedGroup, member_id: str) -> pb.JoinReply:
+        me = group.members[member_id]
+        me.joined = group.generation + 1
+        if all(member.joined > group.generation for member in group.members.values()):
+            self._complete(group)
+        there = self._changed.wait_for(
+            lambda: group.generation >= me.joined or group.members.get(member_id) is not me, _WAIT_S
+        )
+        if not there or group.members.get(member_id) is not me:
+            raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is gone")
+        return self._reply(group, member_id)
+
+    def _complete(self, group: ScriptedGroup) -> None:
+        group.generation += 1
+        group.gathers, group.assignments = False, None
+        first = next(iter(group.members.values()))
+        group.leader = group.leader if group.leader in group.members else first.member_id
+        common = [name for name in first.protocols if all(name in m.protocols for m in group.members.values())]
+        group.protocol = common[0]
+        self._changed.notify_all()
+
+    def _reply(self, group: ScriptedGroup, member_id: str, *, skip_assignment: bool = False) -> pb.JoinReply:
+        members = [
+            pb.Subscriber(
+                member=pb.Member(member_id=m.member_id, instance_id=m.instance_id), metadata=m.protocols[group.protocol]
+            )
+            for m in group.members.values()
+        ]
+        return pb.JoinReply(
+            generation=group.generation,
+            protocol_type="consumer",
+            protocol=group.protocol,
+            leader=group.leader,
+            member_id=member_id,
+            members=members if member_id == group.leader else (),
+            skip_assignment=skip_assignment,
+        )
+
+    def _sync(self, asked: pb.SyncRequest) -> pb.SyncReply:
+        group = self.group(asked.group)
+        self._check(group, asked.member, asked.generation)
+        if asked.member.member_id == group.leader and group.assignments is None:
+            group.assignments = {each.member_id: each.assignment for each in asked.assignments}
+            self._changed.notify_all()
+        self._changed.wait_for(
+            lambda: group.assignments is not None or group.gathers or group.generation != asked.generation, _WAIT_S
+        )
+        if group.assignments is None or group.generation != asked.generation:
+            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it begins anew")
+        made = group.assignments.get(asked.member.member_id, b"")
+        return pb.SyncReply(protocol_type="consumer", protocol=group.protocol, assignment=made)
+
+    def _heartbeat(self, asked: pb.HeartbeatRequest) -> pb.HeartbeatReply:
+        group = self.group(asked.group)
+        self._check(group, asked.member, asked.generation)
+        if group.gathers:
+            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "join again")
+        return pb.HeartbeatReply()
+
+    def _leave(self, asked: pb.LeaveRequest) -> pb.LeaveReply:
+        group = self.group(asked.group)
+        for leaver in asked.members:
+            group.left.append((leaver.member.member_id, leaver.reason))
+            group.pending.discard(leaver.member.member_id)
+            if group.members.pop(leaver.member.member_id, None) is not None and group.members:
+                self._gather(group)
+                if all(member.joined > group.generation for member in group.members.values()):
+                    self._complete(group)
+        return pb.LeaveReply(members=[pb.Left(member=leaver.member) for leaver in asked.members])
+
+    def _commit(self, asked: pb.CommitOffsetsRequest) -> pb.CommitOffsetsReply:
+        group = self.group(asked.group)
+        self._check(group, asked.member, asked.generation)
+        if group.assignments is None and not group.gathers:
+            raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it is not given out yet")
+        reply = pb.CommitOffsetsReply()
+        for each in asked.offsets:
+            group.offsets[TopicPartition(each.topic, each.partition)] = each
+            reply.partitions.add(topic=each.topic, partition=each.partition)
+        return reply
+
+    def _fetch(self, asked: pb.FetchOffsetsRequest) -> pb.FetchOffsetsReply:
+        group = self.group(asked.group)
+        wanted = [TopicPartition(each.topic, each.partition) for each in asked.partitions]
+        reply = pb.FetchOffsetsReply()
+        for partition in sorted(group.offsets) if asked.all else wanted:
+            there = group.offsets.get(partition)
+            epoch = None if there is None or not there.HasField("leader_epoch") else there.leader_epoch
+            reply.offsets.add(
+                topic=partition.topic,
+                partition=partition.partition,
+                offset=-1 if there is None else there.offset,
+                leader_epoch=epoch,
+                metadata="" if there is None else there.metadata,
+            )
+        return reply
+
+    def _check(self, group: ScriptedGroup, who: pb.Member, generation: int | None = None) -> None:
+        if who.member_id not in group.members:
+            fenced = any(
+                who.HasField("instance_id") and m.instance_id == who.instance_id for m in group.members.values()
+            )
+            code = ErrorCode.FENCED_INSTANCE_ID if fenced else ErrorCode.UNKNOWN_MEMBER_ID
+            raise OttlaError(code, f"{who.member_id!r} is no member")
+        if generation is not None and generation != group.generation:
+            raise OttlaError(ErrorCode.ILLEGAL_GENERATION, f"the generation is {group.generation}")

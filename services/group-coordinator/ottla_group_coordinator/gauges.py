@@ -1,0 +1,178 @@
+"""What Prometheus is told of groups: how far each is behind, its members, how many are in which state.
+
+A scrape takes what is known and waits for nobody: it wakes a look at the groups, which asks the partitions' leaders in
+the background, at most every LOOK_S, and only while somebody scrapes. So numbers are as old as one or two scrapes; the
+age of an unread record goes on counting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from ottla_core.clock import Clock
+from ottla_core.coordination.shard import Decide, Decision
+from ottla_core.errors import OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.tasks import end_task
+from ottla_core.telemetry import Metrics, Table
+from ottla_group_coordinator.lag import NOTHING_COMMITTED, Lag, Lags
+from ottla_group_coordinator.machines.group import State
+from ottla_group_coordinator.machines.shard import GroupShard
+
+LOOK_S: Final = 15.0
+STALE_S: Final = 60.0
+"""Numbers that are older than this are not told: nobody has scraped for a while."""
+
+_ASK_S: Final = 5.0
+
+_log = logging.getLogger(__name__)
+
+Rows = dict[tuple[str, ...], float]
+
+
+class OwnShards(Protocol):
+    """The shards of this instance (ottla_core.coordination.runtime)."""
+
+    def owned(self) -> Any: ...
+
+    async def ask_shard(
+        self, shard: int, decide: Decide[GroupShard], *, timeout: float, from_memory: bool = False
+    ) -> Any: ...
+
+
+class Leaders(Protocol):
+    """Who knows where partitions end (ottla_group_coordinator.lag)."""
+
+    async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One look at the groups; `at` is monotonic."""
+
+    at: float = -STALE_S
+    members: Rows = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    lags: Mapping[tuple[str, TopicPartition], Lag] = field(default_factory=dict)
+    left_out: int = 0
+
+
+class GroupGauges:
+    """A component. At most `most_partitions` of all groups are looked at, in the order of their names."""
+
+    def __init__(
+        self, shards: OwnShards, leaders: Leaders, metrics: Metrics, clock: Clock, *, most_partitions: int
+    ) -> None:
+        self._shards: Final = shards
+        self._leaders: Final = leaders
+        self._clock: Final = clock
+        self._most: Final = most_partitions
+        self._seen = _Seen()
+        self._scraped = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._looking: asyncio.Task[None] | None = None
+        place = ("group", "topic", "partition")
+        for name, table in {
+            "ottla_groups": Table("Groups in each state.", ("state",), self._states),
+            "ottla_group_members": Table("Members of a group.", ("group",), lambda: self._fresh().members),
+            "ottla_group_lag_records": Table("Offsets from the committed one to the end.", place, self._records),
+            "ottla_group_lag_seconds": Table("Age of the oldest unread record.", place, self._seconds),
+        }.items():
+            metrics.table(name, table)
+        metrics.gauge("ottla_group_lag_left_out", "Partitions beyond the limit, which no series shows.", self._left_out)
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._looking = asyncio.create_task(self._look_when_scraped(), name="group-gauges")
+
+    async def stop(self) -> None:
+        self._loop = None
+        await end_task(self._looking)
+
+    # ---- on the thread of a scrape ----------------------------------------------------------------------------------
+
+    def _fresh(self) -> _Seen:
+        seen = self._seen
+        return seen if self._clock.monotonic() - seen.at < STALE_S else _Seen()
+
+    def _states(self) -> Rows:
+        """The first that a scrape asks for, so it is what wakes the look."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(self._scraped.set)
+        states = self._fresh().states
+        return {(state.value,): states.get(state.value, 0) for state in State} if states else {}
+
+    def _left_out(self) -> float:
+        return self._fresh().left_out
+
+    def _records(self) -> Rows:
+        return {_labels(key): lag.records for key, lag in self._fresh().lags.items()}
+
+    def _seconds(self) -> Rows:
+        now_ms = self._clock.wall_ms()
+        return {_labels(key): _age_s(lag, now_ms) for key, lag in self._fresh().lags.items()}
+
+    # ---- on the loop ------------------------------------------------------------------------------------------------
+
+    async def _look_when_scraped(self) -> None:
+        while True:
+            await self._scraped.wait()
+            self._scraped.clear()
+            try:
+                self._seen = await self._look()
+            except Exception:
+                _log.exception("the groups' gauges could not be read")
+            await asyncio.sleep(LOOK_S)
+
+    async def _look(self) -> _Seen:
+        groups = await self._groups()
+        lags: dict[tuple[str, TopicPartition], Lag] = {}
+        left, left_out = self._most, 0
+        for name, _, _, committed in groups:
+            some = dict(sorted(committed.items())[:left])
+            left -= len(some)
+            left_out += len(committed) - len(some)
+            if some:
+                found = await self._leaders.lags(some)
+                lags |= {(name, p): lag for p, lag in found.items() if lag.records != NOTHING_COMMITTED}
+        return _Seen(
+            self._clock.monotonic(),
+            {(name,): members for name, _, members, _ in groups[: self._most]},
+            Counter(state.value for _, state, _, _ in groups),
+            lags,
+            left_out,
+        )
+
+    async def _groups(self) -> list[tuple[str, State, int, dict[TopicPartition, int]]]:
+        """Name, state, number of members and offsets of each; a shard that can't be asked now has none."""
+        groups: list[Any] = []
+        for number in self._shards.owned():
+            try:
+                groups += await self._shards.ask_shard(
+                    number, lambda shard, now: Decision(_told(shard)), timeout=_ASK_S, from_memory=True
+                )
+            except OttlaError as error:
+                _log.debug("shard %d is not among the gauges: %s", number, error)
+        return sorted(groups, key=lambda group: group[0])
+
+
+def _told(shard: GroupShard) -> list[Any]:
+    return [
+        (g.group_id, g.state, len(g.members), {p: o.offset for p, o in shard.offsets(g.group_id).items()})
+        for g in shard.groups()
+    ]
+
+
+def _labels(key: tuple[str, TopicPartition]) -> tuple[str, ...]:
+    group, partition = key
+    return group, partition.topic, str(partition.partition)
+
+
+def _age_s(lag: Lag, now_ms: int) -> float:
+    return 0.0 if lag.oldest_unread_ms is None else max(0, now_ms - lag.oldest_unread_ms) / 1000

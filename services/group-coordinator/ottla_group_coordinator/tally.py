@@ -1,0 +1,71 @@
+"""What a coordinator counts of groups as it goes along: commits, and rebalances by what set them off."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, Final
+
+from ottla_core.telemetry import Metrics
+from ottla_group_coordinator.machines.history import Event, Happened, Kind
+
+
+class Cause(Enum):
+    """What set a rebalance off. PARTITIONS: the leading member says that its topics have changed (KIP-800)."""
+
+    JOINED = "joined"
+    LEFT = "left"
+    EVICTED = "evicted"
+    REPLACED = "replaced"
+    PARTITIONS = "partitions"
+    ASKED = "asked"
+
+
+_OF_A_MEMBER: Final = {kind: Cause(kind.value) for kind in (Kind.JOINED, Kind.LEFT, Kind.EVICTED, Kind.REPLACED)}
+
+_NEW_PARTITIONS: Final = re.compile(r"new partitions|metadata has changed|has \d+ partitions")
+"""In the reasons of ottla's SDK and of Kafka's own client."""
+
+
+class Tally:
+    """`on_effect` is for the runtime, `commit` for the service."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._commits: Final = metrics.counter("ottla_group_commits_total", "Commits of offsets that were taken.")
+        self._offsets: Final = metrics.counter("ottla_group_offsets_committed_total", "Offsets in these commits.")
+        self._evicted: Final = metrics.counter("ottla_group_evictions_total", "Members that were put out.")
+        self._moved: Final = metrics.counter("ottla_group_partitions_moved_total", "Partitions that rebalances moved.")
+        self._seconds: Final = metrics.histogram("ottla_group_rebalance_seconds", "From its cause to its assignment.")
+        self._rebalances: Final = {
+            cause: metrics.counter("ottla_group_rebalances_total", "Rebalances, by cause.", cause=cause.value)
+            for cause in Cause
+        }
+
+    def commit(self, offsets: int) -> None:
+        """So many offsets were taken."""
+        self._commits.value += 1
+        self._offsets.value += offsets
+
+    def on_effect(self, shard: int, effect: Any) -> None:
+        if isinstance(effect, Happened):
+            for n, event in enumerate(effect.events):
+                self._count(event, effect.events[:n])
+
+    def _count(self, event: Event, before: Sequence[Event]) -> None:
+        match event.kind:
+            case Kind.REBALANCE_BEGAN:
+                self._rebalances[cause_of(event, before)].value += 1
+            case Kind.ASSIGNED:
+                self._seconds.observe(event.duration_ms / 1000)
+                self._moved.value += event.moved
+            case Kind.EVICTED:
+                self._evicted.value += 1
+
+
+def cause_of(began: Event, before: Sequence[Event]) -> Cause:
+    """Of a rebalance: what happened to a member in the same decision, else what a member that asked for it says."""
+    for event in reversed(before):
+        if event.kind in _OF_A_MEMBER:
+            return _OF_A_MEMBER[event.kind]
+    return Cause.PARTITIONS if _NEW_PARTITIONS.search(began.cause) else Cause.ASKED

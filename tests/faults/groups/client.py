@@ -1,0 +1,82 @@
+"""The Group contract called directly, by whoever owns the group's shard as far as a broker knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.routing import GROUP, shard_of
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker, Method
+
+CALL_S: Final = 1.0
+MOVING: Final = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    }
+)
+"""Ask again: the coordinator is another, or not there, and whether it has done what was asked is not known."""
+
+
+class GroupClient:
+    """`brokers` and `coordinators` are addresses; the latter are asked for themselves by whoever trusts no routing."""
+
+    def __init__(self, brokers: Sequence[str], coordinators: Sequence[str]) -> None:
+        self.coordinators: Final = tuple(coordinators)
+        self._brokers: Final = list(brokers)
+        self._peers: Final[dict[str, AioPeer]] = {}
+        self._owners: dict[int, str] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def ask(self, group: str, method: Method[Any, Any], asked: Any, *, timeout: float = CALL_S) -> Any:
+        """The reply as it is, with the error that it may carry. Raises OttlaError, one of `MOVING`, without a reply.
+
+        Once, and to one coordinator only: what becomes of it is either known or not.
+        """
+        if not self._owners:
+            await self._look()
+        address = self._owners.get(shard_of(group, len(self._owners))) if self._owners else None
+        if not address:
+            await self._look()
+            raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody owns the shard of {group}")
+        try:
+            reply = await self.ask_at(address, method, asked, timeout=timeout)
+        except OttlaError:
+            await self._look()
+            raise
+        if reply.error.code in MOVING:
+            await self._look()
+        return reply
+
+    async def ask_at(self, address: str, method: Method[Any, Any], asked: Any, *, timeout: float = CALL_S) -> Any:
+        peer = self._peers.get(address)
+        if peer is None:
+            peer = self._peers[address] = AioPeer(address, client_id="faults")
+        return await peer.ask(method, asked, timeout=timeout)
+
+    async def _look(self) -> None:
+        """Who owns what; one look at a time, for all who wait."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._ask_brokers())
+        await self._looking
+
+    async def _ask_brokers(self) -> None:
+        for _ in self._brokers:
+            try:
+                reply = await self.ask_at(self._brokers[0], Broker.METADATA, pb.MetadataRequest(topics=[], shards=True))
+            except OttlaError:
+                self._brokers.append(self._brokers.pop(0))
+                continue
+            owners = {shard.shard: shard.address for shard in reply.shards if shard.kind == GROUP}
+            self._owners = owners or self._owners
+            return
+
+    async def close(self) -> None:
+        await asyncio.gather(*(peer.close() for peer in self._peers.values()))

@@ -1,0 +1,127 @@
+"""Rules of groups and their coordinators, broken on purpose in the processes that are run: each must be found.
+
+Every process runs with the mutant; what it changes is the broker's or the coordinator's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any, Final
+
+import ottla_broker.checks
+import ottla_broker.commits
+import ottla_group_coordinator.machines.membership
+import ottla_group_coordinator.machines.offsets
+import ottla_group_coordinator.machines.rebalance
+import ottla_group_coordinator.machines.shard
+from ottla_core.cluster.coordinator_seat import CoordinatorSeat
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.runtime import OwnedShards
+from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.shard_log import Call, Check
+from ottla_core.coordination.timers import Moment
+from ottla_group_coordinator.machines.group import Group
+from ottla_group_coordinator.machines.transition import SessionTimer, Transition
+
+
+def _heed_no_lease() -> None:
+    """A coordinator goes on when its lease is over: clocks alone are not to be what keeps reads fresh.
+
+    With the lease heeded a deposed owner drops its shards by itself, mostly in time, and hides what else is broken.
+    """
+    _replace(CoordinatorSeat, "_on_lost", lambda self: None)
+    _replace(CoordinatorSeat, "epoch", property(lambda self: self._epoch))
+
+
+def _fetch_without_check() -> None:
+    """An owner answers from memory without asking the leader whether it still is one (rule 7 of coordination)."""
+    _heed_no_lease()
+    begin = Owner._begin
+
+    def begin_unless_check(self: Any, call: Call, now: Moment) -> None:
+        if isinstance(call, Check):
+            self._sent_at, self._slept = now.at, False
+            self._on_proved(self._turn, self.next_offset, now)
+        else:
+            begin(self, call, now)
+
+    _replace(Owner, "_begin", begin_unless_check)
+
+
+def _reply_before_the_high_watermark() -> None:
+    """Neither leader nor owner waits until followers have what members are told of (rules 52 and 9)."""
+
+    def until(self: object, offset: int) -> asyncio.Future[None]:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    _replace(ottla_broker.commits.Commits, "until", until)
+    _replace(Owner, "_is_committed", lambda *_: True)
+
+
+def _check_without_fence() -> None:
+    """A leader confirms whoever asks, whose fence is not the highest (rule 2 of coordination)."""
+    _heed_no_lease()
+    _replace(ottla_broker.checks, "check_owner", lambda *_: None)
+
+
+def _commit_without_generation_check() -> None:
+    """A member may commit in any generation (rule 46)."""
+    _replace(ottla_group_coordinator.machines.offsets, "check_generation", lambda *_: None)
+
+
+def _generation_not_counted() -> None:
+    """A rebalance ends in the generation that it began in."""
+    complete = ottla_group_coordinator.machines.rebalance.complete
+
+    def complete_again(step: Transition) -> None:
+        if step.group.generation > 1:
+            step.group.generation -= 1
+        complete(step)
+
+    _replace(ottla_group_coordinator.machines.rebalance, "complete", complete_again)
+    _replace(ottla_group_coordinator.machines.membership, "complete", complete_again)
+
+
+def _no_session_after_a_load() -> None:
+    """Members' sessions are over when another coordinator takes their group (rule 49)."""
+
+    def decide(group: Group, now: Moment) -> Decision[None]:
+        return Decision(None, timers={SessionTimer(group.group_id, member): now.at for member in group.members})
+
+    _replace(ottla_group_coordinator.machines.shard, "decide_resume", decide)
+
+
+def _deadlines_by_the_wall_clock() -> None:
+    """Sessions end by the time of day (rule 10 of coordination)."""
+    now = OwnedShards.now
+
+    def by_the_wall(self: Any) -> Moment:
+        moment = now(self)
+        return Moment(moment.wall_ms / 1000, moment.wall_ms)
+
+    _replace(OwnedShards, "now", by_the_wall)
+    _replace(OwnedShards, "loop_time", lambda self, at: asyncio.get_running_loop().time() + 0.1)
+
+
+MUTANTS: Final = MappingProxyType(
+    {
+        "none": lambda: None,
+        "fetch-without-check": _fetch_without_check,
+        "reply-before-the-high-watermark": _reply_before_the_high_watermark,
+        "check-without-fence": _check_without_fence,
+        "no-session-after-a-load": _no_session_after_a_load,
+        "commit-without-generation-check": _commit_without_generation_check,
+        "generation-not-counted": _generation_not_counted,
+        "deadlines-by-the-wall-clock": _deadlines_by_the_wall_clock,
+    }
+)
+
+
+def _replace(owner: Any, name: str, new: Callable[..., Any] | property) -> None:
+    """Raises AttributeError where the product has no such thing any more: a mutant that changes nothing is none."""
+    getattr(owner, name)
+    setattr(owner, name, new)

@@ -1,0 +1,93 @@
+"""A broker whose group-coordinator answers as a test says: Kafka's frames go in, and what comes out is read by kio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from google.protobuf.message import Message
+from images import image_of, topic_id, with_topic
+from kafka_wire import framed
+from kio.index import load_response_schema
+from kio_messages import read
+
+from ottla_broker.coordinator_peers import not_available
+from ottla_broker.kafka.addresses import Endpoint
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.dispatch import APIS, Dispatcher
+from ottla_broker.kafka.frames import Caller, read_head
+from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
+from ottla_core.errors import OttlaError
+from ottla_core.model import SHARD_TOPICS, PartitionId
+from ottla_core.telemetry import Metrics
+
+CALLER = Caller("10.0.0.2", "10.0.0.1")
+SHARDS = 4
+
+Reply = Message | OttlaError
+Answer = Callable[[Any, Any], Reply]
+"""What the coordinator makes of a method and a request."""
+
+
+class GroupBackend:
+    """`asked` is what has reached the coordinators. `owned`: whether anybody owns shards.
+
+    `replies` come one after the other, the last of them for ever; a function among them is asked for its reply.
+    """
+
+    def __init__(self, *replies: Reply | Answer, brokers: int = 3) -> None:
+        self.image: ClusterImage = _with_shards(with_topic(image_of(brokers), "t", 3, number=1))
+        self.node_id = 0
+        self.asked: list[Any] = []
+        self.limits_s: list[float] = []
+        self.owned = True
+        self.registered = [Coordinator("group", n, 100 + n, f"host:{n}") for n in range(2)]
+        self.coordinators = self
+        self.addresses = SimpleNamespace(told=lambda broker, caller: Endpoint(f"host-{broker.id}", 9092 + broker.id))
+        self._replies = list(replies)
+
+    def owner(self, kind: str, key: str) -> Coordinator:
+        if not self.owned or kind != "group":
+            raise not_available(kind)
+        return self.registered[0]
+
+    def all_of(self, kind: str) -> list[Coordinator]:
+        return self.registered
+
+    async def ask(self, coordinator: Coordinator, method: Any, asked: Any, timeout: float) -> Any:
+        self.asked.append(asked)
+        self.limits_s.append(timeout)
+        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
+        if callable(reply):
+            reply = reply(coordinator, asked)
+        if isinstance(reply, OttlaError):
+            raise reply
+        return reply
+
+    async def answer(self, request: Any, version: int) -> Any:
+        """The answer to a request of kafka-python's, through the dispatch table, as kio reads it."""
+        frame = memoryview(framed(request, version, 77, client_id="me"))
+        head = read_head(frame)
+        answered = Dispatcher(cast(Backend, self), Metrics()).handle(head, frame, CALLER)
+        parts = await answered if asyncio.iscoroutine(answered) else answered
+        assert isinstance(parts, list)
+        tagged = version >= APIS[head.key].flexible_from
+        return read(load_response_schema(head.key, version), b"".join(parts)[9 if tagged else 8 :])
+
+
+def _with_shards(image: ClusterImage) -> ClusterImage:
+    """Broker 0 leads their partitions."""
+    topic = Topic(SHARD_TOPICS["group"], topic_id(2), SHARDS)
+    led = [Change(("partition", PartitionId(topic.id, n)), Partition((0,), 0, isr=(0,))) for n in range(SHARDS)]
+    return image.with_changes([Change(("topic", topic.name), topic), *led], image.revision + 1)
+
+
+def versions(key: int, *, since: int = 0, until: int = 99) -> range:
+    """Those that are served, from one on or up to one."""
+    api = APIS[key]
+    return range(max(api.min_version, since), min(api.max_version, until) + 1)
+
+
+TOPIC_ID = topic_id(1)

@@ -1,0 +1,134 @@
+"""What a Kafka client is told of trouble at a group's coordinator: the codes that Kafka's own brokers would use."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from images import image_of, with_topic
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest
+
+from ottla_broker.kafka import group_calls, heartbeat, list_groups, offset_commit, offset_fetch, sync_group
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_core.errors import ErrorCode
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is asked for again."""
+    monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.0)
+
+
+class Coordinator:
+    """A backend whose coordinator answers everything so; `asked` is what it got."""
+
+    def __init__(self, reply: Any) -> None:
+        self.image = with_topic(image_of(1), "t", 1)
+        self.node_id = 0
+        self.coordinators = self
+        self.asked: list[Any] = []
+        self._reply = reply
+
+    def owner(self, kind: str, key: str) -> Any:
+        return SimpleNamespace(address="there")
+
+    def all_of(self, kind: str) -> list[Any]:
+        return [self.owner(kind, "")]
+
+    async def ask(self, coordinator: Any, method: object, asked: Any, timeout: float) -> Any:
+        self.asked.append(asked)
+        return self._reply
+
+
+async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -> Any:
+    request = cast(Request, SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1")))
+    return await answer(cast(Backend, coordinator), asked, request)
+
+
+def error(code: ErrorCode) -> Error:
+    return Error(code=code, message="said so")
+
+
+async def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
+    beat = HeartbeatRequest(version=3, group_id="g", generation_id=1, member_id="m", group_instance_id=None)
+    for code, told in {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE,
+        ErrorCode.UNKNOWN_MEMBER_ID: ErrorCode.UNKNOWN_MEMBER_ID,
+    }.items():
+        reply = await ask(heartbeat.answer, Coordinator(pb.HeartbeatReply(error=error(code))), beat, 3)
+        assert reply.error_code == told
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REBALANCE_IN_PROGRESS),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.NOT_COORDINATOR),
+    ],
+)
+async def test_a_sync_hears_what_clients_expect_of_one(code: ErrorCode, told: ErrorCode) -> None:
+    reply = await ask(sync_group.answer, Coordinator(pb.SyncReply(error=error(code))), sync(3), 3)
+    assert reply.error_code == told
+
+
+@pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
+async def test_a_sync_names_the_protocol_from_version_5_on(missing: str) -> None:
+    coordinator = Coordinator(pb.SyncReply())
+    reply = await ask(sync_group.answer, coordinator, sync(5, **{missing: None}), 5)
+    assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert coordinator.asked == []
+    reply = await ask(sync_group.answer, coordinator, sync(5), 5)
+    assert reply.error_code == 0
+
+
+def sync(version: int, **more: Any) -> Any:
+    named = {"protocol_type": "consumer", "protocol_name": "range"} if version >= 5 else {}
+    return SyncGroupRequest(
+        version=version,
+        group_id="g",
+        generation_id=1,
+        member_id="m",
+        group_instance_id=None,
+        assignments=[],
+        **{**named, **more},
+    )
+
+
+async def test_a_commit_that_is_too_large_is_told_in_its_own_code() -> None:
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    each = topic.OffsetCommitRequestPartition(
+        version=7, partition_index=0, committed_offset=5, committed_leader_epoch=-1, committed_metadata=""
+    )
+    asked = OffsetCommitRequest(
+        version=7,
+        group_id="g",
+        generation_id_or_member_epoch=1,
+        member_id="m",
+        group_instance_id=None,
+        topics=[topic(version=7, name="t", partitions=[each])],
+    )
+    reply = pb.CommitOffsetsReply(error=error(ErrorCode.RECORD_LIST_TOO_LARGE))
+    told = await ask(offset_commit.answer, Coordinator(reply), asked, 7)
+    assert told.topics[0].partitions[0].error_code == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+
+
+async def test_the_member_that_fetches_offsets_is_not_checked() -> None:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup(
+        version=9, group_id="g", member_id="m", member_epoch=3, topics=None
+    )
+    coordinator = Coordinator(pb.FetchOffsetsReply())
+    asked = OffsetFetchRequest(version=9, groups=[group], require_stable=False)
+    await ask(offset_fetch.answer, coordinator, asked, 9)
+    assert not coordinator.asked[0].HasField("member")
+
+
+async def test_a_list_is_asked_for_again_while_a_shard_changes_hands() -> None:
+    reply = pb.ListGroupsReply(error=error(ErrorCode.NOT_COORDINATOR))
+    told = await ask(list_groups.answer, Coordinator(reply), ListGroupsRequest(version=3), 3)
+    assert told.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

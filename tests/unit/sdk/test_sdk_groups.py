@@ -1,0 +1,291 @@
+"""admin.groups: who is asked, until when, and what its answers come to."""
+
+from __future__ import annotations
+
+from collections import deque
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from ottla_core.model import TopicPartition
+from ottla_core.routing import shard_of
+from ottla_proto import broker_pb2
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Group, Method
+
+G0, G1 = "g0:1", "g1:1"
+
+
+class FakeCluster:
+    """A broker b0:1 and the owners of two shards of groups; answers as they are put there, the last again and again."""
+
+    def __init__(self) -> None:
+        self.owners = [G0, G1]
+        self.answers: dict[str, deque[Any]] = {}
+        self.asked: list[tuple[str, str, Any]] = []
+
+    def answer(self, method: Method[Any, Any], *answers: Any) -> None:
+        self.answers[method.name] = deque(answers)
+
+    def connect(self, address: str) -> Any:
+        return _Connection(self, address)
+
+    def metadata(self) -> broker_pb2.MetadataReply:
+        reply = broker_pb2.MetadataReply()
+        reply.brokers.add(id=0, address="b0:1")
+        reply.shards.add(kind="txn", shard=0, owner=9, address="x:1")
+        for number in (1, 0):
+            owner = self.owners[number]
+            reply.shards.add(kind="group", shard=number, owner=number if owner else -1, address=owner)
+        return reply
+
+    def methods(self) -> list[tuple[str, str]]:
+        return [(address, name) for address, name, _ in self.asked]
+
+
+class _Connection:
+    def __init__(self, cluster: FakeCluster, address: str) -> None:
+        self.cluster = cluster
+        self.address = address
+
+    def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
+        if isinstance(request, broker_pb2.MetadataRequest):
+            return self.cluster.metadata()
+        self.cluster.asked.append((self.address, method.name, request))
+        answers = self.cluster.answers[method.name]
+        answer = answers.popleft() if len(answers) > 1 else answers[0]
+        if isinstance(answer, dict):
+            answer = answer[self.address]
+        if isinstance(answer, OttlaError):
+            raise answer
+        if answer.HasField("error") and answer.error.code:
+            raise OttlaError(answer.error.code, answer.error.message)
+        return answer
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def groups(cluster: FakeCluster) -> Any:
+    admin = ottla.Admin("b0:1", request_timeout=5.0, _transport=cluster.connect)
+    return admin.groups
+
+
+def refused(code: ErrorCode, words: str = "no") -> Error:
+    return Error(code=code, message=words)
+
+
+def described(*members: pb.MemberDescription, code: ErrorCode = ErrorCode.NONE) -> pb.DescribeGroupsReply:
+    error = refused(code) if code else None
+    return pb.DescribeGroupsReply(
+        groups=[pb.GroupDescription(error=error, group="g", state="Stable", protocol_type="consumer", members=members)]
+    )
+
+
+def member(member_id: str, instance_id: str | None = None, metadata: bytes = b"") -> pb.MemberDescription:
+    return pb.MemberDescription(
+        member=pb.Member(member_id=member_id, instance_id=instance_id),
+        client_host="h1",
+        metadata=metadata or encode_subscription(Subscription(("u", "t"))),
+        assignment=encode_assignment(Assignment((TopicPartition("t", 1), TopicPartition("t", 0)))),
+        session_timeout_ms=45_000,
+    )
+
+
+@pytest.mark.feature(65)
+@pytest.mark.parametrize("name", ["billing", "audit", "g", "a-group"])
+def test_the_owner_of_the_groups_shard_is_asked(cluster: FakeCluster, groups: Any, name: str) -> None:
+    cluster.answer(Group.DESCRIBE_GROUPS, described())
+    groups.describe(name)
+    assert cluster.methods() == [(cluster.owners[shard_of(name, 2)], "DescribeGroups")]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        error_from_code(ErrorCode.NOT_COORDINATOR, "moved"),
+        error_from_code(ErrorCode.NETWORK_EXCEPTION, "gone"),
+        described(code=ErrorCode.NOT_COORDINATOR),
+        described(code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+    ],
+)
+def test_whoever_is_the_coordinator_next_is_asked_then(cluster: FakeCluster, groups: Any, first: Any) -> None:
+    cluster.answer(Group.DESCRIBE_GROUPS, first, described())
+    was = cluster.owners[shard_of("g", 2)]
+    groups._coordinators.of("g", timeout=1)
+    cluster.owners = ["g2:1", "g2:1"]
+    assert groups.describe("g").state == "Stable"
+    assert cluster.methods() == [(was, "DescribeGroups"), ("g2:1", "DescribeGroups")]
+
+
+def test_a_group_whose_shard_nobody_owns_is_waited_for(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.DESCRIBE_GROUPS, described())
+    cluster.owners = ["", ""]
+    with pytest.raises(OttlaError, match="no coordinator at the moment") as raised:
+        groups.describe("g", timeout=0.2)
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert cluster.asked == []
+
+
+def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any) -> None:
+    listed = {
+        G0: pb.ListGroupsReply(groups=[pb.ListedGroup(group="b", state="Empty")]),
+        G1: pb.ListGroupsReply(groups=[pb.ListedGroup(group="a", state="Stable", members=2)]),
+    }
+    loading = pb.ListGroupsReply(error=refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    cluster.answer(Group.LIST_GROUPS, loading, listed)
+    assert [(g.name, g.members) for g in groups.list(states=["Stable"])] == [("a", 2), ("b", 0)]
+    assert [a for a, _ in cluster.methods()] == [G0, G0, G1]
+    assert list(cluster.asked[-1][2].states) == ["Stable"]
+    cluster.owners = [G0, ""]
+    with pytest.raises(OttlaError, match="1 shards of groups have no coordinator"):
+        groups.list(timeout=0.1)
+
+
+def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsReply(groups=[pb.ListedGroup(group="billing")]))
+    cluster.answer(Group.LAG, pb.LagReply(error=refused(ErrorCode.GROUP_ID_NOT_FOUND)))
+    with pytest.raises(OttlaError, match="the group 'biling' does not exist") as raised:
+        groups.lag("biling")
+    assert [name for _, name in cluster.methods()].count("Lag") == 1, "it is no use to ask again"
+    assert (raised.value.code, raised.value.hint) == (ErrorCode.GROUP_ID_NOT_FOUND, "did you mean billing?")
+    cluster.answer(Group.DESCRIBE_GROUPS, described(code=ErrorCode.GROUP_ID_NOT_FOUND))
+    assert not groups.exists("biling")
+
+
+def test_members_are_told_in_words_where_they_are_consumers(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.DESCRIBE_GROUPS, described(member("m1", "i1"), member("m2", metadata=b"\x00")))
+    first, second = groups.members("g")
+    assert (first.name, first.topics, first.session_timeout) == ("i1", ("t", "u"), 45.0)
+    assert first.partitions == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert (second.name, second.topics, second.partitions) == ("m2", (), ())
+
+
+def test_lag_is_in_records_and_seconds(cluster: FakeCluster, groups: Any) -> None:
+    now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    common = {"log_start_offset": 2, "log_end_offset": 9}
+    cluster.answer(
+        Group.LAG,
+        pb.LagReply(
+            partitions=[
+                pb.PartitionLag(
+                    topic="t", partition=0, committed=5, records=4, oldest_unread_ms=now_ms - 60_000, **common
+                ),
+                pb.PartitionLag(topic="t", partition=1, committed=9, records=0, **common),
+                pb.PartitionLag(topic="t", partition=2, committed=-1, records=-1, **common),
+                pb.PartitionLag(topic="t", partition=3, committed=1, error=refused(ErrorCode.LEADER_NOT_AVAILABLE)),
+                pb.PartitionLag(
+                    topic="t", partition=4, committed=5, records=1, oldest_unread_ms=now_ms + 9_000, **common
+                ),
+            ]
+        ),
+    )
+    lag = groups.lag("g")
+    assert [(p.committed, p.end, p.records) for p in lag.partitions] == [
+        (5, 9, 4),
+        (9, 9, 0),
+        (None, 9, None),
+        (1, None, None),
+        (5, 9, 1),
+    ]
+    ages = [p.seconds for p in lag.partitions]
+    assert ages[0] == pytest.approx(60, abs=2)
+    assert ages[1:] == [0.0, None, None, 0.0], "a record of the future is no younger than new"
+    assert lag.partitions[3].error is not None
+    assert lag.partitions[3].error.code == ErrorCode.LEADER_NOT_AVAILABLE
+    assert (lag.records, lag.seconds) == (5, ages[0])
+
+
+def test_a_delete_whose_answer_was_lost_is_done(cluster: FakeCluster, groups: Any) -> None:
+    gone = pb.DeleteGroupsReply(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.GROUP_ID_NOT_FOUND))])
+    cluster.answer(Group.DELETE_GROUPS, error_from_code(ErrorCode.NETWORK_EXCEPTION, "lost"), gone)
+    groups.delete("g")
+    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsReply())
+    cluster.answer(Group.DELETE_GROUPS, gone)
+    with pytest.raises(OttlaError, match="does not exist"):
+        groups.delete("g")
+
+
+def test_a_group_with_members_says_who_they_are(cluster: FakeCluster, groups: Any) -> None:
+    members = [member(f"m{n}", "i0" if n == 0 else None) for n in range(7)]
+    cluster.answer(Group.DESCRIBE_GROUPS, described(*members))
+    refusal = pb.DeleteGroupsReply(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.NON_EMPTY_GROUP))])
+    cluster.answer(Group.DELETE_GROUPS, refusal)
+    named = "members: i0 at h1, m1 at h1, m2 at h1, m3 at h1, m4 at h1 and 2 more"
+    with pytest.raises(OttlaError, match=f"group g can't be deleted while it has {named}"):
+        groups.delete("g")
+    with pytest.raises(OttlaError, match=f"group g can't be reset while it has {named}") as raised:
+        groups.reset("g", to="earliest")
+    assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
+
+
+def test_a_member_is_kicked_as_the_one_that_was_found(cluster: FakeCluster, groups: Any) -> None:
+    cluster.answer(Group.DESCRIBE_GROUPS, described(member("m1", "i1")))
+    left = pb.LeaveReply(members=[pb.Left()])
+    unknown = pb.LeaveReply(members=[pb.Left(error=refused(ErrorCode.UNKNOWN_MEMBER_ID, "gone"))])
+    cluster.answer(Group.LEAVE, left)
+    assert groups.kick("g", "i1").member_id == "m1"
+    (leaver,) = cluster.asked[-1][2].members
+    assert (leaver.member.member_id, leaver.member.instance_id) == ("m1", "i1")
+    assert leaver.reason == "removed by an administrator"
+    cluster.answer(Group.LEAVE, unknown)
+    with pytest.raises(OttlaError, match="gone"):
+        groups.kick("g", "m1")
+    cluster.answer(Group.LEAVE, error_from_code(ErrorCode.NETWORK_EXCEPTION, "lost"), unknown)
+    assert groups.kick("g", "m1").instance_id == "i1"
+    with pytest.raises(OttlaError, match="has no member 'i2'") as raised:
+        groups.kick("g", "i2")
+    assert raised.value.hint == "did you mean i1?"
+
+
+def test_offsets_are_forgotten_by_topic_or_partition(cluster: FakeCluster, groups: Any) -> None:
+    offsets = [pb.CommittedOffset(topic=t, partition=n, offset=n) for t in "tu" for n in range(2)]
+    cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsReply(offsets=offsets))
+    cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsReply())
+    assert groups.delete_offsets("g", "t", partitions=[("u", 1)]) == (
+        TopicPartition("t", 0),
+        TopicPartition("t", 1),
+        TopicPartition("u", 1),
+    )
+    asked = cluster.asked[-1][2]
+    assert [(p.topic, p.partition) for p in asked.partitions] == [("t", 0), ("t", 1), ("u", 1)]
+    read = pb.PartitionOutcome(topic="t", error=refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, "members read t"))
+    cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsReply(partitions=[read]))
+    with pytest.raises(OttlaError, match="members read t"):
+        groups.delete_offsets("g", "t")
+    with pytest.raises(ottla.ConfigError, match="no topic to forget"):
+        groups.delete_offsets("g")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [{}, {"to": "earliest", "shift": 1}, {"to": "first"}, {"to": -1}, {"to": True}, {"shift": 1.5}, {"shift": True}],
+)
+def test_a_reset_to_nowhere_is_refused_before_anybody_is_asked(
+    cluster: FakeCluster, groups: Any, where: dict[str, Any]
+) -> None:
+    with pytest.raises(ottla.ConfigError):
+        groups.reset("g", **where)
+    assert cluster.asked == []
+
+
+def test_events_are_told_as_they_are_kept(cluster: FakeCluster, groups: Any) -> None:
+    ended = pb.GroupEvent(
+        at_ms=1_500, kind="assigned", cause="go on", generation=3, duration_ms=250, partitions_moved=2
+    )
+    joined = pb.GroupEvent(at_ms=1_000, kind="joined", member=pb.Member(member_id="m1", instance_id="i1"))
+    cluster.answer(Group.EXPLAIN_GROUP, pb.ExplainGroupReply(events=[joined, ended]))
+    first, second = groups.explain("g")
+    assert (first.member_id, first.instance_id, second.instance_id) == ("m1", "i1", None)
+    assert (second.duration, second.partitions_moved, second.generation) == (0.25, 2, 3)
+    assert second.datetime == datetime(1970, 1, 1, 0, 0, 1, 500_000, UTC)
