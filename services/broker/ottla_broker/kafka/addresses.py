@@ -52,6 +52,15 @@ class KafkaAddresses:
         return Endpoint(host, int(port))
 
 
+def controller_for(node_id: int, told: Iterable[int]) -> int:
+    """Who is named as the controller: any broker passes on what is the controller's, this one before others.
+
+    Only one that the client is told of, for clients look its address up among those; -1 where there is none yet.
+    """
+    brokers = set(told)
+    return node_id if node_id in brokers else min(brokers, default=-1)
+
+
 def _reached(bound: str, host: str, advertised_host: str) -> str:
     """The host of a listener that advertises none: that of the contract, unless it has an interface for itself."""
     return bound if bound not in _EVERY_INTERFACE and bound != host else advertised_host or host

@@ -25,6 +25,9 @@ Answered: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """An answer's frame, None for silence, or what will give one of them."""
 
 _WRITE_HIGH_BYTES: Final = 1024 * 1024
+_SMALL_ANSWER_BYTES: Final = 4096
+"""Of those that leave together; a read of 256 KiB holds some thousand requests at most."""
+
 _NOTHING: Final = memoryview(b"")
 
 
@@ -75,6 +78,7 @@ class Connection(asyncio.BufferedProtocol):
         self._rest = _NOTHING  # was read, and can't begin yet
         self._open: deque[asyncio.Task[Parts | None] | Parts] = deque()  # has begun and is not yet answered
         self._open_overlap = False
+        self._answers: Parts | None = None  # those of one read, to leave together; None outside of it
         self._held_bytes = 0
         self._reading = True
         self._waits_for_room = False
@@ -164,6 +168,7 @@ class Connection(asyncio.BufferedProtocol):
     def _begin(self, data: memoryview) -> None:
         """Begin what is there whole and may begin; keep the rest. Nothing of it where the connection ends."""
         at, whole = 0, 0
+        self._answers = []
         try:
             while len(data) - at >= HEAD_BYTES and not self._draining:
                 head = read_head(data, at)
@@ -174,7 +179,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._call(head, data[at : at + whole])
                 at, whole = at + whole, 0
         except (MalformedError, CloseConnectionError) as error:
+            self._send_gathered()
             self._refuse(str(error))
+        self._send_gathered()
+        self._answers = None
         if (
             not self._draining
             and self._transport is not None
@@ -225,8 +233,18 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _write(self, parts: Parts) -> None:
+        if self._answers is not None and sum(map(len, parts)) <= _SMALL_ANSWER_BYTES:
+            self._answers += parts
+            return
+        self._send_gathered()
         if self._transport is not None:
             self._transport.writelines(parts)
+
+    def _send_gathered(self) -> None:
+        """What was answered while one read was gone through, at once: the write costs as much as the rest."""
+        if self._answers and self._transport is not None:
+            answers, self._answers = self._answers, []
+            self._transport.writelines(answers)
 
     # ---- what is kept --------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka.protocol.admin import DescribeClusterResponse
 
+from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
@@ -44,7 +45,7 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message:
         error_message=None,
         endpoint_type=_BROKERS,
         cluster_id=image.cluster_id,
-        controller_id=backend.node_id,  # any broker passes on what is the controller's
+        controller_id=controller_for(backend.node_id, (b.broker_id for b in brokers if not b.is_fenced)),
         brokers=brokers,
         authorized_operations=ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None,
     )

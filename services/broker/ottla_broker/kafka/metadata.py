@@ -9,6 +9,7 @@ from typing import Any, Final
 from kafka.protocol.metadata import MetadataResponse
 
 from ottla_broker.kafka import auto_topics
+from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
@@ -58,7 +59,7 @@ def _answer(backend: Backend, asked: Message, request: Request, refused: Mapping
         version=version,
         brokers=brokers,
         cluster_id=image.cluster_id,
-        controller_id=backend.node_id,  # any broker passes on what is the controller's
+        controller_id=controller_for(backend.node_id, (b.node_id for b in brokers)),
         topics=topics,
         authorized_operations=operations,
     )

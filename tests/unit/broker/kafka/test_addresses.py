@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_broker.kafka.addresses import KafkaAddresses
+from ottla_broker.kafka.addresses import KafkaAddresses, controller_for
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Broker
@@ -83,3 +83,9 @@ def test_a_listener_that_advertises_nothing_is_told_as_it_was_dialled_beside_one
 def test_a_listener_with_an_interface_for_itself_registers_that_one() -> None:
     own = KafkaListener("LAN", Address("192.168.1.7", 9092))
     assert KafkaAddresses("0.0.0.0", "broker-0", [own]).own({"LAN": 9092}) == {"LAN": "192.168.1.7:9092"}
+
+
+def test_the_named_controller_is_one_of_the_brokers_that_are_told() -> None:
+    assert controller_for(1, [0, 1, 2]) == 1
+    assert controller_for(1, [2, 0]) == 0, "this one is not unfenced yet, and clients look for the address of whoever is"
+    assert controller_for(1, []) == -1

@@ -22,6 +22,7 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written: list[bytes] = []
+        self.writes = 0
         self.reading = True
         self.closed = False
         self.aborted = False
@@ -33,7 +34,8 @@ class Transport(asyncio.Transport):
         return ("10.0.0.1", 9092) if name == "sockname" else ("10.0.0.2", 50_000)
 
     def writelines(self, parts: Any) -> None:
-        self.written.append(b"".join(parts))
+        self.writes += 1
+        self.written += [bytes(part) for part in parts]
 
     def get_write_buffer_size(self) -> int:
         return self.unsent_bytes
@@ -175,6 +177,21 @@ async def test_produces_overlap_and_are_answered_in_order(client: Client) -> Non
     assert client.transport.written == []
     client.around.waits[b"wait-1"].set_result(None)
     await client.answered(b"wait-1", body(b"quick"), b"wait-2", body(b"more"), body(b"other"))
+
+
+async def test_the_answers_of_one_read_leave_together_but_for_large_ones(client: Client) -> None:
+    client.send(frame(b"one") * 5)
+    assert (client.transport.writes, client.transport.written) == (1, [body(b"one")] * 5)
+    client.around.scratch = memoryview(bytearray(20_000))
+    large = b"x" * 5_000
+    client.send(frame(b"one") * 2 + frame(large, PRODUCE) + frame(b"one"), 20_000)
+    assert client.transport.writes == 4
+    assert client.transport.written[5:] == [body(b"one"), body(b"one"), large, body(b"one")]
+
+
+async def test_what_was_answered_before_a_bad_request_still_leaves(client: Client) -> None:
+    client.send(frame(b"one") + frame(b"bad"))
+    assert client.transport.written == [body(b"one")]
 
 
 async def test_another_request_does_not_overlap_produces(client: Client) -> None:
