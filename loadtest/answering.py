@@ -83,6 +83,9 @@ class AnsweringBroker:
     async def shard_append(self, request: Any, context: RequestContext) -> pb.ShardAppendReply:
         return pb.ShardAppendReply()
 
+    async def shard_appends(self, request: Any, context: RequestContext) -> pb.ShardAppendsReply:
+        return pb.ShardAppendsReply()
+
     async def check_fence(self, request: Any, context: RequestContext) -> pb.CheckFenceReply:
         return pb.CheckFenceReply()
 

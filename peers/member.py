@@ -29,7 +29,7 @@ class DrivenMember:
         self._closing = False
         self._told: Final = threading.Condition()
         self._name: Final = command[-2]
-        self._complaints: Final = tempfile.TemporaryFile()
+        self._complaints: Final = tempfile.TemporaryFile()  # noqa: SIM115 - close() ends it
         self._process: Final = subprocess.Popen(
             command,
             env={**os.environ, **environment},

@@ -16,6 +16,8 @@ _MAIN: Final = {
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
     "kafka-console-producer": f"{_TOOLS}.ConsoleProducer",
+    "kafka-consumer-groups": f"{_TOOLS}.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": f"{_TOOLS}.ConsumerPerformance",
     "kafka-delete-records": f"{_TOOLS}.DeleteRecordsCommand",
     "kafka-dump-log": f"{_TOOLS}.DumpLogSegments",
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
@@ -24,6 +26,7 @@ _MAIN: Final = {
     "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
     "kafka-topics": f"{_TOOLS}.TopicCommand",
     "kafka-transactions": f"{_TOOLS}.TransactionsCommand",
+    "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
     "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
 }
 _QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")

@@ -506,6 +506,20 @@ class ShardAppendReply(_message.Message):
     current_leader: Leader
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., base_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., current_fence: _Optional[_Union[ShardFence, _Mapping]] = ..., current_leader: _Optional[_Union[Leader, _Mapping]] = ...) -> None: ...
 
+class ShardAppendsRequest(_message.Message):
+    __slots__ = ("appends",)
+    APPENDS_FIELD_NUMBER: _ClassVar[int]
+    appends: _containers.RepeatedCompositeFieldContainer[ShardAppendRequest]
+    def __init__(self, appends: _Optional[_Iterable[_Union[ShardAppendRequest, _Mapping]]] = ...) -> None: ...
+
+class ShardAppendsReply(_message.Message):
+    __slots__ = ("error", "appends")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    APPENDS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    appends: _containers.RepeatedCompositeFieldContainer[ShardAppendReply]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., appends: _Optional[_Iterable[_Union[ShardAppendReply, _Mapping]]] = ...) -> None: ...
+
 class ShardFence(_message.Message):
     __slots__ = ("shard_epoch", "incarnation")
     SHARD_EPOCH_FIELD_NUMBER: _ClassVar[int]

@@ -79,6 +79,9 @@ class Broker:
         "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdReply, Operation.IDEMPOTENT_WRITE
     )
     SHARD_APPEND = Method("Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendReply, Operation.CLUSTER_ACTION)
+    SHARD_APPENDS = Method(
+        "Broker", "ShardAppends", b.ShardAppendsRequest, b.ShardAppendsReply, Operation.CLUSTER_ACTION
+    )
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceReply, Operation.CLUSTER_ACTION)
 
 

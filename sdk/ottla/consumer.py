@@ -52,7 +52,7 @@ _client_numbers = itertools.count(1)
 class Consumer(Committing, Seeking, Generic[K, V]):
     """Reads records. Without a group it reads every partition of its topics, new ones from their beginning.
 
-        for record in ottla.Consumer("orders", group="billing"):
+        for record in ottla.Consumer("orders", start="earliest"):
             print(record.key, record.value)
 
     Iterating, `poll` and `batches` share one position for each partition and may be mixed. Records of one partition
@@ -298,11 +298,11 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._fetcher.close()
         self._assignment.wake()
         try:
-            if self._group is not None and self._close.alive and self.one_thread.wait(self._timeout):
+            if self._group is not None and self._close.alive and self.one_thread.enter_last(self._timeout):
                 try:
                     self._leave(self._group, processed)
                 finally:
-                    self.one_thread.go()
+                    self.one_thread.__exit__(None, None, None)
         finally:
             self._close()
 

@@ -234,11 +234,9 @@ class Groups:
             raise_in_band(reply.groups[0].error)
 
         request = pb.DescribeGroupsRequest(groups=[group])
-        return info_of(
-            self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=deadline.left(), check=check).groups[
-                0
-            ]
-        )
+        left_s = deadline.left()
+        reply = self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=left_s, check=check)
+        return info_of(reply.groups[0])
 
     def _unknown(self, group: str) -> OttlaError:
         try:

@@ -25,6 +25,7 @@ class OneThread:
         self._inside: Final = RLock()
         self._last = current_thread()
         self._loops: dict[object, Thread] = {}
+        self._ends = False
 
     def __enter__(self) -> None:
         self._enter(None)
@@ -43,13 +44,13 @@ class OneThread:
         finally:
             self._inside.release()
 
-    def wait(self, timeout: float) -> bool:
-        """Come in when whoever is inside is out, and stay; False where that took longer than `timeout` seconds."""
-        return self._inside.acquire(timeout=timeout)
+    def enter_last(self, timeout: float) -> bool:
+        """Come in when whoever is inside is out; False where that takes longer than `timeout` seconds.
 
-    def go(self) -> None:
-        """Go out after `wait`."""
-        self._inside.release()
+        Whoever comes now waits for the `__exit__`, for what it finds then is an end, and not somebody who disturbs.
+        """
+        self._ends = True
+        return self._inside.acquire(timeout=timeout)
 
     def leave(self, loop: object) -> None:
         """The iteration is over, or nobody holds it any more."""
@@ -60,7 +61,7 @@ class OneThread:
         for loop, thread in list(self._loops.items()):
             if thread is not me and loop is not mine and thread.is_alive():
                 raise _concurrent(f"{thread.name} iterates over", me)
-        if not self._inside.acquire(blocking=False):
+        if not self._inside.acquire(blocking=self._ends):
             raise _concurrent(f"{self._last.name} uses", me)
         self._last = me
 

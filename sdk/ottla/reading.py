@@ -103,11 +103,15 @@ class Reader(Generic[K, V]):
 
     def unread(self, offsets: Mapping[TopicPartition, int], count: int) -> None:
         """Take back the last `count` records; each partition in `offsets` goes on where that says."""
-        if self._left is not None:
-            self._left += count
+        self.give_back(count)
         with self._fetcher.lock:
             for partition, offset in offsets.items():
                 self._subscription.seek(self._subscription.positions[partition], offset)
+
+    def give_back(self, count: int) -> None:
+        """So many records were not handed out after all: they don't count for the stop."""
+        if self._left is not None:
+            self._left += count
 
     @property
     def finished(self) -> bool:

@@ -7,7 +7,7 @@ COMPAT_CLIENTS says with which clients: `all`, or names with commas between them
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -122,10 +122,12 @@ def each_reader() -> Callable[[Any], Any]:
     )
 
 
-def each_story(test: Any) -> Any:
-    """Run the test with `story` and `listed`: what the groups of one client do."""
+def each_story(marks: Mapping[str, pytest.MarkDecorator]) -> Callable[[Any], Any]:
+    """Run the test with `story` and `listed`: what the groups of one client do. Each story has its mark."""
     cells = [(story, c) for story in GROUPS if story != "mixed" for c in chosen() if story not in c.lacks]
-    return pytest.mark.parametrize(("story", "listed"), [_param(story, c, story, c) for story, c in cells])(test)
+    return pytest.mark.parametrize(
+        ("story", "listed"), [_param(story, c, story, c, mark=marks[story]) for story, c in cells]
+    )
 
 
 def each_mixed(test: Any) -> Any:
@@ -138,6 +140,7 @@ def tool_cell(test: Any) -> Any:
     return pytest.mark.cell(TOOLS, TOOLS_NAME)(test)
 
 
-def _param(capability: str, whose: Listed, *values: str | Listed) -> Any:
+def _param(capability: str, whose: Listed, *values: str | Listed, mark: pytest.MarkDecorator | None = None) -> Any:
     words: Iterable[str] = (value if isinstance(value, str) else value.name for value in values)
-    return pytest.param(*values, id="-".join(words), marks=pytest.mark.cell(capability, whose.name))
+    marks = [pytest.mark.cell(capability, whose.name), *([mark] if mark else [])]
+    return pytest.param(*values, id="-".join(words), marks=marks)

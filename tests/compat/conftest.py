@@ -11,7 +11,7 @@ from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
 
-collect_ignore = [] if tools_chosen() else ["test_kafka_tools.py"]
+collect_ignore = [] if tools_chosen() else ["test_kafka_tools.py", "test_kafka_group_tools.py"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -52,7 +52,16 @@ def _is_story(item: pytest.Item) -> bool:
     return getattr(item, "function", None) is test_a_group
 
 
-@each_story
+@each_story(
+    {
+        "share": pytest.mark.feature(63),
+        "commit": pytest.mark.feature(76),
+        "reset": pytest.mark.feature(46),
+        "seek": pytest.mark.feature(54),
+        "cooperative": pytest.mark.feature(70),
+        "static": pytest.mark.rule(45),
+    }
+)
 def test_a_group(told: Told, story: str, listed: Listed) -> None:
     told.result(story, listed)
 
@@ -68,6 +77,7 @@ def together(cluster: Cluster, topics: Topics) -> dict[str, list[int]] | Excepti
         return error
 
 
+@pytest.mark.feature(63)
 @each_mixed
 def test_a_group_of_all_clients(together: Any, listed: Listed) -> None:
     """Each has a share, every record is read once, and when one leaves the others go on."""

@@ -1,10 +1,10 @@
 """`make compose`: docker-compose.yml proved on a real Docker Engine.
 
 Build, up, healthy; records in and out from the host and from inside while a broker is killed and a controller crashes;
-kcat from the host and a Kafka client from inside, each through all brokers by its own listener; Locust from inside
-without a failure; memory; down and up again with the data still there; down with the volumes. The last line is one JSON
-object. What is started here is ended here, by its process or its project name. The default ports of the stack have to
-be free.
+kcat from the host and a Kafka client from inside, each through all brokers by its own listener; a consumer group that
+loses its coordinator and goes on, outside and inside; Locust from inside without a failure; memory; down and up again
+with the data still there; down with the volumes. The last line is one JSON object. What is started here is ended here,
+by its process or its project name. The default ports of the stack have to be free.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from urllib.request import urlopen
 
 from base_image import ROOT, base_image
 from engine import compose_command, docker_engine
+from groups import GroupReport, use_a_group
 from kafka_sides import use_from_both_sides
 from project import Project
 from shell import ProofError, say, wait_for
@@ -52,6 +53,7 @@ class Report:
     killed: list[str] = field(default_factory=list)
     client_errors: int = 0
     kcat_records: int = 0
+    group: GroupReport = field(default_factory=GroupReport)
     load: dict[str, float] = field(default_factory=dict)
     volumes_kept: bool = False
 
@@ -73,6 +75,7 @@ def prove(project: Project, report: Report) -> None:
     check_all_there(TOPIC)
     use_from_inside(project)
     report.kcat_records = use_from_both_sides(project)
+    lose_a_coordinator(project, report)
     load_from_inside(project, report)
     report.rss_mb = round(project.resident_mb(), 1)
     say(f"{report.rss_mb} MB resident in all")
@@ -133,6 +136,12 @@ def use_from_inside(project: Project) -> None:
     if set(listed) != {TOPIC, TOPIC_AFTER}:
         raise ProofError(f"from inside, `ottla topic ls` shows {listed}")
     say(f"from inside: topics {listed}")
+
+
+def lose_a_coordinator(project: Project, report: Report) -> None:
+    report.group = use_a_group(project, BOOTSTRAP)
+    report.killed.append(report.group.killed)
+    say(f"all healthy again {project.up(_UP_LIMIT_S):.1f} s later, by `up`")
 
 
 def load_from_inside(project: Project, report: Report) -> None:

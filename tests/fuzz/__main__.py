@@ -69,9 +69,9 @@ def _verdict(outcome: Outcome) -> str:
 def _replay(file: Path, directory: Path) -> int:
     with Stack(directory / "replay") as stack:
         told = replay(stack, load_cases(file))
-        ended = stack.broker_ended
+        ended = stack.ended
     print("\n".join(lines_of(told)))
-    return 1 if ended is not None or any(words or bugs for _, _, words, bugs in told) else 0
+    return 1 if ended or any(words or bugs for _, _, words, bugs in told) else 0
 
 
 if __name__ == "__main__":

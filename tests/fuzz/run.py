@@ -128,7 +128,7 @@ class _Run:
 
     @property
     def _is_over(self) -> bool:
-        return self._stack.broker_ended is not None or len(self._outcome.findings) >= self._most_findings
+        return bool(self._stack.ended) or len(self._outcome.findings) >= self._most_findings
 
     async def _round(self, count: int) -> None:
         canary = Canary(self._stack.kafka_port)
@@ -145,6 +145,7 @@ class _Run:
     def _bundles(self, count: int) -> Iterator[list[Case]]:
         while count > 0:
             size = min(_BUNDLE, count)
+            self._world.speak_of_another()
             yield [self._cases.next() for _ in range(size)]
             count -= size
 
@@ -172,10 +173,10 @@ class _Run:
             self._find(Finding("fault", f"the canary: {canary.fault}"))
 
     async def _look_at_the_broker(self) -> None:
-        if (code := self._stack.broker_ended) is not None:
-            self._find(Finding("crash", f"the broker ended with {code}"))
+        if ended := self._stack.ended:
+            self._find(Finding("crash", ended))
             for case in self._ended[-_CLIENTS * _BUNDLE :]:
-                self._find(Finding("suspect", "was on its way when the broker ended", case))
+                self._find(Finding("suspect", "was on its way then", case))
             return
         for bug in self._journal.new_bugs():
             if bug.signature not in self._known:

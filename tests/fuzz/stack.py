@@ -1,4 +1,4 @@
-"""The broker under test, with an etcd and a controller behind it, each a process of its own."""
+"""The broker under test, with an etcd, a controller and a group-coordinator behind it, each a process of its own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ottla_stack.ports import free_port_base
 _START_LIMIT_S: Final = 40.0
 _STOP_LIMIT_S: Final = 10.0
 _PAGES_AT: Final = 1
+_FEW_SHARDS: Final = "offsets.topic.num.partitions=4"
 
 
 class Stack:
@@ -28,19 +29,21 @@ class Stack:
         self.directory: Final = directory
         self._ports = iter(range(free_port_base(), 1 << 16))
         self.kafka_port: Final = next(self._ports)
-        self.logs: Final = (directory / "broker.log", directory / "controller.log")
+        self.logs: Final = tuple(directory / f"{kind}.log" for kind in ("broker", "controller", "group-coordinator"))
         self._planted = planted
         self._memory_limit_mb = memory_limit_mb
         self._etcd = EmbeddedEtcd(plan_etcd(directory / "etcd", next(self._ports), next(self._ports)))
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._etcd.start()
         try:
-            self._start("controller", ["-m", "ottla_controller"], {})
+            self._start("controller", ["-m", "ottla_controller"], {"first-configs": _FEW_SHARDS})
             module = ["-m", "tests.fuzz.planted", self._planted] if self._planted else ["-m", "ottla_broker"]
             self._start("broker", module, {"data-dir": self.directory / "data", "kafka-port": self.kafka_port})
+            at_once = {"group-initial-rebalance-delay-ms": 0}
+            self._start("group-coordinator", ["-m", "ottla_group_coordinator"], at_once)
         except BaseException:
             self._stop()
             raise
@@ -50,15 +53,16 @@ class Stack:
         self._stop()
 
     @property
-    def broker_ended(self) -> int | None:
-        """The broker's exit code, where it has ended."""
-        return self._processes[-1].poll()
+    def ended(self) -> str:
+        """Which process has ended and how, "" where none has."""
+        ended = [(kind, code) for kind, process in self._processes.items() if (code := process.poll()) is not None]
+        return ", ".join(f"the {kind} ended with {code}" for kind, code in ended)
 
     @property
     def rss_mb(self) -> float:
         """Resident memory of the broker; 0 where it has ended."""
         try:
-            pages = Path(f"/proc/{self._processes[-1].pid}/statm").read_text().split()[_PAGES_AT]
+            pages = Path(f"/proc/{self._processes['broker'].pid}/statm").read_text().split()[_PAGES_AT]
         except OSError:
             return 0.0
         return int(pages) * resource.getpagesize() / 1e6
@@ -74,13 +78,13 @@ class Stack:
                 stdout=log,
                 stderr=log,
             )
-        self._processes.append(process)
+        self._processes[kind] = process
         if kind == "broker" and self._memory_limit_mb:
             resource.prlimit(process.pid, resource.RLIMIT_AS, (self._memory_limit_mb << 20,) * 2)
         _until(lambda: _is_ready(admin_port, process), f"the {kind} to be ready; its log is {log.name}")
 
     def _stop(self) -> None:
-        for process in reversed(self._processes):
+        for process in reversed(self._processes.values()):
             process.terminate()  # one after the other: a broker asks the controller to lead its partitions elsewhere
             try:
                 process.wait(_STOP_LIMIT_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 CANARY: Final = "canary"
 BASE_TOPICS: Final = ("fuzz-0", "fuzz-1", "fuzz-2")
@@ -12,6 +12,8 @@ BASE_TOPICS: Final = ("fuzz-0", "fuzz-1", "fuzz-2")
 MADE_TOPICS: Final = ("made-0", "made-1", "made-2")
 """What it may make; it may be gone at any time."""
 INTERNAL: Final = "__consumer_offsets"
+PROTOCOL_TYPE: Final = "consumer"
+PROTOCOL: Final = "range"
 ZERO_ID: Final = bytes(16)
 
 _LONGEST: Final = 32_767
@@ -49,7 +51,7 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
     "timestamp": (-1, -2, -3, -4, -5, -6, -7, 0, 1_700_000_000_000, 2**63 - 1, -(2**63)),
     "offset": (-1, 0, 0, 1, 2**63 - 1, -2),
     # Members that never come back are to be gone soon.
-    "session_timeout_ms": (6_000, 0, -1, 2**31 - 1),
+    "session_timeout_ms": (6_000, 6_000, 6_000, 30_000, 0, -1, 2**31 - 1),
     "rebalance_timeout_ms": (100, 1_000, 0, -1),
     "timeout_ms": (1_000, 5_000, 0, -1, 2**31 - 1),
 }
@@ -60,6 +62,14 @@ _TAME_NUMBERS: Final[dict[str, tuple[int, ...]]] = {
 }
 
 
+class Member(NamedTuple):
+    """Of a group that is there."""
+
+    group: str
+    member_id: str
+    generation: int
+
+
 class World:
     """`topic_ids` are renewed as topics are made again; `records` gives a produce its batches."""
 
@@ -68,23 +78,52 @@ class World:
         self.validate_share: Final = validate_share
         self.strange_texts: Final = _STRANGE
         self.topic_ids: list[bytes] = [ZERO_ID, b"\xff" * 16]
+        self._members: list[Member] = [Member("group", "", -1)]
+        self._speaks_of = 0
 
     def learn_ids(self, ids: Sequence[bytes]) -> None:
         self.topic_ids[:] = [ZERO_ID, b"\xff" * 16, *ids, *ids]
+
+    def learn_members(self, members: Sequence[Member]) -> None:
+        """Those that their coordinators know: the rest of the group APIs is behind that."""
+        self._members = list(members)
+
+    def speak_of_another(self) -> None:
+        """Requests that come one after the other speak of the same member, until this is called."""
+        self._speaks_of += 1
+
+    @property
+    def _member(self) -> Member:
+        return self._members[self._speaks_of % len(self._members)]
 
     def texts(self, name: str, entity: str | None) -> Sequence[str]:
         """What a text field of that name may hold; `entity` is what the definition says that it names."""
         if entity == "topicName" or name in ("resource_name", "topic", "topic_name"):
             return _NAMES if name != "resource_name" else (*_NAMES, "0", "1", "", "-1")
-        if name == "name":  # of a config: topics say that they are topics
-            return _CONFIGS
+        if name == "name":  # of a config, or of a group's protocol: topics say that they are topics
+            return (*_CONFIGS, PROTOCOL, PROTOCOL)
         if name == "value":
             return _CONFIG_VALUES
         if name == "configuration_keys":
             return _CONFIGS
         if name.startswith("client_software"):
             return ("fuzz", "1.0", "a-b.c", "-", "")
-        return ("", "key", "group-1", "0")
+        return self._of_groups(name) or ("", "key", "group", "0")
+
+    def _of_groups(self, name: str) -> Sequence[str]:
+        group, member, _ = self._member
+        return {
+            "group_id": (group, group, group, group, "group", ""),
+            "groups": (group, "group", "nobody"),
+            "groups_names": (group, "group", "nobody"),
+            "member_id": (member, member, member, "", "nobody"),
+            "group_instance_id": ("instance", "instance", ""),
+            "protocol_type": (PROTOCOL_TYPE, PROTOCOL_TYPE, "connect", ""),
+            "protocol_name": (PROTOCOL, "", "nothing"),
+        }.get(name, ())
 
     def numbers(self, name: str, *, is_tame: bool) -> Sequence[int] | None:
+        if name in ("generation_id", "generation_id_or_member_epoch"):
+            generation = self._member.generation
+            return (generation, generation, generation, -1, 0, 2**31 - 1)
         return (_TAME_NUMBERS.get(name) if is_tame else None) or _NUMBERS.get(name)

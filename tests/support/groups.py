@@ -44,6 +44,8 @@ class Shard:
         self.largest_bytes = 0
         """Of the records of one decision."""
         self.machine = GroupShard(self.settings)
+        self.timers: dict[Any, float | None] = {}
+        """Those that are set."""
         self._timers = Timers()
         self._ids = itertools.count(1)
         for entry in log or []:
@@ -57,7 +59,9 @@ class Shard:
 
     def reloaded(self) -> Shard:
         """What another owner makes of the log."""
-        return Shard(self.settings, self.log)
+        there = Shard(self.settings, self.log)
+        there._ids = self._ids
+        return there
 
     def take(self, decided: Decision[Any]) -> Any:
         self.largest_bytes = max(self.largest_bytes, size_limit(decided.records))
@@ -68,6 +72,8 @@ class Shard:
             self.machine.remember(change)
         for key, at in decided.timers.items():
             self._timers.set(key, at)
+            self.timers[key] = at
+        self.timers = {key: at for key, at in self.timers.items() if at is not None}
         for effect in decided.effects:
             if isinstance(effect, Happened):
                 self.happened.append(effect)
@@ -82,6 +88,7 @@ class Shard:
         while self._timers.next_at <= until:
             self.at = max(self.at, self._timers.next_at)
             key = self._timers.pop_due(self.at)
+            del self.timers[key]
             self.take(self.machine.on_timer(key, self.now))
         self.at = until
 
@@ -120,7 +127,8 @@ class Shard:
     def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
         wanted = [ToCommit(TopicPartition(more.pop("topic", "t"), 0), offset, -1, more.pop("metadata", ""))]
         who = Who(member_id, more.pop("instance_id", None))
-        return self._try(lambda: decide_commit(self.group(), who, generation, wanted, self.settings, self.now))
+        group = self.group(more.pop("group", "g"))
+        return self._try(lambda: decide_commit(group, who, generation, wanted, self.settings, self.now))
 
     def _try(self, decide: Any) -> Any:
         try:

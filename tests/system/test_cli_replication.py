@@ -54,9 +54,10 @@ def items(capsys: pytest.CaptureFixture[str]) -> Items:
 
 
 def replica(broker: RunningBroker, partition: int) -> Path:
-    """Where a broker keeps its replica of a partition of `orders`, which is the only topic."""
-    (folder,) = broker.data_dir.glob(f"*-{partition}")
-    return folder
+    """Where a broker keeps its replica of a partition of `orders`."""
+    with sdk.Admin() as admin:
+        (topic,) = admin.topics.describe("orders")
+    return broker.data_dir / f"{topic.id.replace('-', '')}-{partition}"
 
 
 def until_in_sync(items: Items) -> None:
@@ -114,7 +115,7 @@ def test_partitions_without_a_leader_show_and_can_be_given_one_at_a_price(
 def test_preferred_leaders_lead_again_after_a_restart(
     cluster: Cluster, items: Items, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (moved,) = (p for p in items("partition ls") if p["leader"] == 1)
+    (moved,) = items("partition ls orders --leader 1")
     cluster.brokers[1].kill()
     wait_until(lambda: not items("partition ls --leader 1"))
     capsys.readouterr()
@@ -125,8 +126,8 @@ def test_preferred_leaders_lead_again_after_a_restart(
     assert items("partition ls --leader 1") == [], "nobody has asked for it yet"
     capsys.readouterr()
     assert ottla("partition elect --all") == 0
-    assert capsys.readouterr().err == f"{moved['name']}: broker 1 leads now\n"
-    (led,) = items("partition ls --leader 1")
+    assert f"{moved['name']}: broker 1 leads now\n" in capsys.readouterr().err, "and the groups' topic has some, too"
+    (led,) = items("partition ls orders --leader 1")
     assert (led["name"], led["leader_epoch"]) == (moved["name"], moved["leader_epoch"] + 2)
     capsys.readouterr()
     assert ottla("partition elect --topic orders") == 0
@@ -138,7 +139,7 @@ def test_preferred_leaders_lead_again_after_a_restart(
 
 @pytest.mark.feature(114)
 def test_the_sdk_elects_too_and_every_broker_knows_when_it_returns(cluster: Cluster, items: Items) -> None:
-    (moved,) = (p for p in items("partition ls") if p["leader"] == 1)
+    (moved,) = items("partition ls orders --leader 1")
     cluster.brokers[1].restart()
     until_in_sync(items)
     wanted = [("orders", moved["partition"]), ("orders", 99), ("nothing", 0)]

@@ -12,7 +12,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import kafka
 import pytest
-from kafka_groups import Aio, Confluent, Member, Python
+from kafka_groups import Aio, Confluent, Python
 from waiting import wait_until
 
 import ottla
@@ -21,6 +21,7 @@ from ottla_stack.cluster import Cluster
 pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 _names = (f"groups-{n}" for n in itertools.count())
+Member = Confluent | Python | Aio
 MAKERS: list[Callable[..., Member]] = [Confluent, Python, Aio]
 ALL = [pytest.param(maker, id=maker.__name__.lower()) for maker in MAKERS]
 
@@ -67,8 +68,8 @@ def test_two_members_share_and_one_that_leaves_is_replaced(
 ) -> None:
     group = f"share-{topic}"
     members += [maker(cluster.kafka_bootstrap, topic, group) for _ in range(2)]
-    wait_until(lambda: all_partitions(members) == [0, 1, 2, 3], limit_s=40)
-    assert all(len(member.assignment()) == 2 for member in members)
+    wait_until(lambda: [len(m.assignment()) for m in members] == [2, 2], limit_s=40)  # the first may be alone at first
+    assert all_partitions(members) == [0, 1, 2, 3]
     wanted = write(cluster, topic, 0, 40)
     wait_until(lambda: {v for m in members for v in m.values()} == wanted, limit_s=30)
     assert sum(len(m.values()) for m in members) == 40
@@ -214,6 +215,41 @@ def test_offsets_are_altered_by_an_administrator_while_nobody_reads(
     member = Python(cluster.kafka_bootstrap, topic, group)
     members.append(member)
     wait_until(lambda: len(member.values()) == 20, limit_s=40)
+
+
+def committed(cluster: Cluster, group: str, topic: str) -> int:
+    asked = confluent_kafka.Consumer({"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group})
+    try:
+        return int(asked.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)[0].offset)
+    finally:
+        asked.close()
+
+
+def test_an_instance_that_chooses_its_partitions_itself_commits(cluster: Cluster, topic: str) -> None:
+    """librdkafka names its group.instance.id then, without being a member."""
+    write(cluster, topic, 0, 8)
+    group = f"chosen-{topic}"
+    settings = {"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group, "group.instance.id": "one"}
+    consumer = confluent_kafka.Consumer({**settings, "enable.auto.commit": False})
+    place = confluent_kafka.TopicPartition(topic, 0, 2)
+    consumer.assign([place])
+    (done,) = consumer.commit(offsets=[place], asynchronous=False)
+    assert done.error is None
+    consumer.close()
+    assert committed(cluster, group, topic) == 2
+
+
+def test_what_was_committed_in_a_topic_goes_with_it(cluster: Cluster, topic: str) -> None:
+    """Another topic of its name begins at 0, and so does the group in it."""
+    group = f"gone-{topic}"
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": cluster.kafka_bootstrap, "group.id": group})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    assert committed(cluster, group, topic) == 2
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.delete(topic)
+        admin.topics.create(topic, partitions=4)
+    wait_until(lambda: committed(cluster, group, topic) == confluent_kafka.OFFSET_INVALID, limit_s=20)
 
 
 def test_many_groups_at_once(cluster: Cluster, topic: str, members: list[Member]) -> None:

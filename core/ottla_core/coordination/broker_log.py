@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import ClusterImage
+from ottla_core.coordination.gathered_appends import GatheredAppends
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -50,12 +51,14 @@ class BrokerShardLog:
         self._image = image
         self._client_id: Final = client_id or f"{kind}-coordinator"
         self._peers: dict[str, AioPeer] = {}
+        self._gathered: dict[str, GatheredAppends] = {}
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
 
     async def stop(self) -> None:
         peers, self._peers = self._peers, {}
+        self._gathered.clear()
         await asyncio.gather(*(peer.close() for peer in peers.values()))
 
     async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
@@ -85,7 +88,7 @@ class BrokerShardLog:
             records=call.batch,
             timeout_ms=int(timeout_s * 1000),
         )
-        reply = await self._peer(place).ask(Broker.SHARD_APPEND, request, timeout=timeout_s)
+        reply = await self._appends(place).append(request, timeout_s)
         if reply.error.code:
             return result_of(_error(reply.error), reply.log_end_offset)
         return Appended(reply.base_offset, reply.high_watermark)
@@ -147,6 +150,12 @@ class BrokerShardLog:
         if peer is None:
             peer = self._peers[place.address] = AioPeer(place.address, client_id=self._client_id)
         return peer
+
+    def _appends(self, place: _Place) -> GatheredAppends:
+        gathered = self._gathered.get(place.address)
+        if gathered is None:
+            gathered = self._gathered[place.address] = GatheredAppends(self._peer(place))
+        return gathered
 
 
 def _error(error: Error) -> OttlaError:

@@ -21,14 +21,14 @@ from ottla.group.commits import Commits
 from ottla.group.coordinator import Coordinator
 from ottla.group.heartbeats import Heartbeats, leave
 from ottla.group.joining import Claims, Joined, Joining, Refused
-from ottla.group.listener import Listener
+from ottla.group.listener import Callbacks, Listener
 from ottla.group.offsets import Offsets, place_of
 from ottla.group.options import GroupOptions
 from ottla.group.places import PlaceFinder
 from ottla.group.placing import Placing
 from ottla.keeper import MetadataKeeper
 from ottla.machines.leading import what_changed
-from ottla.machines.membership import NEVER, Meaning, Membership, State
+from ottla.machines.membership import NEVER, NO_GENERATION, Meaning, Membership, State
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
 from ottla.machines.subscription import Subscription
@@ -73,12 +73,14 @@ class GroupAssignment:
         self._timeout: Final = timeout
         self._keeper: MetadataKeeper | None = None
         self._joining: Call[Joined | Refused] | None = None
+        self._given: Sequence[TopicPartition] | None = None  # what it is to take over
         self._former: tuple[TopicPartition, ...] = ()
         self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
         self._joined_topics: frozenset[str] = frozenset()
         self._busy = False
+        self._leaving = False
         self._commit_at = cluster.clock.monotonic() + options.auto_commit_interval_s
-        self._raised: Exception | None = None  # by a callback
+        self._callbacks: Final = Callbacks()
         self._told_at = -NEVER
 
     # ---- the face ------------------------------------------------------------------------------------------------
@@ -186,13 +188,17 @@ class GroupAssignment:
                 return False
             call, self._joining = self._joining, None
             self._on_answer(call.result())
-            self._raise_callbacks_error()
+        if self._given is not None:
+            self._adopt(self._given)
+            self._given = None
+            self._callbacks.raise_error()
+            self._look_for_changes(self._keeper_there().view)
             return True
         with self.lock:
             may_join = self.member.may_join(self._cluster.clock.monotonic())
         if may_join:
             self._prepare()
-            self._raise_callbacks_error()
+            self._callbacks.raise_error()
             self._join()
         return may_join
 
@@ -223,18 +229,21 @@ class GroupAssignment:
     def _prepare(self) -> None:
         """See to the partitions before the others are joined again."""
         held = sorted(self.positions())
-        if held and self.member.lost:
+        if held and not self.member.lost:
+            self._commit_before_rebalance()
+        if held and self.member.lost:  # which the commit may have told
             logger.warning("group %s: %d partitions are lost: %s", self.options.group, len(held), self.member.lost)
             self._give_up(held, self.options.listener.on_lost)
-        elif held:
-            self._commit_before_rebalance()
-            if not self.options.cooperative:
-                self._give_up(held, self.options.listener.on_revoked)
+        elif held and not self.options.cooperative:
+            self._give_up(held, self.options.listener.on_revoked)
 
     def _join(self) -> None:
-        topics = self._topics()
+        topics = self._topics(self._keeper_there().view)
+        held = tuple(self.positions())
         with self.lock:
-            claims = Claims(topics, tuple(self.positions()), self._former, self.member.generation, self.member.why_join)
+            if held and self.member.lost:
+                return  # the next step gives them up
+            claims = Claims(topics, held, self._former, self.member.generation, self.member.why_join)
             self.member.begin_join()
         self._joined_topics = topics
         joining = Joining(self._coordinator, self._cluster, self.options, self.member, self.lock, claims)
@@ -254,8 +263,7 @@ class GroupAssignment:
             len(answer.partitions),
             self.member.generation,
         )
-        self._adopt(answer.partitions)
-        self._look_for_changes(self._keeper_there().view)
+        self._given = answer.partitions
 
     def _on_refused(self, refused: Refused) -> None:
         """Trouble that passes is told of now and then, and raised where the group was never reached at all."""
@@ -271,6 +279,7 @@ class GroupAssignment:
                 logger.warning("group %s is not joined yet: %s", self.options.group, error)
 
     def _adopt(self, given: Sequence[TopicPartition]) -> None:
+        """Nothing has changed where a commit is interrupted: then it is done again."""
         held = set(self.positions())
         added = sorted(set(given) - held)
         self._former = tuple(given)
@@ -279,32 +288,21 @@ class GroupAssignment:
             self._commit_before_rebalance()
             with self.lock:
                 self.member.rejoin(f"it gave up {len(gone)} partitions")
-            self._give_up(gone, self.options.listener.on_revoked)
+            listener = self.options.listener
+            self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
         with self._fetcher.lock:
             for partition in added:
                 self._subscription.assign(partition).start = None  # where the group left off, which is looked up
-        self._call_back(self.options.listener.on_assigned, added)
+        self._callbacks.call(self.options.listener.on_assigned, added)
 
     def _give_up(self, partitions: Sequence[TopicPartition], call: Listener) -> None:
         """Tell the user, then read them no more."""
-        self._call_back(call, partitions)
+        self._callbacks.call(call, partitions)
         with self._fetcher.lock:
             for partition in partitions:
                 self._subscription.unassign(partition)
         for partition in partitions:
             self.commits.known.pop(partition, None)
-
-    def _call_back(self, call: Listener, partitions: Sequence[TopicPartition]) -> None:
-        """What it raises is raised when the partitions are seen to."""
-        try:
-            call(list(partitions))
-        except Exception as error:
-            self._raised = self._raised or error
-
-    def _raise_callbacks_error(self) -> None:
-        error, self._raised = self._raised, None
-        if error is not None:
-            raise error
 
     # ---- topics --------------------------------------------------------------------------------------------------
 
@@ -312,12 +310,11 @@ class GroupAssignment:
         assert self._keeper is not None
         return self._keeper
 
-    def _topics(self) -> frozenset[str]:
+    def _topics(self, view: ClusterView) -> frozenset[str]:
         """The topics to subscribe to: those that are named, or match."""
         if self.options.pattern is None:
             return frozenset(self.options.topics)
-        found = self._keeper_there().view.topics.values()
-        return frozenset(topic.name for topic in found if self.options.wants(topic))
+        return frozenset(topic.name for topic in view.topics.values() if self.options.wants(topic))
 
     def _on_metadata(self, view: ClusterView) -> None:
         self._look_for_changes(view)
@@ -327,7 +324,7 @@ class GroupAssignment:
         """Join again where there is something else to be given out, or to be subscribed to."""
         counts = {name: len(t.partitions) for name in self._led if (t := view.topics.get(name)) and not t.error}
         why = what_changed(self._led, counts)
-        if self.options.pattern is not None and self._topics() != self._joined_topics:
+        if self.options.pattern is not None and self._topics(view) != self._joined_topics:
             why = "other topics match its pattern now"
         if why:
             with self.lock:
@@ -356,7 +353,12 @@ class GroupAssignment:
         """Commit, and wait for it. Raises CommitFailedError and whatever else keeps the offsets from being taken."""
         if offsets:
             limit_s = self._timeout if timeout is None else timeout
-            self.commits.wait(self.commits.begin(offsets, retry_s=limit_s), limit_s, self._fetcher.check_wanted)
+            self.commits.wait(self.commits.begin(offsets, retry_s=limit_s), limit_s, self._check_wanted)
+
+    def _check_wanted(self) -> None:
+        """Raise where whoever waits need not wait any longer; at the end there is nobody else to wait for it."""
+        if not self._leaving:
+            self._fetcher.check_wanted()
 
     def _commit_before_rebalance(self) -> None:
         """What was handed out is done with by now; who gets the partitions goes on after it."""
@@ -373,23 +375,21 @@ class GroupAssignment:
 
     def leave(self, offsets: Offsets, timeout: float) -> None:
         """Commit `offsets`, give all up and say goodbye, within `timeout` seconds; raises what callbacks raise."""
-        self._busy = True
+        self._busy = self._leaving = True
         held = sorted(self.positions())
         lost = bool(self.member.lost)
-        offsets = {} if lost else self.uncommitted(offsets)
-        if offsets and self.member.state in (State.STABLE, State.JOINING):
-            commit = self.commits.begin(offsets, retry_s=timeout)
-            try:
-                self.commits.wait(commit, timeout, lambda: None)
-            except OttlaError as error:
-                logger.warning("group %s: records will be read again: %s", self.options.group, error)
+        try:
+            if not lost and self.member.generation != NO_GENERATION:
+                self.commit(self.uncommitted(offsets), timeout)
+        except OttlaError as error:
+            logger.warning("group %s: records will be read again: %s", self.options.group, error)
         self.commits.drain(timeout)
         self.commits.run_callbacks()
         listener = self.options.listener
         if held:
             self._give_up(held, listener.on_lost if lost else listener.on_revoked)
         self._goodbye("the consumer was closed")
-        self._raise_callbacks_error()
+        self._callbacks.raise_error()
 
     def _goodbye(self, why: str) -> None:
         with self.lock:

@@ -8,12 +8,12 @@ from typing import Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla.cluster import Cluster
+from ottla.coordinators import group_owners
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import Meaning, meaning_of
-from ottla_core.routing import GROUP, shard_of
-from ottla_proto import broker_pb2 as pb
+from ottla_core.routing import shard_of
 from ottla_proto.common_pb2 import Error
-from ottla_proto.contracts import Broker, Method
+from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
@@ -75,9 +75,8 @@ class Coordinator:
 
     def _look_up(self) -> str:
         """The owner's address, "" where there is none. Raises where no broker answers."""
-        reply = self._cluster.call_any(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=self._timeout)
-        owners = [owner for owner in reply.shards if owner.kind == GROUP]
-        return owners[shard_of(self.group, len(owners))].address if owners else ""
+        owners = group_owners(self._cluster, timeout=self._timeout)
+        return owners[shard_of(self.group, len(owners))] if owners else ""
 
     def _forget(self, address: str, code: int) -> None:
         if meaning_of(code) is Meaning.FIND and code:

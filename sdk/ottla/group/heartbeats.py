@@ -91,12 +91,13 @@ class Heartbeats:
         with self._lock:
             if self._stopped:
                 return
+            known = bool(self._member.why_join)
             meaning = self._member.on_heartbeat_refused(
                 who.generation, error.code, error.message, self._clock.monotonic()
             )
             if meaning is Meaning.FATAL:
                 self.error, self._stopped = error, True
-        level = logging.DEBUG if meaning in (Meaning.AGAIN, Meaning.FIND) else logging.INFO
+        level = logging.DEBUG if known or meaning in (Meaning.AGAIN, Meaning.FIND) else logging.INFO
         logger.log(level, "group %s: %s: %s", self._coordinator.group, meaning.value, error)
         self._tell()
 

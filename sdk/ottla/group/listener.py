@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.errors import config_error
@@ -31,6 +31,26 @@ class RebalanceListener:
     def on_lost(self, partitions: Partitions) -> object:
         """These are others' already: this member was left behind, and can't commit. By default as `on_revoked`."""
         return self.on_revoked(partitions)
+
+
+class Callbacks:
+    """Calls listeners; what the first of them raises is kept until the partitions have been seen to."""
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+
+    def call(self, listener: Listener, partitions: Iterable[TopicPartition]) -> None:
+        """Never raises."""
+        try:
+            listener(list(partitions))
+        except Exception as error:
+            self._error = self._error or error
+
+    def raise_error(self) -> None:
+        """Raise what was kept, once."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
 
 
 class _Callables(RebalanceListener):

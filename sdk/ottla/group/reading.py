@@ -122,6 +122,7 @@ class GroupReader(Generic[K, V]):
         for partition, part in handing.segments:
             position = self._subscription.positions.get(partition)
             if position is None or not handing.is_good(position):
+                self._reader.give_back(len(part))
                 continue
             handing.at = position
             version = position.version
@@ -130,7 +131,8 @@ class GroupReader(Generic[K, V]):
                 record = make(partition, raw)
                 position.offset = raw[0] + 1
                 yield record
-                if position.version != version:
+                if position.version != version:  # somebody goes elsewhere
+                    self._reader.give_back(sum(other[0] > raw[0] for other in part))
                     break
         handing.finish()
         if self._handing is handing:
@@ -166,8 +168,12 @@ class GroupReader(Generic[K, V]):
         return self._reader.finished and self._handing is None
 
     def on_pause(self, position: Position) -> None:
-        """Leave a partition that is being read."""
+        """Leave a partition that is being read, or handed out: what is left is read again when it is resumed."""
         self._reader.on_pause(position)
+        if self._handing is not None and position in self._handing.left():
+            assert position.offset is not None
+            with self._fetcher.lock:
+                self._subscription.seek(position, position.offset)
 
     def processed(self, *, well: bool) -> Offsets:
         """Where each partition goes on after the records that are done with; `well`: so are those of the last poll."""

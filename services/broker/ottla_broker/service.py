@@ -254,6 +254,10 @@ class BrokerService:
             self._describe(reply, _id_of(request), error, context)
         return reply
 
+    async def shard_appends(self, request: pb.ShardAppendsRequest, context: RequestContext) -> pb.ShardAppendsReply:
+        appends = await asyncio.gather(*(self.shard_append(each, context) for each in request.appends))
+        return pb.ShardAppendsReply(appends=appends)
+
     async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceReply:
         reply = pb.CheckFenceReply()
         owner = ShardFence(request.shard_epoch, request.incarnation)

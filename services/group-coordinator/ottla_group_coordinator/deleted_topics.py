@@ -47,6 +47,10 @@ class DeletedTopics:
         for task in list(self._tasks):
             await end_task(task)
 
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._tasks)
+
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if old.topics is new.topics:
             return

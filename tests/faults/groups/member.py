@@ -72,6 +72,7 @@ class Member:
         self._random: Final = chance
         self._id = ""
         self._generation = -1
+        self._former: tuple[str, int] | None = None
         self._mine: tuple[int, ...] = ()
         self._ends_at = float("inf")
         self.calm = False
@@ -89,9 +90,9 @@ class Member:
     # ---- one membership ---------------------------------------------------------------------------------------------
 
     async def _be_a_member(self) -> None:
-        before = self._id, self._generation
+        before = self._former
         await self._join()
-        if before[1] > 0 and self._random.random() < self._habits.zombie:
+        if before is not None and self._random.random() < self._habits.zombie:
             await self._commit(*before)
         heartbeat_at = 0.0
         while True:
@@ -135,6 +136,7 @@ class Member:
             timeout=JOIN_CALL_S,
         )
         self._generation = joined.generation
+        self._former = self._id, self._generation
         self._mine = tuple(p.partition for p in decode_assignment(synced.assignment).partitions)
         self._notes.given(self._group, self._id, self._generation, self._mine)
 

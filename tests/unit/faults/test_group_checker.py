@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from tests.faults.groups.checker import KINDS, GroupFindings, check
+from tests.faults.groups.checker import GroupFindings, check
 from tests.faults.history import Operation
 
 G = "g"
@@ -161,13 +159,3 @@ def test_what_a_member_was_told_is_found(f: str, kind: str) -> None:
     findings = check([*CLEAN, told])
     assert found(findings) == {kind: 1}
     assert "words" in findings.examples[0]
-
-
-def test_every_kind_has_a_history_that_shows_it() -> None:
-    assert set(KINDS) == set(_planted())
-
-
-def _planted() -> Iterator[str]:
-    """The kinds that the histories of this module plant."""
-    yield from ("stale_fetches", "unfounded_fetches", "old_generation_commits", "double_owners")
-    yield from ("kicked", "surprises", "unsettled")

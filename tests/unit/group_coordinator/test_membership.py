@@ -103,6 +103,38 @@ def test_a_group_without_a_protocol_is_refused(shard: Shard) -> None:
     assert code(shard.join("nobody")) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+@pytest.mark.rule(44)
+def test_an_id_holds_though_a_rebalance_ends_before_it_is_used(shard: Shard) -> None:
+    shard.join(key="a")
+    shard.sleep(2.9)
+    told = shard.join(member_id_required=True)
+    shard.sleep(0.2)
+    assert shard.answers["a"].generation == 1
+    assert shard.join(told.member_id, key="b", member_id_required=True) is WAITS
+
+
+def test_an_id_that_was_given_out_takes_no_place() -> None:
+    shard = Shard(GroupSettings(max_size=2))
+    leader, *_ = shard.stable(1)
+    shard.join(member_id_required=True)
+    told = [shard.join(member_id_required=True) for _ in range(2)]
+    assert all(isinstance(each, MemberIdRequiredError) for each in told)
+    assert shard.join(told[0].member_id, key="first") is WAITS
+    assert code(shard.join(told[1].member_id)) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert leader in shard.group().members
+
+
+def test_the_only_member_can_not_make_it_another_kind_of_group(shard: Shard) -> None:
+    leader, *_ = shard.stable(1)
+    assert code(shard.join(leader, protocol_type="connect")) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert shard.join(leader, key="l", protocols={"sticky": b""}) is WAITS
+
+
+def test_a_name_that_no_record_holds_is_refused_before_it_does_harm(shard: Shard) -> None:
+    assert code(shard.join(client_id="x" * 40_000)) == ErrorCode.INVALID_REQUEST
+    assert code(shard.join(protocols={"x" * 40_000: b""})) == ErrorCode.INVALID_REQUEST
+
+
 # ---- rebalances -----------------------------------------------------------------------------------------------------
 
 
@@ -176,6 +208,25 @@ def test_a_rebalance_refuses_those_who_wait_to_synchronize(shard: Shard) -> None
     assert code(shard.answers["waiting"]) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_member_with_another_preference_makes_all_join_again(shard: Shard) -> None:
+    both = {"range": b"", "sticky": b""}
+    _, other = shard.stable(2, protocols=both)
+    assert shard.join(other, key="o", protocols=dict(reversed(both.items()))) is WAITS
+
+
+def test_a_member_that_joins_again_while_it_synchronizes_has_a_session_again(shard: Shard) -> None:
+    shard.join(key="a")
+    shard.join(key="b")
+    shard.sleep(3)
+    a, b = shard.answers["a"], shard.answers["b"]
+    assert shard.sync(b.member_id, 1, key="lost") is WAITS
+    assert shard.join(b.member_id) == b
+    for _ in range(3):
+        shard.sleep(5)
+        assert shard.heartbeat(a.member_id, 1) is shard.heartbeat(b.member_id, 1) is None
+    assert code(shard.answers["lost"]) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
 # ---- synchronizing --------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +264,22 @@ def test_who_does_not_synchronize_in_time_is_out_and_the_others_go_on(shard: Sha
     assert a not in shard.group().members
     assert shard.join(b, key="b again") is WAITS
     assert shard.answers["b again"].leader == b
+
+
+def test_a_group_too_large_for_the_log_is_refused_to_all_and_nobody_waits_for_it() -> None:
+    shard = Shard(GroupSettings(max_record_bytes=2_000))
+    shard.join(key="a")
+    shard.join(key="b")
+    shard.sleep(3)
+    a, b = shard.answers["a"].member_id, shard.answers["b"].member_id
+    assert shard.sync(b, 1, key="b waits") is WAITS
+    assert code(shard.sync(a, 1, {b: b"x" * 2_000})) == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert code(shard.answers["b waits"]) == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert shard.log == []
+    assert shard.group().state is State.PREPARING
+    shard.join(a, key="a2")
+    shard.join(b, key="b2")
+    shard.synchronize([a, b])
 
 
 @pytest.mark.parametrize(
@@ -253,6 +320,39 @@ def test_the_last_to_leave_leaves_an_empty_group_in_the_log(shard: Shard) -> Non
     assert shard.group().state is State.EMPTY
     assert shard.reloaded().group().state is State.EMPTY
     assert shard.reloaded().group().generation == 2
+
+
+def test_who_leaves_before_it_was_a_member_disturbs_nobody(shard: Shard) -> None:
+    leader, _ = shard.stable(2)
+    told = shard.join(member_id_required=True)
+    assert isinstance(told, MemberIdRequiredError)
+    assert shard.leave(told.member_id) == [None]
+    assert shard.group().state is State.STABLE
+    assert shard.heartbeat(leader, 1) is None
+    assert code(shard.join(told.member_id)) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_rebalance_goes_on_when_the_one_that_it_waited_for_leaves_before_it_joins(shard: Shard) -> None:
+    leader, other = shard.stable(2)
+    shard.join(other, key="o", protocols={"range": subscription("u")})
+    told = shard.join(member_id_required=True)
+    shard.join(leader, key="l")
+    assert shard.answers == {}
+    shard.leave(told.member_id)
+    assert shard.answers["l"].generation == 2
+
+
+def test_leaving_a_group_that_is_not_there_makes_none(shard: Shard) -> None:
+    (refused,) = shard.leave("nobody")
+    assert code(refused) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert list(shard.machine.groups()) == []
+
+
+def test_who_is_put_out_while_it_waits_is_told_so(shard: Shard) -> None:
+    _, other = shard.stable(2)
+    shard.join(other, key="o", protocols={"range": subscription("u")})
+    shard.leave(other)
+    assert code(shard.answers["o"]) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 @pytest.mark.feature(73)

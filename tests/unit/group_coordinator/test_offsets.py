@@ -63,6 +63,18 @@ def test_nobody_commits_only_where_nobody_is(shard: Shard) -> None:
     assert shard.commit(5) == [None]
 
 
+@pytest.mark.rule(46)
+def test_an_instance_that_chooses_its_partitions_itself_commits(shard: Shard) -> None:
+    assert shard.commit(3, instance_id="i") == [None]
+    leader, *_ = shard.stable(1)
+    shard.leave(leader)
+    assert shard.commit(4, instance_id="i") == [None]
+    assert shard.commit(5, "former") == [None]
+    shard.join(key="new")
+    assert code(shard.commit(6, instance_id="i")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert code(shard.commit(6)) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
 def test_a_commit_keeps_the_session(shard: Shard) -> None:
     leader, *_ = shard.stable(1)
     for n in range(4):
@@ -114,6 +126,23 @@ def test_a_group_is_deleted_with_its_offsets_when_nobody_is_in_it(shard: Shard) 
             there.machine.group("g")
 
 
+def test_an_id_that_was_given_out_does_not_keep_a_group(shard: Shard) -> None:
+    shard.commit(3)
+    shard.join(member_id_required=True)
+    shard.take(decide_delete_group(shard.group(), shard.machine.offsets("g")))
+    assert list(shard.machine.groups()) == []
+
+
+def test_a_group_whose_members_are_all_away_in_a_rebalance_is_not_deleted(shard: Shard) -> None:
+    shard.join(key="a")
+    shard.leave(*shard.group().members)
+    with pytest.raises(OttlaError) as refused:
+        decide_delete_group(shard.group(), shard.machine.offsets("g"))
+    assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
+    shard.sleep(3)
+    shard.take(decide_delete_group(shard.group(), shard.machine.offsets("g")))
+
+
 @pytest.mark.rule(50)
 def test_offsets_are_given_up_a_week_after_the_last_member_left() -> None:
     shard = Shard(GroupSettings(max_session_timeout_ms=10**9))
@@ -140,9 +169,57 @@ def test_offsets_of_a_topic_that_is_read_no_more_are_given_up() -> None:
     assert set(shard.machine.offsets("g")) == {T0}
 
 
+@pytest.mark.rule(50)
+def test_however_many_offsets_are_over_each_look_writes_what_a_batch_holds() -> None:
+    shard = Shard()
+    topics = [f"{n:04}" + "x" * 200 for n in range(3_000)]
+    for n, topic in enumerate(topics):
+        shard.commit(n, topic=topic)
+    largest = shard.largest_bytes
+    shard.sleep(7 * DAY_S + 1_200)  # two looks, and what they leave for the next moments
+    assert list(shard.machine.groups()) == []
+    assert largest < shard.largest_bytes < 300_000
+
+
+@pytest.mark.rule(50)
+def test_many_groups_are_looked_at_some_at_a_time() -> None:
+    shard = Shard()
+    shard.commit(1, group="z")
+    shard.sleep(7 * DAY_S)
+    for n in range(2_500):
+        shard.commit(1, group=f"g{n}")
+    shard.sleep(1_200)
+    assert "z" not in {group.group_id for group in shard.machine.groups()}
+
+
 def test_what_is_only_memory_is_forgotten(shard: Shard) -> None:
     shard.join(member_id_required=True)
     assert [g.group_id for g in shard.machine.groups()] == ["g"]
     shard.sleep(1_300)
     assert list(shard.machine.groups()) == []
     assert shard.log == []
+
+
+# ---- deleted topics -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_committed_in_a_deleted_topic_goes_with_it(shard: Shard) -> None:
+    shard.commit(1)
+    shard.commit(2, topic="gone")
+    until_ms = shard.now.wall_ms
+    shard.sleep(1)
+    shard.commit(3, topic="made since")
+    assert shard.take(shard.machine.forget_topics({"gone", "made since"}, until_ms)) is True
+    assert {p.topic for p in shard.machine.offsets("g")} == {"t", "made since"}
+    assert shard.reloaded().machine.offsets("g") == shard.machine.offsets("g")
+
+
+def test_however_much_was_committed_in_it_is_taken_out_some_at_a_time(shard: Shard) -> None:
+    for n in range(5_000):
+        shard.commit(n, topic="gone" * 50, group=f"g{n}")
+    until_ms = shard.now.wall_ms
+    assert shard.take(shard.machine.forget_topics({"gone" * 50}, until_ms)) is False
+    while not shard.take(shard.machine.forget_topics({"gone" * 50}, until_ms)):
+        pass
+    assert list(shard.machine.groups()) == []
+    assert shard.largest_bytes < 300_000

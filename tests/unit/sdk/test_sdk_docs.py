@@ -20,6 +20,12 @@ SNIPPETS = [
     for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL))
 ]
 
+_groups = (DOCS / "sdk.md").read_text().partition("## Consumer groups\n")[2].partition("\n## ")[0]
+SNIPPETS += [
+    pytest.param(snippet, id=f"groups-{number}")
+    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", _groups, re.DOTALL))
+]
+
 
 @pytest.mark.feature(3)
 @pytest.mark.feature(60)
@@ -32,4 +38,4 @@ def test_a_snippet_runs_as_it_stands(snippet: str, monkeypatch: pytest.MonkeyPat
     module = types.ModuleType("snippet")
     monkeypatch.setitem(sys.modules, "snippet", module)  # where dataclasses look their annotations up
     exec(snippet, vars(module))  # the page is ours
-    assert any(log.batches for log in cluster.logs.values())
+    assert any(log.batches for log in cluster.logs.values()) or cluster.groups.group("audit").left

@@ -121,3 +121,15 @@ ottla.testing.Cluster
     assert done.stderr.splitlines()[-1:] == [
         "ImportError: ottla.testing.Cluster needs the server: pip install 'ottla[server]'"
     ]
+
+
+@pytest.mark.feature(63)
+def test_fakes_of_a_group_share_and_go_on_where_it_left_off() -> None:
+    cluster = FakeCluster({"orders": 2})
+    cluster.produce("orders", [{"id": n} for n in range(10)])
+    arguments: dict[str, Any] = {"bootstrap": cluster.bootstrap, "group": "billing", "auto_offset_reset": "earliest"}
+    with FakeConsumer[Any, Any]("orders", stop=4, **arguments) as consumer:
+        first = [record.value["id"] for record in consumer]
+    with FakeConsumer[Any, Any]("orders", stop=6, **arguments) as consumer:
+        assert sorted(first + [record.value["id"] for record in consumer]) == list(range(10))
+        assert consumer.group_metadata.group == "billing"

@@ -1,0 +1,86 @@
+"""Topics are deleted: every shard of the coordinator hears of it, until what was committed in them is out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from images import image_of, with_topic
+from waiting import until
+
+from ottla_core.clock import ManualClock
+from ottla_core.coordination.effects import loading, not_coordinator
+from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.timers import Moment
+from ottla_core.errors import OttlaError
+from ottla_group_coordinator import deleted_topics
+from ottla_group_coordinator.deleted_topics import DeletedTopics
+
+
+class Held:
+    """Shards that answer so, the last answer for ever; `forgotten` is what they were told, with its shard."""
+
+    def __init__(self, *answers: Any, owned: tuple[int, ...] = (0, 3)) -> None:
+        self.shards = owned
+        self.forgotten: list[tuple[int, frozenset[str], int]] = []
+        self._answers = list(answers)
+
+    def owned(self) -> tuple[int, ...]:
+        return self.shards
+
+    async def ask_shard(self, shard: int, decide: Any, *, timeout: float) -> Any:
+        self._shard = shard
+        return decide(self, Moment(0.0, 0)).reply
+
+    def forget_topics(self, topics: frozenset[str], until_ms: int) -> Decision[bool]:
+        self.forgotten.append((self._shard, topics, until_ms))
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, OttlaError):
+            raise answer
+        return Decision(answer)
+
+
+@pytest.fixture(autouse=True)
+def nobody_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deleted_topics, "_PAUSE_S", 0.0)
+
+
+EMPTY = image_of(1)
+WITH_T = with_topic(EMPTY, "t", 1, number=1)
+
+
+@pytest.mark.parametrize("after", [EMPTY, with_topic(EMPTY, "t", 1, number=2)], ids=["gone", "another of its name"])
+async def test_every_shard_forgets_a_topic_that_is_gone(after: Any) -> None:
+    held, clock = Held(True), ManualClock()
+    watch = DeletedTopics(held, clock)
+    watch.on_image(with_topic(WITH_T, "u", 1, number=7), with_topic(after, "u", 1, number=7))
+    await until(lambda: len(held.forgotten) == 2)
+    assert held.forgotten == [(n, frozenset({"t"}), clock.wall_ms()) for n in (0, 3)]
+    await watch.stop()
+
+
+async def test_nothing_is_forgotten_for_a_new_topic() -> None:
+    held = Held(True)
+    watch = DeletedTopics(held, ManualClock())
+    watch.on_image(EMPTY, WITH_T)
+    watch.on_image(WITH_T, WITH_T)
+    await watch.stop()
+    assert held.forgotten == []
+
+
+async def test_it_goes_on_until_all_is_out_and_the_shard_is_loaded() -> None:
+    held = Held(loading(), False, loading(), False, True, owned=(0,))
+    watch = DeletedTopics(held, ManualClock())
+    watch.on_image(WITH_T, EMPTY)
+    await until(lambda: len(held.forgotten) == 5)
+    await watch.stop()
+
+
+async def test_it_ends_where_another_owns_the_shard() -> None:
+    held = Held(not_coordinator(), owned=(0,))
+    watch = DeletedTopics(held, ManualClock())
+    watch.on_image(WITH_T, EMPTY)
+    await until(lambda: len(held.forgotten) > 2)
+    held.shards = ()
+    await until(lambda: not watch.is_busy)
+    await watch.stop()
