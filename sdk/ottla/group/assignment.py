@@ -290,6 +290,8 @@ class GroupAssignment:
                 self.member.rejoin(f"it gave up {len(gone)} partitions")
             listener = self.options.listener
             self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
+        for partition in added:
+            self.commits.known.pop(partition, None)  # others may have committed since
         with self._fetcher.lock:
             for partition in added:
                 self._subscription.assign(partition).start = None  # where the group left off, which is looked up
@@ -301,8 +303,6 @@ class GroupAssignment:
         with self._fetcher.lock:
             for partition in partitions:
                 self._subscription.unassign(partition)
-        for partition in partitions:
-            self.commits.known.pop(partition, None)
 
     # ---- topics --------------------------------------------------------------------------------------------------
 
@@ -353,7 +353,7 @@ class GroupAssignment:
         """Commit, and wait for it. Raises CommitFailedError and whatever else keeps the offsets from being taken."""
         if offsets:
             limit_s = self._timeout if timeout is None else timeout
-            self.commits.wait(self.commits.begin(offsets, retry_s=limit_s), limit_s, self._check_wanted)
+            self.commits.wait(self.commits.begin(offsets, retries=True), limit_s, self._check_wanted)
 
     def _check_wanted(self) -> None:
         """Raise where whoever waits need not wait any longer; at the end there is nobody else to wait for it."""

@@ -32,12 +32,12 @@ _RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
 
 
 class Commit:
-    """One commit: `done` once there is an outcome, `error` where it failed. Tried again until `retry_until`."""
+    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while somebody waits for it."""
 
-    def __init__(self, who: Identity, offsets: Offsets, retry_until: float, callback: OnCommitted | None) -> None:
+    def __init__(self, who: Identity, offsets: Offsets, retries: bool, callback: OnCommitted | None) -> None:
         self.who: Final = who
         self.offsets: Final = offsets
-        self.retry_until = retry_until
+        self.retries = retries
         self.callback: Final = callback
         self.done = False
         self.error: OttlaError | None = None
@@ -65,11 +65,10 @@ class Commits:
         self._to_call: deque[Commit] = deque()
         self._thread: Thread | None = None
 
-    def begin(self, offsets: Offsets, *, retry_s: float = 0.0, callback: OnCommitted | None = None) -> Commit:
-        """Commit after all that was begun before, as the member of now. `retry_s`: how long to try again."""
+    def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
+        """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
         with self._lock:
-            until = self._cluster.clock.monotonic() + retry_s
-            commit = Commit(self._member.identity, offsets, until if retry_s else 0.0, callback)
+            commit = Commit(self._member.identity, offsets, retries, callback)
             self._waiting.append(commit)
             if self._thread is None:
                 self._thread = Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True)
@@ -90,7 +89,7 @@ class Commits:
                         )
                     self._lock.wait(left)
         finally:
-            commit.retry_until = 0.0
+            commit.retries = False
         if commit.error is not None:
             raise commit.error
 
@@ -165,14 +164,12 @@ class Commits:
             try:
                 self._send(commit)
             except OttlaError as error:
-                pause = backoff.next()
-                over = self._cluster.clock.monotonic() + pause >= commit.retry_until
-                if not self._is_worth_another(commit, error) or over:
+                if not self._is_worth_another(commit, error) or not commit.retries:
                     return self._failure(error)
             else:
                 return None
             try:
-                self._cluster.wait(pause)
+                self._cluster.wait(backoff.next())
             except OttlaError as closed:
                 return closed
 

@@ -93,7 +93,6 @@ class Placing:
                 return None if position.version != version else place.error
             position.stop = place.stop
             self._subscription.seek(position, place.offset, NO_EPOCH if place.epoch is None else place.epoch)
-        self._commits.known.pop(position.partition, None)
         if place.committed:
             self._commits.known[position.partition] = place.offset
         return None

@@ -178,7 +178,7 @@ def _storm(nemesis: GroupNemesis, until_at: float) -> None:
     turn = 0
     while time.monotonic() < until_at:
         turn += 1
-        time.sleep(nemesis.random.uniform(5.0, 9.0))
+        time.sleep(nemesis.random.uniform(8.0, 13.0))
         if turn % 5 == 0:
             nemesis.kill_members()
         elif turn % 5 == 2:

@@ -88,6 +88,11 @@ def test_a_fetch_that_overlaps_a_commit_may_see_either() -> None:
     assert check(history).clean
 
 
+def test_a_commit_that_is_answered_while_a_fetch_is_under_way_may_be_missed_by_it() -> None:
+    fetch = fetched(22, 100) | {"mono_ns": 30}
+    assert check([*committed(10, 1, 100), asked(20, 2, 200), answered(25, 2), fetch]).clean
+
+
 def test_what_one_fetch_has_seen_no_later_one_may_miss() -> None:
     """The commit is not answered yet, or never is; but it has taken effect."""
     history = [*committed(10, 1, 100), asked(20, 2, 200), fetched(21, 200), fetched(30, 100)]

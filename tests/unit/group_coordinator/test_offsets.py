@@ -176,7 +176,7 @@ def test_however_many_offsets_are_over_each_look_writes_what_a_batch_holds() -> 
     for n, topic in enumerate(topics):
         shard.commit(n, topic=topic)
     largest = shard.largest_bytes
-    shard.sleep(7 * DAY_S + 1_200)  # two looks, and what they leave for the next moments
+    shard.sleep(7 * DAY_S + 5)  # a look, and what it leaves for the next moments
     assert list(shard.machine.groups()) == []
     assert largest < shard.largest_bytes < 300_000
 
@@ -185,10 +185,10 @@ def test_however_many_offsets_are_over_each_look_writes_what_a_batch_holds() -> 
 def test_many_groups_are_looked_at_some_at_a_time() -> None:
     shard = Shard()
     shard.commit(1, group="z")
-    shard.sleep(7 * DAY_S)
+    shard.sleep(7 * DAY_S - 60)
     for n in range(2_500):
         shard.commit(1, group=f"g{n}")
-    shard.sleep(1_200)
+    shard.sleep(65)
     assert "z" not in {group.group_id for group in shard.machine.groups()}
 
 

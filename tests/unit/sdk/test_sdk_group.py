@@ -346,6 +346,35 @@ def test_what_is_processed_is_committed_before_the_others_are_joined_again(assig
         assert asked == [pb.JoinRequest, pb.JoinRequest, pb.CommitOffsetsRequest, pb.JoinRequest]
 
 
+def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up() -> None:
+    cluster = filled({0: 3})
+    diary = Diary()
+    with consumer_of(cluster, listener=diary) as consumer:
+        until_joined(consumer, 1)
+        consumer.seek(T[0], 0)
+        threading.Timer(0.2, cluster.groups.rebalance, ["g"]).start()
+        batch = next(consumer.batches(max_records=10, max_wait=WAIT))
+        assert batch.values() == [0, 1, 2]
+        assert diary.entries == [("assigned", [T[0]])]
+        assert committed(cluster) == {}
+        while len(diary.entries) < 3:
+            consumer.poll(0.05)
+        assert committed(cluster) == {0: 3}
+
+
+def test_what_others_have_committed_meanwhile_is_not_taken_for_ones_own() -> None:
+    cluster = filled({0: 3})
+    places = iter([0, 3])
+    with consumer_of(cluster, on_assigned=lambda some: consumer.seek(some[0], next(places))) as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        cluster.groups.rebalance("g")
+        while consumer.group_metadata.generation < 2:
+            if not consumer.poll(0.05) and committed(cluster) == {0: 3}:
+                with cluster.changed:
+                    cluster.groups.group("g").offsets[T[0]].offset = 1
+    assert committed(cluster) == {0: 3}
+
+
 def test_a_reader_that_waits_commits_in_time_too() -> None:
     cluster = filled({0: 3})
     with consumer_of(cluster, auto_commit_interval=0.2) as consumer:
@@ -519,12 +548,11 @@ def test_a_pause_within_a_loop_counts_at_once() -> None:
         places = []
         for record in consumer:
             places.append((record.partition, record.offset))
-            if len(places) == 2:
+            if len(places) == 3:  # in the middle of a step
                 consumer.pause((record.topic, paused := record.partition))
-            if len(places) >= 11 and consumer.paused():
+            if len(places) >= 10 and consumer.paused():
                 consumer.resume()
-    at = [partition for partition, _ in places]
-    assert paused not in at[2:11], "at most ten are the other's"
+    assert paused not in [partition for partition, _ in places[3:10]]
     assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(10)]
 
 

@@ -87,5 +87,7 @@ def test_a_listener_with_an_interface_for_itself_registers_that_one() -> None:
 
 def test_the_named_controller_is_one_of_the_brokers_that_are_told() -> None:
     assert controller_for(1, [0, 1, 2]) == 1
-    assert controller_for(1, [2, 0]) == 0, "this one is not unfenced yet, and clients look for the address of whoever is"
+    assert controller_for(1, [2, 0]) == 0, (
+        "this one is not unfenced yet, and clients look for the address of whoever is"
+    )
     assert controller_for(1, []) == -1
