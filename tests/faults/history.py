@@ -88,8 +88,9 @@ def read_lines(directory: Path, process: str) -> Iterator[Operation]:
         return
     with path.open(encoding="utf-8") as lines:
         for line in lines:
-            if line.endswith("\n"):
-                yield json.loads(line)
+            if not line.endswith("\n"):
+                return  # or its other half, written meanwhile, would come as the next line
+            yield json.loads(line)
 
 
 class RecordRead(NamedTuple):

@@ -27,6 +27,7 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _ASK_ALL_EVERY: Final = 4
+_NOTHING: Final = -1
 _PATIENT_S: Final = 15.0
 _LOOK_S: Final = 1.0
 
@@ -37,11 +38,12 @@ class OffsetReader:
     That one is waited for: a coordinator that hangs may answer much later, when it owns the group no more.
     """
 
-    def __init__(self, client: GroupClient, notes: GroupNotes, group: str, topic: str) -> None:
+    def __init__(self, client: GroupClient, notes: GroupNotes, group: str, topic: str, partitions: int) -> None:
         self._client: Final = client
         self._notes: Final = notes
         self._group: Final = group
         self._topic: Final = topic
+        self._partitions: Final = partitions
         self._patient: Final[set[asyncio.Task[None]]] = set()
 
     async def run(self, every_s: float) -> None:
@@ -70,7 +72,8 @@ class OffsetReader:
             if error.code not in MOVING:
                 self._notes.told("surprise", self._group, error)
             return
-        told = {each.partition: each.offset for each in reply.offsets if each.topic == self._topic}
+        told = dict.fromkeys(range(self._partitions), _NOTHING)  # what is not told of has no offset
+        told |= {each.partition: each.offset for each in reply.offsets if each.topic == self._topic}
         self._notes.fetched(self._group, told, asked_ns)
 
 
@@ -109,7 +112,7 @@ async def run(given: argparse.Namespace, history: HistoryWriter) -> None:
     loop.add_signal_handler(signal.SIGUSR1, lambda: [setattr(member, "calm", True) for member in members])
     tasks = [asyncio.create_task(member.run()) for member in members]
     readers = [
-        OffsetReader(client, notes, group, given.topic)
+        OffsetReader(client, notes, group, given.topic, given.partitions)
         for group in (*given.groups.split(","), *filter(None, given.also.split(",")))
     ]
     tasks += [asyncio.create_task(reader.run(given.tick)) for reader in readers]

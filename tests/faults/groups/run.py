@@ -91,8 +91,9 @@ class _GroupRun:
         self._network = network
         self._seed = seed
         self._members = [self._process(n, members) for n, members in enumerate(row.members)]
+        restless = [p for p, members in zip(self._members, row.members, strict=True) if members.churn_s > 0]
         self.nemesis: Final = GroupNemesis(
-            self.cluster, CLIENTS, self._members, f"{seed}-{row.name}", directory / "nemesis.log"
+            self.cluster, CLIENTS, restless, f"{seed}-{row.name}", directory / "nemesis.log"
         )
         self._notes = GroupNotes(HistoryWriter(self.history, "run"), len(self._members))
         self.groups: Final = sorted({group for members in row.members for group in members.groups})
