@@ -1,4 +1,4 @@
-"""Consumer groups of unchanged Kafka clients: members share partitions, commits last, and whoever dies is replaced."""
+"""Groups of unchanged Kafka clients beside what tests/compat tells of each: deaths, administration, many at once."""
 
 from __future__ import annotations
 
@@ -55,93 +55,6 @@ def write(cluster: Cluster, topic: str, first: int, count: int) -> set[bytes]:
         for n, value in enumerate(values):
             producer.send(value, topic=topic, partition=n % 4)
     return set(values)
-
-
-def all_partitions(members: list[Member]) -> list[int]:
-    return sorted(p for member in members for p in member.assignment())
-
-
-@pytest.mark.feature(63)
-@pytest.mark.parametrize("maker", ALL)
-def test_two_members_share_and_one_that_leaves_is_replaced(
-    cluster: Cluster, topic: str, members: list[Member], maker: Callable[..., Member]
-) -> None:
-    group = f"share-{topic}"
-    members += [maker(cluster.kafka_bootstrap, topic, group) for _ in range(2)]
-    wait_until(lambda: [len(m.assignment()) for m in members] == [2, 2], limit_s=40)  # the first may be alone at first
-    assert all_partitions(members) == [0, 1, 2, 3]
-    wanted = write(cluster, topic, 0, 40)
-    wait_until(lambda: {v for m in members for v in m.values()} == wanted, limit_s=30)
-    assert sum(len(m.values()) for m in members) == 40
-    members[0].close()
-    wait_until(lambda: sorted(members[1].assignment()) == [0, 1, 2, 3], limit_s=30)
-    more = write(cluster, topic, 40, 20)
-    wait_until(lambda: more <= set(members[1].values()), limit_s=30)
-
-
-@pytest.mark.feature(76)
-@pytest.mark.parametrize("maker", ALL)
-def test_a_group_goes_on_where_it_has_committed(
-    cluster: Cluster, topic: str, members: list[Member], maker: Callable[..., Member]
-) -> None:
-    group = f"resume-{topic}"
-    write(cluster, topic, 0, 40)
-    first = maker(cluster.kafka_bootstrap, topic, group)
-    members.append(first)
-    wait_until(lambda: len(first.values()) == 40, limit_s=40)
-    first.commit()
-    first.close()
-    write(cluster, topic, 40, 12)
-    again = maker(cluster.kafka_bootstrap, topic, group)
-    members.append(again)
-    wait_until(lambda: len(again.values()) >= 12, limit_s=40)
-    assert sorted(map(int, again.values())) == list(range(40, 52))
-
-
-@pytest.mark.feature(63)
-def test_clients_of_different_makers_are_one_group(cluster: Cluster, topic: str, members: list[Member]) -> None:
-    group = f"mixed-{topic}"
-    members += [maker(cluster.kafka_bootstrap, topic, group) for maker in MAKERS]
-    wait_until(lambda: all_partitions(members) == [0, 1, 2, 3] and all(m.assignment() for m in members), limit_s=60)
-    wanted = write(cluster, topic, 0, 60)
-    wait_until(lambda: {v for m in members for v in m.values()} == wanted, limit_s=30)
-    assert sum(len(m.values()) for m in members) == 60
-
-
-@pytest.mark.feature(70)
-def test_a_cooperative_rebalance_leaves_what_does_not_move_with_its_reader(
-    cluster: Cluster, topic: str, members: list[Member]
-) -> None:
-    group = f"cooperative-{topic}"
-    first = Confluent(cluster.kafka_bootstrap, topic, group, assignor="cooperative-sticky")
-    members.append(first)
-    wait_until(lambda: len(first.assignment()) == 4, limit_s=40)
-    members.append(Confluent(cluster.kafka_bootstrap, topic, group, assignor="cooperative-sticky"))
-    wait_until(lambda: [len(m.assignment()) for m in members] == [2, 2], limit_s=40)
-    assert len(first.revoked) == 2, "only what moved was taken away"
-
-
-@pytest.mark.rule(45)
-@pytest.mark.parametrize("maker", [ALL[0], ALL[1]])
-def test_a_static_member_that_comes_back_in_time_moves_nothing(
-    cluster: Cluster, topic: str, members: list[Member], maker: Callable[..., Member]
-) -> None:
-    group = f"static-{topic}"
-    members += [maker(cluster.kafka_bootstrap, topic, group, instance=f"i{n}") for n in range(2)]
-    wait_until(lambda: all_partitions(members) == [0, 1, 2, 3], limit_s=40)
-    before = [sorted(m.assignment()) for m in members]
-    generation = described(cluster, group)
-    members[1].close()
-    members[1] = maker(cluster.kafka_bootstrap, topic, group, instance="i1")
-    wait_until(lambda: sorted(members[1].assignment()) == before[1], limit_s=40)
-    assert sorted(members[0].assignment()) == before[0]
-    assert described(cluster, group) == generation
-
-
-def described(cluster: Cluster, group: str) -> list[tuple[str, list[int]]]:
-    admin = confluent_kafka.admin.AdminClient({"bootstrap.servers": cluster.kafka_bootstrap})
-    told = admin.describe_consumer_groups([group])[group].result(20)
-    return sorted((m.group_instance_id, [p.partition for p in m.assignment.topic_partitions]) for m in told.members)
 
 
 @pytest.mark.feature(77)

@@ -29,6 +29,7 @@ from ottla.group.joining import Claims, Joining, Refused
 from ottla.group.offsets import OffsetAndMetadata
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
 from ottla.producer import Producer
+from ottla.reading import Reader
 from ottla.scripted import Hang, Refuse, ScriptedCluster
 from ottla.scripted_group import ScriptedMember
 from ottla_core.model import TopicPartition
@@ -346,14 +347,29 @@ def test_what_is_processed_is_committed_before_the_others_are_joined_again(assig
         assert asked == [pb.JoinRequest, pb.JoinRequest, pb.CommitOffsetsRequest, pb.JoinRequest]
 
 
-def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up() -> None:
+@pytest.mark.parametrize("when", ["while it waits for more", "at once"])
+def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = filled({0: 3})
     diary = Diary()
     with consumer_of(cluster, listener=diary) as consumer:
         until_joined(consumer, 1)
         consumer.seek(T[0], 0)
-        threading.Timer(0.2, cluster.groups.rebalance, ["g"]).start()
-        batch = next(consumer.batches(max_records=10, max_wait=WAIT))
+        take, group = Reader._take, consumer._group
+        assert group is not None
+
+        def take_and_rebalance(*arguments: Any) -> Any:
+            monkeypatch.undo()
+            part = take(*arguments)
+            group.member.rejoin("news")
+            return part
+
+        if when == "at once":
+            monkeypatch.setattr(Reader, "_take", take_and_rebalance)
+        else:
+            threading.Timer(0.2, cluster.groups.rebalance, ["g"]).start()
+        batch = next(consumer.batches(max_records=10, max_wait=1.0))
         assert batch.values() == [0, 1, 2]
         assert diary.entries == [("assigned", [T[0]])]
         assert committed(cluster) == {}
@@ -542,18 +558,19 @@ def test_a_seek_within_a_loop_counts() -> None:
     assert sorted(values.values()) == [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 1, 2, 8, 9]]
 
 
-def test_a_pause_within_a_loop_counts_at_once() -> None:
-    cluster = filled({0: 10, 1: 10})
-    with consumer_of(cluster, stop=20) as consumer:
+@pytest.mark.parametrize("each", [5, 10], ids=["all of it fetched", "some left"])
+def test_a_pause_within_a_loop_counts_at_once(each: int) -> None:
+    cluster = filled({0: each, 1: each})
+    with consumer_of(cluster, stop=2 * each) as consumer:
         places = []
         for record in consumer:
             places.append((record.partition, record.offset))
             if len(places) == 3:  # in the middle of a step
                 consumer.pause((record.topic, paused := record.partition))
-            if len(places) >= 10 and consumer.paused():
+            if len(places) >= 8 and consumer.paused():
                 consumer.resume()
-    assert paused not in [partition for partition, _ in places[3:10]]
-    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(10)]
+    assert paused not in [partition for partition, _ in places[3:8]]
+    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(each)]
 
 
 def test_a_record_that_can_not_be_read_is_not_passed_over() -> None:
