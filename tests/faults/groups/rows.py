@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import cycle, islice
 from types import MappingProxyType
 from typing import Final
 
@@ -70,15 +71,13 @@ def named(prefix: str, count: int) -> tuple[str, ...]:
 
 def _harm_coordinators(nemesis: GroupNemesis, until_at: float) -> None:
     """Kills between longer faults, so that both are often there in a short run."""
-    long = [_stop_owner, _cut_from_etcd, _stop_owner, _unplug_owner, _cut_from_brokers]
-    short = [_kill_owner, _kill_leader, _kill_owner, _kill_both, _kill_owner, _kill_owner_and_leader]
-    turn = 0
+    long = cycle([_stop_owner, _cut_from_etcd, _unplug_owner, _cut_from_brokers])
+    short = cycle([_kill_owner, _kill_leader, _kill_owner, _kill_both, _kill_owner, _kill_owner_and_leader])
     while time.monotonic() < until_at:
-        for _ in range(3):
-            short[turn % len(short)](nemesis)
-            turn += 1
+        for harm in islice(short, 3):
+            harm(nemesis)
         if time.monotonic() < until_at:
-            long[turn // 3 % len(long) - 1](nemesis)
+            next(long)(nemesis)
 
 
 def _kill_owner(nemesis: GroupNemesis) -> None:

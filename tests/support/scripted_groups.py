@@ -1,0 +1,73 @@
+"""Consumers of a group against scripted brokers: what the tests of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ottla.consumer import Consumer
+from ottla.producer import Producer
+from ottla.scripted import ScriptedCluster
+from ottla.scripted_group import ScriptedMember
+from ottla_core.model import TopicPartition
+
+WAIT = 10.0
+T = [TopicPartition("t", n) for n in range(4)]
+
+
+class BrokenError(Exception):
+    """Of the user's own."""
+
+
+def number(data: bytes) -> int:
+    return int(data)
+
+
+def filled(counts: dict[int, int], *, batch_size: int = 1000) -> ScriptedCluster:
+    cluster = ScriptedCluster({"t": len(counts)})
+    fill(cluster, counts, batch_size=batch_size)
+    cluster.seen.clear()
+    return cluster
+
+
+def fill(cluster: ScriptedCluster, counts: dict[int, int], *, topic: str = "t", batch_size: int = 1000) -> None:
+    with Producer[Any, Any](
+        "b0:1", topic=topic, value="bytes", batch_size=batch_size, _transport=cluster.connect
+    ) as producer:
+        for partition, count in counts.items():
+            for n in range(count):
+                producer.send(b"%d" % n, partition=partition)
+
+
+def consumer_of(cluster: ScriptedCluster, *topics: str, **arguments: Any) -> Consumer[Any, Any]:
+    defaults = {
+        "bootstrap": "b0:1",
+        "group": "g",
+        "auto_offset_reset": "earliest",
+        "fetch_max_wait": 0.05,
+        "heartbeat_interval": 0.05,
+        "value": number,
+    }
+    named = topics or (() if "pattern" in arguments else ("t",))
+    return Consumer(*named, **{**defaults, "_transport": cluster.connect, **arguments})
+
+
+def committed(cluster: ScriptedCluster) -> dict[int, int]:
+    with cluster.changed:
+        return {p.partition: place.offset for p, place in cluster.groups.group("g").offsets.items()}
+
+
+def until_joined(consumer: Consumer[Any, Any], partitions: int) -> None:
+    while len(consumer.assignment()) < partitions:
+        consumer.poll(0.05)
+
+
+@contextmanager
+def ghost(cluster: ScriptedCluster) -> Iterator[None]:
+    """A member that never joins again: whoever joins waits for it."""
+    with cluster.changed:
+        cluster.groups.group("g").members["ghost"] = ScriptedMember("ghost", None, {"range": b""})
+    yield
+    with cluster.changed:
+        cluster.groups.group("g").members.pop("ghost", None)
