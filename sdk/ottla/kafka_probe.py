@@ -2,9 +2,8 @@
 
 Two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since 0.10.1 answers; no client
 library. Whoever answers otherwise is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang
-up, by a handshake.
-
-    Metadata v2: brokers [id int32, host string, port int32, rack string?] | cluster id string? | controller id int32 …
+up, by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
+string?, then controller id int32.
 """
 
 from __future__ import annotations
