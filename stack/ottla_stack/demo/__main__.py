@@ -1,4 +1,5 @@
-"""The main job, end to end, as a user would do it: `ottla up`, produce, restart every broker, read, compare, clean up.
+"""The main job, end to end, as a user would do it: `ottla up`, produce, restart every broker, read as a group of which
+one dies, compare, clean up.
 
 `--selftest` plants two faults on purpose (a record that is never sent, two that are swapped) in a smaller run and
 fails unless both are found. The last line is one JSON object.
@@ -10,7 +11,6 @@ import argparse
 import json
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,10 +23,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import ottla
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import OttlaError
 from ottla_stack.demo.audit import flights_on_disk
-from ottla_stack.demo.flights import FLIGHTS, Flight, digest, read_flights
-from ottla_stack.demo.reader import TOPIC
+from ottla_stack.demo.flights import FLIGHTS, TOPIC, Flight, digest, read_flights
+from ottla_stack.demo.group import MEMBERS, read_as_group
 from ottla_stack.running import RunningStack
 
 PARTITIONS: Final = 6
@@ -58,15 +58,6 @@ def produce(bootstrap: str, flights: list[Flight]) -> None:
             delivery.result(timeout=_LIMIT_S)
 
 
-def read_back(bootstrap: str, count: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "ottla_stack.demo.reader", bootstrap, str(count)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S * 3)
-    if done.returncode != 0:
-        raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the reading process failed: {done.stderr.strip()}")
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return report
-
-
 def plant(flights: list[Flight]) -> list[Flight]:
     """The faults of the self-test: one record is dropped, and two of one carrier change places."""
     sent = list(flights)
@@ -79,15 +70,17 @@ def plant(flights: list[Flight]) -> list[Flight]:
 
 def run(directory: Path, source: list[Flight], sent: list[Flight]) -> dict[str, Any]:
     began_at = time.monotonic()
-    with RunningStack(directory, brokers=BROKERS) as stack:
+    with RunningStack(directory, brokers=BROKERS, group_coordinators=2) as stack:
         _console.print(f"{BROKERS} brokers run after {time.monotonic() - began_at:.1f} s: {stack.bootstrap}")
         produce(stack.bootstrap, sent)
         _console.print("restarting every broker")
         pids = stack.restart(*(f"broker-{n}" for n in range(BROKERS)))
-        _console.print("another process reads the topic and compares it with the source")
-        report = read_back(stack.bootstrap, len(source))
+        _console.print(f"a group of {MEMBERS} processes reads the topic; one of them is killed half-way")
+        report = read_as_group(stack.bootstrap, directory, source, len(sent))
+        topic_id = ottla.Admin(stack.bootstrap).topics.describe(TOPIC)[0].id
     _console.print("the segment files, decoded by kafka-python")
-    on_disk = {f.number: f for f in flights_on_disk([directory / f"broker-{n}" for n in range(BROKERS)])}
+    logs = [directory / f"broker-{n}" for n in range(BROKERS)]
+    on_disk = {f.number: f for f in flights_on_disk(logs, topic_id)}
     wrong_on_disk = sum(on_disk.get(f.number) != f for f in source)
     show(report.pop("delays"))
     return {
@@ -100,6 +93,7 @@ def run(directory: Path, source: list[Flight], sent: list[Flight]) -> dict[str, 
         "mismatches": report["mismatches"] + wrong_on_disk,
         "order_violations": report["order_violations"],
         "brokers": BROKERS,
+        **{name: report[name] for name in ("members", "killed", "repeated")},
         "pids": pids,
         "seconds": round(time.monotonic() - began_at, 1),
     }

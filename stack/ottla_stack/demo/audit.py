@@ -10,10 +10,10 @@ from kafka.record import MemoryRecords
 from ottla_stack.demo.flights import Flight
 
 
-def flights_on_disk(data_directories: list[Path]) -> Iterator[Flight]:
-    """Every record of every segment of every partition there (the demo's cluster has one topic)."""
+def flights_on_disk(data_directories: list[Path], topic_id: str) -> Iterator[Flight]:
+    """Every record of every segment of the topic's partitions there."""
     for directory in data_directories:
-        for segment in sorted(directory.glob("*/*.log")):
+        for segment in sorted(directory.glob(f"{topic_id}-*/*.log")):
             yield from _flights_in(segment)
 
 

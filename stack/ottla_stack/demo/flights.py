@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from ottla_core.errors import ErrorCode, OttlaError
 
+TOPIC: Final = "flights"
 FLIGHTS: Final = 336_776
 _TEXT: Final = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
 _MISSING: Final = frozenset({"", "NA", "NaN"})

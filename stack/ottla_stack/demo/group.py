@@ -1,0 +1,75 @@
+"""The reading side as a group of three processes, one of which is killed half-way: the other two finish its work."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import ottla
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_stack.demo.comparison import compare, delays
+from ottla_stack.demo.flights import Flight
+from ottla_stack.demo.member import GROUP, count_file, taken_by
+
+MEMBERS: Final = 3
+_LIMIT_S: Final = 120.0
+_PAUSE_S: Final = 0.1
+
+
+def read_as_group(bootstrap: str, directory: Path, source: list[Flight], count: int) -> dict[str, Any]:
+    """What the group has made of `count` records that are in the topic, compared with `source`."""
+    paths = [directory / f"member-{n}.jsonl" for n in range(MEMBERS)]
+    members = [
+        subprocess.Popen([sys.executable, "-m", "ottla_stack.demo.member", bootstrap, str(path)]) for path in paths
+    ]
+    try:
+        _wait("half of the records", members, lambda: sum(map(_count, paths)) * 2 >= count)
+        victim = max(range(MEMBERS), key=lambda n: _count(paths[n]))
+        members[victim].kill()
+        survivors = [member for n, member in enumerate(members) if n != victim]
+        _wait("the last record", survivors, lambda: _is_read(bootstrap, count))
+        for member in survivors:
+            member.terminate()
+            member.wait(_LIMIT_S)
+    finally:
+        for member in members:
+            member.kill()
+            member.wait(_LIMIT_S)
+    taken = [taken_by(path) for path in paths]
+    flights = [flight for some in taken for flight in some]
+    # Of each member by itself: who takes over begins before where the dead one ended.
+    order = [(f"{n} {flight.carrier}", flight.number) for n, some in enumerate(taken) for flight in some]
+    found = compare(flights, order, source)
+    unique = {flight.number: flight for flight in flights}
+    return {
+        **found,
+        "members": MEMBERS,
+        "killed": 1,
+        "repeated": len(flights) - len(unique),
+        "delays": delays(unique.values()),
+    }
+
+
+def _count(path: Path) -> int:
+    counted = count_file(path)
+    return int(counted.read_text() or "0") if counted.exists() else 0
+
+
+def _is_read(bootstrap: str, count: int) -> bool:
+    """Whether all of it is committed; the group explains itself otherwise: `ottla group show`."""
+    with ottla.Admin(bootstrap) as admin:
+        return sum(admin.groups.committed(GROUP).values()) >= count
+
+
+def _wait(what: str, members: list[subprocess.Popen[bytes]], done: Callable[[], bool]) -> None:
+    give_up_at = time.monotonic() + _LIMIT_S
+    while not done():
+        ended = [member.returncode for member in members if member.poll() is not None]
+        if ended or time.monotonic() > give_up_at:
+            why = f"a member ended with {ended[0]}" if ended else f"it is not there after {_LIMIT_S:g} s"
+            raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the group waits for {what}, and {why}")
+        time.sleep(_PAUSE_S)
