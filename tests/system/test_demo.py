@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ottla_stack.demo.flights import Flight, digest
 from ottla_stack.demo.comparison import compare
+from ottla_stack.demo.flights import Flight, digest
 from ottla_stack.running import wait_for
 from ottla_stack.state import StackState
 
