@@ -116,4 +116,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench compat bench-kafka compose faults fuzz sim clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench bench-kafka compose compat faults fuzz sim load soak clean

@@ -164,6 +164,19 @@ def memory(figures: Figures, gigabytes: float) -> None:
     figures.add("producer through it", [found["producer_peak_mb"]], "MB", f"≤ buffer + 60 = {limit}", most=limit)
 
 
+def groups(figures: Figures) -> None:
+    found = run("groups")
+    wanted = found["commits"]["1000"]
+    figures.add("1,000 commits a second, factor 3, p99", [wanted["p99_ms"]], "ms", "≤ 50", most=50)
+    figures.raw["1,000 commits a second, factor 3, p99"]["rates"] = found["commits"]
+    figures.add("… most commits a second with that p99", [found["knee"]], "a second", "")
+    figures.add("OffsetFetch, nobody else there, p99", [found["fetch_p99_ms"]], "ms", "≤ 30", most=30)
+    figures.add("5,000 members that only live, CPU", [found["heartbeats_cpu_percent"]], "% of a core", "≤ 40", most=40)
+    figures.add("… memory a member", [found["kb_per_member"]], "KB", "≤ 6", most=6)
+    figures.add("rebalance of 50 members", [found["rebalance_s"]], "s", "≤ 2", most=2)
+    figures.add("shard of 100,000 keys served after kill -9", [found["takeover_of_heavy_shard_s"]], "s", "≤ 3", most=3)
+
+
 def connections(figures: Figures) -> None:
     found = run("connections")
     idle, stalled = found["idle"], found["stalled"][-1]
@@ -173,12 +186,15 @@ def connections(figures: Figures) -> None:
     figures.add(f"{stalled['readers']} readers that don't read", [stalled["mb_each"]], "MB each", "≤ 8", most=8)
 
 
+_PARTS = ("traffic", "replication", "broker", "footprint", "connections", "groups", "memory")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--gigabytes", type=float, default=10, help="of the memory run")
-    parser.add_argument("--only", choices=["traffic", "replication", "broker", "footprint", "connections", "memory"])
+    parser.add_argument("--only", choices=_PARTS)
     given = parser.parse_args()
     figures, began = Figures(), time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="ottla-bench-"))
@@ -197,6 +213,8 @@ def main() -> int:
             footprint(figures)
         if given.only in (None, "connections"):
             connections(figures)
+        if given.only in (None, "groups"):
+            groups(figures)
         if given.only in (None, "memory"):
             memory(figures, given.gigabytes)
     finally:

@@ -181,8 +181,9 @@ class Connection(asyncio.BufferedProtocol):
         except (MalformedError, CloseConnectionError) as error:
             self._send_gathered()
             self._refuse(str(error))
-        self._send_gathered()
-        self._answers = None
+        finally:
+            self._send_gathered()
+            self._answers = None
         if (
             not self._draining
             and self._transport is not None
