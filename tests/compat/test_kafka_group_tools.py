@@ -92,7 +92,6 @@ def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
 
 
 @tool_cell
-@pytest.mark.feature(65)
 def test_console_consumer_of_a_group(cluster: Cluster, topic: str) -> None:
     """It goes on where it has committed as it ended."""
     one = ["--topic", topic, "--group", next(_names), "--command-property", "auto.offset.reset=earliest"]
@@ -120,7 +119,6 @@ def test_verifiable_consumer(cluster: Cluster, topic: str) -> None:
 
 
 @tool_cell
-@pytest.mark.feature(65)
 def test_groups_are_listed_and_described(
     cluster: Cluster, topic: str, group: str, member: tuple[str, Confluent]
 ) -> None:
@@ -147,7 +145,6 @@ def test_groups_are_listed_and_described(
 
 
 @tool_cell
-@pytest.mark.feature(65)
 def test_offsets_are_reset_in_every_way(cluster: Cluster, topic: str, group: str, tmp_path: Path) -> None:
     at = datetime.fromtimestamp((BASE_MS + 4) / 1000, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
     days = (datetime.now(UTC) - datetime.fromtimestamp(BASE_MS / 1000, UTC)).days
@@ -168,7 +165,6 @@ def test_offsets_are_reset_in_every_way(cluster: Cluster, topic: str, group: str
 
 
 @tool_cell
-@pytest.mark.feature(65)
 def test_what_is_read_is_neither_reset_nor_deleted(cluster: Cluster, topic: str, member: tuple[str, Confluent]) -> None:
     name, reader = member
     wait_until(lambda: len(reader.values()) == WRITTEN)
@@ -182,7 +178,6 @@ def test_what_is_read_is_neither_reset_nor_deleted(cluster: Cluster, topic: str,
 
 
 @tool_cell
-@pytest.mark.feature(65)
 def test_offsets_and_groups_are_deleted(cluster: Cluster, topic: str, group: str) -> None:
     told = run(cluster, "kafka-consumer-groups", "--delete-offsets", "--group", group, "--topic", f"{topic}:0")
     assert re.search(rf"{topic}\s+0\s+Successful", told), told
