@@ -1,9 +1,8 @@
 """The supervisor of `ottla up`: etcd, controllers, brokers and coordinators as processes, kept running.
 
-It starts all at once (who needs another waits for it), writes who runs into `state.json` at every change, restarts
-what dies, keeps the logs small, and on SIGTERM or SIGINT stops coordinators, brokers, controllers and etcd in this
-order. Processes
-that an earlier supervisor left behind, because it was killed itself, are ended first.
+It starts all but coordinators at once (who needs another waits for it), writes who runs into `state.json` at every
+change, restarts what dies, keeps the logs small, and on SIGTERM or SIGINT stops coordinators, brokers, controllers and
+etcd in this order. Processes that an earlier supervisor left behind, because it was killed itself, are ended first.
 """
 
 from __future__ import annotations
@@ -30,6 +29,9 @@ _log = logging.getLogger(__name__)
 
 READY_LIMIT_S: Final = 60.0
 _KINDS_AS_STOPPED: Final = ("group-coordinator", "broker", "controller", "etcd")
+_AFTER_BROKERS: Final = "group-coordinator"
+"""Their state lies on brokers: before those serve they would only take the cores from them."""
+
 _SERVICE_STOP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 3.0
 """What a service takes by its own limit, and what its interpreter takes to end."""
 
@@ -49,21 +51,31 @@ class Supervisor:
             Child(name, command, ChildLog(logs / f"{name}.log"), self._write_state)
             for name, command in (("etcd", self._etcd.command), *((s.name, s.command) for s in plan.services()))
         ]
+        self._late = [child for child in self._children if child.name.startswith(_AFTER_BROKERS)]
         self._trimming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start everything. Raises where a port is taken or the data is another etcd's; returns before all is ready."""
+        """Start all but coordinators; returns before anything is ready.
+
+        Raises where a port is taken or the data is another etcd's.
+        """
         end_orphans(self.plan.directory)
         check_ports(self.plan)
         self._etcd.prepare()
         for child in self._children:
-            child.start()
+            if child not in self._late:
+                child.start()
         self._trimming = asyncio.create_task(keep_trimmed([c.log for c in self._children]), name="keep-logs-trimmed")
 
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
-        """Return once every service says that it serves. Raises OttlaError naming the one that does not, and why."""
+        """Return once every service says that it serves; coordinators are started when the brokers do.
+
+        Raises OttlaError naming the one that does not, and why.
+        """
         give_up_at = time.monotonic() + limit_s
         for service in self._services.values():
+            if service.name.startswith(_AFTER_BROKERS):
+                self._start_late()
             while (why := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
                 if time.monotonic() > give_up_at:
                     log = self.plan.directory / "logs" / f"{service.name}.log"
@@ -75,6 +87,11 @@ class Supervisor:
                 await asyncio.sleep(0.05)
         self._ready = True
         self._write_state()
+
+    def _start_late(self) -> None:
+        for child in self._late:
+            child.start()
+        self._late = []
 
     async def stop(self) -> None:
         """Stop all within STACK_STOP_LIMIT_S, coordinators first; nothing of this stack runs afterwards."""
