@@ -24,8 +24,8 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.dispatch import APIS, AroundApi, Handler
 from ottla_broker.kafka.frames import Parts, Request
-from ottla_broker.kafka.wire import Reader
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.primitives import Reader
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.server import Answer, Around
 from ottla_core.rpc.status import error_message

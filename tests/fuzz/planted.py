@@ -14,7 +14,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import codec, connection, fetch, frames, wire
+from ottla_broker.kafka import codec, connection, fetch, frames
+from ottla_core import primitives
 
 _LEAKED_BYTES: Final = 64 * 1024
 _SKEWED_EACH: Final = 500
@@ -23,11 +24,11 @@ _SKEWED_EACH: Final = 500
 def _count_believed() -> None:
     """Room is made for as many elements as an array says that it has."""
 
-    def array_or_null(self: wire.Reader, element_min_bytes: int) -> int | None:
+    def array_or_null(self: primitives.Reader, element_min_bytes: int) -> int | None:
         count = self.varint() - 1 if self.flexible else self.int32()
         return None if count < 0 else len([None] * count)
 
-    _replace(wire.Reader, "array_or_null", array_or_null)
+    _replace(primitives.Reader, "array_or_null", array_or_null)
 
 
 def _answer_of_another() -> None:
@@ -48,7 +49,7 @@ def _malformed_and_forgotten() -> None:
 
 def _text_as_it_comes() -> None:
     """Nobody minds that a text is not UTF-8, and the error goes where it likes."""
-    _replace(wire.Reader, "_text", lambda self, size: None if size < 0 else str(self.take(size), "utf-8"))
+    _replace(primitives.Reader, "_text", lambda self, size: None if size < 0 else str(self.take(size), "utf-8"))
 
 
 def _null_let_through() -> None:
@@ -72,7 +73,7 @@ def _follower_served() -> None:
     """Whoever says to be a replica is believed, and read for as one."""
     read = fetch.fetch_wire.read
 
-    def read_as_consumer(reader: wire.Reader, version: int) -> Any:
+    def read_as_consumer(reader: primitives.Reader, version: int) -> Any:
         return replace(read(reader, version), replica_id=-1)
 
     _replace(fetch.fetch_wire, "read", read_as_consumer)

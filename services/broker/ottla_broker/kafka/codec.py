@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from ottla_broker.kafka.frames import Parts
-from ottla_broker.kafka.wire import MalformedError, Reader
+from ottla_core.primitives import MalformedError, Reader
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, where the definitions are loaded

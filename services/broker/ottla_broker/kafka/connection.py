@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head
 from ottla_broker.kafka.limits import Budget, Limits
-from ottla_broker.kafka.wire import MalformedError
 from ottla_broker.listener_settings import ONLY_LISTENER
+from ottla_core.primitives import MalformedError
 
 Answered: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """An answer's frame, None for silence, or what will give one of them."""

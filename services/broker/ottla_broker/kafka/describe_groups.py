@@ -11,7 +11,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of
+from ottla_broker.kafka.group_calls import call, code_of, told_instance
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
 from ottla_proto import group_pb2 as pb
@@ -64,7 +64,7 @@ def _member(told: pb.MemberDescription, version: int) -> Message:
     return _Member(
         version=version,
         member_id=who.member_id,
-        group_instance_id=who.instance_id if who.HasField("instance_id") else None,
+        group_instance_id=told_instance(who),
         client_id=told.client_id,
         client_host=told.client_host,
         member_metadata=told.metadata,

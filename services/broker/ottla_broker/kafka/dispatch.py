@@ -80,7 +80,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.frames import Caller, Head, Parts, Request
 from ottla_broker.kafka.limits import PRODUCE_KEY
-from ottla_broker.kafka.wire import MalformedError
+from ottla_core.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug
 from ottla_core.telemetry import Counter, Metrics

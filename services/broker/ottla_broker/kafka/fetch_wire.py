@@ -30,8 +30,8 @@ from ottla_broker.kafka.fetch_request import (
 )
 from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.leaders import CHANGED, Leaders
-from ottla_broker.kafka.wire import MalformedError, Reader, Writer
 from ottla_core.model import TopicId
+from ottla_core.primitives import MalformedError, Reader, Writer
 
 _LOG_START_FROM: Final = 5
 _SESSION_FROM: Final = 7

@@ -13,8 +13,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla_broker.kafka.wire import MalformedError, Reader
 from ottla_broker.listener_settings import ONLY_LISTENER
+from ottla_core.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -23,6 +24,9 @@ Reply = TypeVar("Reply", bound=Message)
 
 ASK_S: Final = 10.0
 """For what doesn't wait for members: above the time that a coordinator gives an append."""
+
+IDS_FROM: Final = 10
+"""OffsetCommit and OffsetFetch name topics by their ids from this version on."""
 
 JOIN_S: Final = 1_800.0
 """Members that are waited for have their own limits; this one is above all of them."""
@@ -83,6 +87,19 @@ def instance_of(asked: Any) -> str | None:
     """The group.instance.id of a request or of a member in it; None in versions that have none."""
     instance_id: str | None = getattr(asked, "group_instance_id", None)
     return instance_id
+
+
+def told_instance(who: pb.Member) -> str | None:
+    """The group.instance.id of a member that the coordinator tells of."""
+    return who.instance_id if who.HasField("instance_id") else None
+
+
+def name_of(backend: Backend, topic: Any, version: int) -> str | None:
+    """The name of a topic of OffsetCommit or OffsetFetch; None for an id that nobody knows."""
+    if version < IDS_FROM:
+        return str(topic.name)
+    known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
+    return None if known is None else known.name
 
 
 def host_of(request: Request) -> str:

@@ -9,7 +9,7 @@ from kafka.protocol.consumer import JoinGroupResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_of, member
+from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_of, member, told_instance
 from ottla_core.errors import OttlaError
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -62,9 +62,8 @@ def _asked(asked: Message, request: Request) -> pb.JoinRequest:
 
 def _member(subscriber: pb.Subscriber, version: int) -> Message:
     who = subscriber.member
-    instance_id = who.instance_id if who.HasField("instance_id") else None
     return _Member(
-        version=version, member_id=who.member_id, group_instance_id=instance_id, metadata=subscriber.metadata
+        version=version, member_id=who.member_id, group_instance_id=told_instance(who), metadata=subscriber.metadata
     )
 
 

@@ -9,7 +9,7 @@ from kafka.protocol.consumer import LeaveGroupResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
+from ottla_broker.kafka.group_calls import call, code_of, instance_of, member, told_instance
 from ottla_core.errors import OttlaError
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -44,7 +44,6 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
 
 def _left(left: pb.Left, version: int) -> Message:
     who = left.member
-    instance_id = who.instance_id if who.HasField("instance_id") else None
     return _Member(
-        version=version, member_id=who.member_id, group_instance_id=instance_id, error_code=code_of(left.error)
+        version=version, member_id=who.member_id, group_instance_id=told_instance(who), error_code=code_of(left.error)
     )

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from ottla_broker.kafka.wire import MalformedError
+from ottla_core.primitives import MalformedError
 
 PRODUCE_KEY: Final = 0
 

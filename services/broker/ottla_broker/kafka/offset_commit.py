@@ -10,9 +10,9 @@ from kafka.protocol.consumer import OffsetCommitResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
+from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicId, TopicPartition
+from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
@@ -20,7 +20,6 @@ from ottla_proto.contracts import Group
 _Topic: Final = OffsetCommitResponse.OffsetCommitResponseTopic
 _Partition: Final = _Topic.OffsetCommitResponsePartition
 
-_IDS_FROM: Final = 10
 _TOO_LARGE: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE})
 
 
@@ -33,16 +32,9 @@ class Wanted(NamedTuple):
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    wanted = [Wanted(_name(backend, topic, version), topic) for topic in asked.topics]
+    wanted = [Wanted(name_of(backend, topic, version), topic) for topic in asked.topics]
     codes = await _commit(backend, asked, list(_offsets(backend, wanted)))
     return OffsetCommitResponse(version=version, topics=[_told(backend, each, codes, version) for each in wanted])
-
-
-def _name(backend: Backend, topic: Message, version: int) -> str | None:
-    if version < _IDS_FROM:
-        return str(topic.name)
-    known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
-    return None if known is None else known.name
 
 
 def _offsets(backend: Backend, wanted: list[Wanted]) -> Iterator[pb.OffsetToCommit]:
@@ -96,6 +88,6 @@ def _told(backend: Backend, wanted: Wanted, codes: dict[TopicPartition, int], ve
         )
         for each in wanted.topic.partitions
     ]
-    if version >= _IDS_FROM:
+    if version >= IDS_FROM:
         return _Topic(version=version, topic_id=wanted.topic.topic_id, partitions=partitions)
     return _Topic(version=version, name=wanted.topic.name, partitions=partitions)

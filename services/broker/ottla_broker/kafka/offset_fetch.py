@@ -13,14 +13,12 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of
+from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, name_of
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicId
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _MANY_FROM: Final = 8
-_IDS_FROM: Final = 10
 _GROUP_ERROR_FROM: Final = 2
 _NO_OFFSET: Final = -1
 
@@ -51,7 +49,7 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
     wanted = pb.FetchOffsetsRequest(group=asked.group_id, all=asked.topics is None, require_stable=require_stable)
     unknown: list[Message] = []
     for topic in asked.topics or ():
-        name = _name(backend, topic, version)
+        name = name_of(backend, topic, version)
         if name is None:
             unknown.append(topic)
             continue
@@ -69,17 +67,10 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
     return 0, [*(t for t in topics if t is not None), *_everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version)]
 
 
-def _name(backend: Backend, topic: Message, version: int) -> str | None:
-    if version < _IDS_FROM:
-        return str(topic.name)
-    known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
-    return None if known is None else known.name
-
-
 def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], version: int) -> Message | None:
     """None for a topic that is gone, where topics have to be told by their ids."""
     named: dict[str, Any] = {"name": name}
-    if version >= _IDS_FROM:
+    if version >= IDS_FROM:
         topic = backend.image.topics.get(name)
         if topic is None:
             return None
@@ -93,7 +84,7 @@ def _everywhere(topics: Any, code: int, version: int) -> list[Message]:
     return [
         _topic(
             version,
-            {"topic_id": topic.topic_id} if version >= _IDS_FROM else {"name": topic.name},
+            {"topic_id": topic.topic_id} if version >= IDS_FROM else {"name": topic.name},
             [_partition_type(version)(version=version, partition_index=n, **nothing) for n in topic.partition_indexes],
         )
         for topic in topics or ()

@@ -20,10 +20,10 @@ from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
 from ottla_broker.kafka.frames import Parts, Request
 from ottla_broker.kafka.leaders import CHANGED, Leaders
-from ottla_broker.kafka.wire import MalformedError, Reader, Writer
 from ottla_broker.producing import Taken, append, check_acks
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.primitives import MalformedError, Reader, Writer
 
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8

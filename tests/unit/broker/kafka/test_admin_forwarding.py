@@ -27,10 +27,10 @@ from ottla_broker.kafka import (
 from ottla_broker.kafka.addresses import Endpoint
 from ottla_broker.kafka.forwarding import forward, limit_s
 from ottla_broker.kafka.frames import Caller, Request
-from ottla_broker.kafka.wire import Reader
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.primitives import Reader
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Controller

@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.dispatch import APIS, Api, Dispatcher
 from ottla_broker.kafka.frames import Caller, Request, read_head
-from ottla_broker.kafka.wire import MalformedError
+from ottla_core.primitives import MalformedError
 from ottla_core.telemetry import Metrics
 
 ROOT = Path(__file__).parents[4]
@@ -129,7 +129,7 @@ def test_the_page_is_fresh() -> None:
 def test_varints_of_the_codec_end() -> None:
     from kafka.protocol.metadata import MetadataRequest
 
-    from ottla_broker.kafka.wire import Reader
+    from ottla_core.primitives import Reader
 
     with pytest.raises(MalformedError):
         codec.decode(MetadataRequest, 12, Reader(memoryview(b"\xff" * 1_000_000), flexible=True))

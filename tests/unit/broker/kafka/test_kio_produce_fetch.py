@@ -17,9 +17,9 @@ from ottla_broker.kafka.dispatch import APIS
 from ottla_broker.kafka.fetch_request import Asked, Part
 from ottla_broker.kafka.frames import Caller, Request
 from ottla_broker.kafka.leaders import Leaders
-from ottla_broker.kafka.wire import MalformedError, Reader
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.primitives import MalformedError, Reader
 
 PRODUCE, FETCH = 0, 1
 PRODUCE_VERSIONS = range(APIS[PRODUCE].min_version, APIS[PRODUCE].max_version + 1)

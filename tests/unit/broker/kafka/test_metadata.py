@@ -13,11 +13,11 @@ from kafka.protocol.metadata import MetadataRequest
 from ottla_broker.kafka import metadata
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.frames import Caller, Request
-from ottla_broker.kafka.wire import Reader
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Change
 from ottla_core.errors import ErrorCode
 from ottla_core.model import PartitionId
+from ottla_core.primitives import Reader
 
 BOTH = [
     KafkaListener("INTERNAL", Address("0.0.0.0", 19092), Address("broker-0", 19092)),
