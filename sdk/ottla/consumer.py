@@ -41,7 +41,7 @@ from ottla.units import Duration, Size, seconds, size_bytes
 from ottla_core.model import TopicPartition
 
 Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | Mapping[TopicPartition, int]
-Stop = Literal["end"] | datetime | timedelta | int
+Stop = Literal["end"] | datetime | timedelta | int | Mapping[TopicPartition, int]
 
 _LEAVE_S: Final = 10.0
 """What the last commit may take when a consumer of a group is closed."""
@@ -71,8 +71,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             partitions left out. "committed" (the default, and all that a group takes) is where the group left off;
             where there is no such place it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
         stop: where to end, looked up once, when reading begins. "end": what is in the log then; a datetime or
-            timedelta: before the first record at or after it, or at the end; a number: after so many records. The
-            iteration ends there. None: never.
+            timedelta: before the first record at or after it, or at the end; a number: after so many records;
+            {(topic, partition): offset}: before that offset (partitions left out have no end). The iteration ends
+            there. None: never.
         key, value: deserializers: auto (JSON objects and arrays → dict, list; other UTF-8 → str; the rest bytes),
             bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a
             pydantic model, read from JSON) or a callable. null is always None.

@@ -6,7 +6,7 @@ Any broker tells which group-coordinator has a group; that one is asked, and who
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
@@ -142,8 +142,32 @@ class Groups:
         chosen = self._chosen(group, committed, topics, partitions, deadline)
         resets = planned(self._access.cluster, chosen, committed, to, shift, timeout=deadline.left())
         if resets and not dry_run:
-            self._commit(group, resets, deadline)
+            self.commit(group, {TopicPartition(r.topic, r.partition): r.after for r in resets}, timeout=deadline.left())
         return resets
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Duration | None = None) -> None:
+        """Commit for a group that nobody has joined: what reads by other means can be seen, and lag told, like a group.
+
+        `offsets` are those that come next. The group comes into being with its first commit; one that has members
+        can't be committed for (NON_EMPTY_GROUP says who they are).
+        """
+        deadline = self._access.deadline(timeout)
+        request = pb.CommitOffsetsRequest(
+            group=group,
+            generation=_NOBODY,
+            offsets=[pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()],
+        )
+
+        def check(reply: pb.CommitOffsetsReply, repeated: bool) -> None:
+            for outcome in reply.partitions:
+                raise_in_band(outcome.error)
+
+        try:
+            self._coordinators.call(group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check)
+        except OttlaError as error:
+            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # somebody has joined meanwhile
+                raise non_empty(group, self._describe(group, deadline).members, "committed for") from None
+            raise
 
     def delete(self, group: str, *, timeout: Duration | None = None) -> None:
         """Delete a group with all that it has committed. NON_EMPTY_GROUP says which members are to be stopped first."""
@@ -275,24 +299,6 @@ class Groups:
         counts = {topic: len(topic_in(self._access, view, topic).partitions) for topic in topics}
         named = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
         return sorted(named | {TopicPartition(*partition) for partition in partitions})
-
-    def _commit(self, group: str, resets: Sequence[OffsetReset], deadline: Deadline) -> None:
-        request = pb.CommitOffsetsRequest(
-            group=group,
-            generation=_NOBODY,
-            offsets=[pb.OffsetToCommit(topic=r.topic, partition=r.partition, offset=r.after) for r in resets],
-        )
-
-        def check(reply: pb.CommitOffsetsReply, repeated: bool) -> None:
-            for outcome in reply.partitions:
-                raise_in_band(outcome.error)
-
-        try:
-            self._coordinators.call(group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check)
-        except OttlaError as error:
-            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # somebody has joined meanwhile
-                raise non_empty(group, self._describe(group, deadline).members, "reset") from None
-            raise
 
 
 def non_empty(group: str, members: Sequence[GroupMember], what: str) -> OttlaError:

@@ -48,7 +48,7 @@ class ReadingPlan:
         self._start = _start(start)
         self._stop = checked_stop(stop)
         self.reset: Final[Reset] = checked_reset(reset, self._start)
-        bounded = stop is not None and not isinstance(stop, int)
+        bounded = stop == "end" or isinstance(stop, datetime | timedelta)
         if bounded and self._start == "committed" and reset is None:
             raise config_error(
                 f"stop={stop!r} without start= reads nothing: reading begins at the end",
@@ -98,6 +98,8 @@ def stop_offsets(
     """Where each partition's reading ends, looked up now; none where it does not end at an offset."""
     if stop is None or isinstance(stop, int):
         return {}
+    if isinstance(stop, Mapping):
+        return stop
     at = LATEST_TIMESTAMP if stop == "end" else timestamp_ms(stop, now_ms=cluster.clock.wall_ms())
     return list_offsets_or_end(cluster, dict.fromkeys(partitions, at), timeout=timeout)
 
@@ -128,14 +130,18 @@ def _partition(given: Any, topics: Sequence[str]) -> TopicPartition:
 
 def _start(start: Any) -> Any:
     if isinstance(start, Mapping):
-        offsets = {TopicPartition(*partition): offset for partition, offset in start.items()}
-        for partition, offset in offsets.items():
-            if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
-                raise config_error(f"start offset {offset!r} of {partition} is no offset", hint="give 0 or more")
-        return offsets
+        return _offsets(start, "start")
     if isinstance(start, datetime | timedelta):
         return start
     return one_of(start, "start", ("committed", "earliest", "latest"))
+
+
+def _offsets(given: Mapping[Any, Any], name: str) -> dict[TopicPartition, int]:
+    offsets = {TopicPartition(*partition): offset for partition, offset in given.items()}
+    for partition, offset in offsets.items():
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise config_error(f"{name} offset {offset!r} of {partition} is no offset", hint="give 0 or more")
+    return offsets
 
 
 def checked_stop(stop: Any) -> Any:
@@ -144,7 +150,10 @@ def checked_stop(stop: Any) -> Any:
         return stop
     if isinstance(stop, int) and not isinstance(stop, bool) and stop >= 0:
         return stop
-    raise config_error(f"stop={stop!r} is not legal", hint="use 'end', a datetime, a timedelta or a number of records")
+    if isinstance(stop, Mapping):
+        return _offsets(stop, "stop")
+    hint = "use 'end', a datetime, a timedelta, a number of records or {(topic, partition): offset}"
+    raise config_error(f"stop={stop!r} is not legal", hint=hint)
 
 
 def checked_reset(reset: Any, start: Any) -> Reset:

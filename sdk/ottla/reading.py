@@ -16,7 +16,7 @@ from ottla.machines.position import Position
 from ottla.machines.subscription import Subscription
 from ottla.one_thread import OneThread
 from ottla.record import Batch, Record, Segment, Serdes
-from ottla.runs import Part, Run, next_offset
+from ottla.runs import Part, Records, Run, next_offset
 from ottla_core.model import TopicPartition
 from ottla_core.records.record import RawRecord
 
@@ -223,8 +223,8 @@ class Reader(Generic[K, V]):
                 self._consumed.records = max(self._consumed.records, before + taken)
                 return
 
-    def _readable(self, partition: TopicPartition, part: Part) -> list[RawRecord]:
-        good = []
+    def _readable(self, partition: TopicPartition, part: Part) -> Part:
+        good: list[RawRecord] = []
         for raw in part:
             try:
                 self._serdes.record(partition, raw)
@@ -232,7 +232,7 @@ class Reader(Generic[K, V]):
                 self._on_bad_record(error)
             else:
                 good.append(raw)
-        return good
+        return Records(good, part.has_log_append_time)
 
     def _on_bad_record(self, error: SerializationError) -> None:
         if not self._skip_bad:

@@ -7,7 +7,7 @@ after the stop, and control batches (rule 38), whose offsets count all the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from ottla.consumed import Consumed
@@ -26,11 +26,12 @@ class OpenBatch:
     garbage collector, which looks at each of them again and again.
     """
 
-    __slots__ = ("_count", "_data", "_records", "first_offset", "next_offset")
+    __slots__ = ("_count", "_data", "_records", "first_offset", "has_log_append_time", "next_offset")
 
     def __init__(self, header: BatchHeader, data: memoryview) -> None:
         self.first_offset = header.base_offset
         self.next_offset = header.next_offset
+        self.has_log_append_time = header.has_log_append_time
         self._count = header.record_count
         self._data = data
         self._records: Iterator[RawRecord] | None = read_records(data)  # checks everything
@@ -43,7 +44,17 @@ class OpenBatch:
         return read_records(self._data) if records is None else records
 
 
-Part = OpenBatch | list[RawRecord]
+class Records(list[RawRecord]):
+    """Some records of one batch."""
+
+    __slots__ = ("has_log_append_time",)
+
+    def __init__(self, records: Iterable[RawRecord], has_log_append_time: bool) -> None:
+        super().__init__(records)
+        self.has_log_append_time = has_log_append_time
+
+
+Part = OpenBatch | Records
 """Some records of one partition in their order; those that are handed out are never none."""
 
 
@@ -64,6 +75,7 @@ class Run:
         "_batches",
         "_consumed",
         "_current",
+        "_log_append_time",
         "_uncounted",
         "chunk",
         "epoch",
@@ -83,6 +95,7 @@ class Run:
         self.epoch = self.position.offset_epoch  # of the batch that is being read
         self._batches = self._open_batches()
         self._current: Iterator[RawRecord] | None = None
+        self._log_append_time = False  # of the batch that is being read
         self._uncounted = 0  # records of `_current` that were not counted as consumed
 
     @property
@@ -113,7 +126,7 @@ class Run:
                     self._consumed.records += len(opened)
                     return opened
                 self._current, self._uncounted = iter(opened), len(opened)
-            raws = list(islice(self._current, limit))
+            raws = Records(islice(self._current, limit), self._log_append_time)
             self._consumed.records += len(raws)
             self._uncounted -= len(raws)
             if len(raws) < limit:
@@ -133,6 +146,7 @@ class Run:
                 self.next_offset = stop
                 return
             self.epoch = header.leader_epoch
+            self._log_append_time = header.has_log_append_time
             if not header.is_control:
                 yield self._wanted(self._open(header, data[at : at + header.size_bytes]), first, stop)
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
@@ -140,7 +154,8 @@ class Run:
     def _wanted(self, opened: OpenBatch, first: int, stop: int | None) -> Part:
         if opened.first_offset >= first and (stop is None or opened.next_offset <= stop):
             return opened
-        return [raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop)]
+        wanted = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
+        return Records(wanted, opened.has_log_append_time)
 
     def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
         try:

@@ -77,6 +77,7 @@ class Groups(Facade[SyncGroups]):
     explain = threaded(SyncGroups.explain)
     exists = threaded(SyncGroups.exists)
     committed = threaded(SyncGroups.committed)
+    commit = threaded(SyncGroups.commit)
     reset = threaded(SyncGroups.reset)
     delete = threaded(SyncGroups.delete)
     delete_offsets = threaded(SyncGroups.delete_offsets)

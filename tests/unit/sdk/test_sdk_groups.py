@@ -10,7 +10,6 @@ import pytest
 
 import ottla
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.group_info import OffsetReset
 from ottla_core.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
 from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
@@ -230,11 +229,11 @@ def test_a_group_with_members_says_who_they_are(cluster: FakeCluster, groups: An
     assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
 
 
-def test_who_joins_while_a_group_is_reset_is_named(cluster: FakeCluster, groups: Any) -> None:
+def test_who_joins_while_offsets_are_committed_for_a_group_is_named(cluster: FakeCluster, groups: Any) -> None:
     cluster.answer(Group.COMMIT_OFFSETS, error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, "group g has no member ''"))
     cluster.answer(Group.DESCRIBE_GROUPS, described(member("m1")))
-    with pytest.raises(OttlaError, match="can't be reset while it has members: m1") as raised:
-        groups._commit("g", [OffsetReset("t", 0, 5, 3, 3)], groups._access.deadline(None))
+    with pytest.raises(OttlaError, match="can't be committed for while it has members: m1") as raised:
+        groups.commit("g", {TopicPartition("t", 0): 3})
     assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
     (asked,) = (request for _, name, request in cluster.asked if name == "CommitOffsets")
     assert (asked.generation, asked.member.member_id, asked.offsets[0].offset) == (-1, "", 3)

@@ -1,0 +1,76 @@
+"""A batch query: its ends are looked up once, when it is planned."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from pyspark_ottla.cluster import Partitions
+from pyspark_ottla.errors import data_lost
+from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
+from pyspark_ottla.options import ReadOptions
+from pyspark_ottla.reading import RangeOfOffsets, RangeReader
+
+logger = logging.getLogger("ottla.spark")
+
+_PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+def pushes_filters() -> bool:
+    """Whether this process plans a read whose filters Spark hands over.
+
+    A reader that overrides `pushFilters` fails every read where spark.sql.python.filterPushdown.enabled is off, and a
+    process that plans can't see the session's settings: but Spark plans in another worker where the setting is on.
+    """
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
+
+
+class OttlaBatchReader(DataSourceReader):
+    """What `spark.read.format("ottla")` plans and reads."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options: Final = options
+        self._reader: Final = RangeReader(options, schema)
+
+    def partitions(self) -> list[InputPartition]:
+        """One range a task. Raises what the brokers say, ConfigError, and OffsetOutOfRangeError for what is gone."""
+        partitions = Partitions(self._options)
+        try:
+            ranges = self.select(self._ranges(partitions), partitions)
+        finally:
+            partitions.close()
+        options = self._options
+        tasks = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
+        return [RangeOfOffsets(each) for each in tasks]
+
+    def select(self, ranges: list[Range], partitions: Partitions) -> list[Range]:
+        """The ranges that have something to read; all of them, where nothing is filtered."""
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """One task's records."""
+        if isinstance(partition, RangeOfOffsets):  # Spark makes one of its own where there is nothing to read
+            yield from self._reader.read(partition.range)
+
+    def _ranges(self, partitions: Partitions) -> list[Range]:
+        wanted = partitions.wanted()
+        start = partitions.at(self._options.starting, wanted, "startingOffsets")
+        end = partitions.at(self._options.ending, wanted, "endingOffsets")
+        first, last = partitions.earliest(wanted), partitions.latest(wanted)
+        ranges = ranges_between(start, end)
+        gone = lost(ranges, first)
+        gone += [Range(p, max(s, last[p]), e) for p, s, e in ranges if e > last[p]]
+        if gone:
+            error = data_lost(gone)
+            if self._options.fail_on_data_loss:
+                raise error
+            logger.warning("%s", error)
+            ranges = without([each._replace(end=min(each.end, last[each.partition])) for each in ranges], gone)
+        return ranges

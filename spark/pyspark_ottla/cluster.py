@@ -1,0 +1,153 @@
+"""What planning asks the brokers: which partitions there are, where they begin and end, how large their records are.
+
+Brokers may be away for a while: every lookup is tried again until `fetchOffset.numRetries` tries have failed.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, TypeVar
+
+from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.errors import ConfigError, ErrorCode, RetriableError, UnknownTopicError, error_from_code
+from ottla.machines.metadata import TopicView
+from ottla.offsets import list_offsets, list_offsets_or_end
+from ottla.settings import bootstrap_addresses
+from ottla.transport import grpc_transport
+from ottla_core.model import TopicPartition
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets
+from pyspark_ottla.options import ReadOptions, Wanted
+
+T = TypeVar("T")
+
+_TRY_S: Final = 30.0
+_UNKNOWN_PAUSE_S: Final = 0.2
+
+
+class Partitions:
+    """The partitions that a query wants, as the brokers know them now. For one thread at a time."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options: Final = options
+        self._cluster: Final = Cluster(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
+
+    def wanted(self, *, skip_missing: bool = False) -> list[TopicPartition]:
+        """All there are, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is not there.
+
+        With `skip_missing` topics that do not exist have no partitions.
+        """
+        wanted = self._options.wanted
+        topics = self._tried(lambda: self._topics(wanted, skip_missing=skip_missing))
+        if wanted.partitions:
+            for partition in wanted.partitions:
+                if partition.topic not in topics:
+                    continue
+                count = len(topics[partition.topic].partitions)
+                if partition.partition >= count:
+                    raise ConfigError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                        f"{partition} does not exist",
+                        hint=f"{partition.topic} has partitions 0 to {count - 1}",
+                    )
+            return [partition for partition in wanted.partitions if partition.topic in topics]
+        return sorted(
+            TopicPartition(name, number) for name, topic in topics.items() for number in range(len(topic.partitions))
+        )
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where each log begins."""
+        return self._at(dict.fromkeys(partitions, EARLIEST))
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
+        """Where each log ends."""
+        return self._at(dict.fromkeys(partitions, LATEST))
+
+    def at(self, bound: Bound, partitions: Iterable[TopicPartition], which: str) -> Offsets:
+        """The offset that `bound` means for each partition. Raises ConfigError for one that it says nothing of."""
+        wanted = list(partitions)
+        for partition in (*wanted, *bound.named):
+            if bound.is_open(partition) or partition not in wanted:
+                there = "does not exist" if partition in bound.named else f"is not named by {which}"
+                raise ConfigError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{partition} {there}",
+                    hint=f"{which} has to name exactly the partitions that are read: {_names(wanted)}",
+                )
+        asked = {p: at for p in wanted if (at := bound.timestamp_of(p)) is not None}
+        found = {p: bound.offsets[p] for p in wanted if p not in asked}
+        if bound.or_latest or not any(at >= 0 for at in asked.values()):
+            return {**found, **self._at(asked)}
+        for partition, place in self._tried(lambda: list_offsets(self._cluster, asked, timeout=_TRY_S)).items():
+            if place is None:
+                raise ConfigError(
+                    ErrorCode.INVALID_CONFIG,
+                    f"{partition} has no record at or after {asked[partition]} ms",
+                    hint=f"give an earlier time, or {which}OffsetsByTimestampStrategy=latest",
+                )
+            found[partition] = place.offset
+        return found
+
+    def record_bytes(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
+        """What a record of each partition takes on disk, on average; none where there are none."""
+        first, last = self.earliest(partitions), self.latest(partitions)
+        sizes: dict[TopicPartition, int] = {}
+        for broker in self._cluster.view.brokers.values():
+            reply = self._tried(partial(self._log_dirs, broker.address))
+            for told in (each for directory in reply.log_dirs for each in directory.partitions):
+                partition = TopicPartition(told.topic, told.partition)
+                sizes[partition] = max(told.size_bytes, sizes.get(partition, 0))
+        return {p: sizes[p] / (last[p] - first[p]) for p in last if p in sizes and last[p] > first[p]}
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._cluster.close()
+
+    def _log_dirs(self, address: str) -> pb.DescribeLogDirsReply:
+        return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=_TRY_S)
+
+    def _at(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if not asked:
+            return {}
+        return self._tried(lambda: list_offsets_or_end(self._cluster, asked, timeout=_TRY_S))
+
+    def _topics(self, wanted: Wanted, *, skip_missing: bool) -> Mapping[str, TopicView]:
+        if wanted.pattern:
+            there = self._cluster.fetch_metadata(all_topics=True, timeout=_TRY_S).topics
+            pattern = re.compile(wanted.pattern)
+            return {name: t for name, t in there.items() if pattern.fullmatch(name) and not t.is_internal}
+        names = wanted.topics or tuple(sorted({p.topic for p in wanted.partitions}))
+        there = self._cluster.fetch_metadata(names, timeout=_TRY_S).topics
+        found = {}
+        for name in names:
+            topic = there.get(name)
+            if topic is not None and not topic.error:
+                found[name] = topic
+            elif topic is not None and topic.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise error_from_code(topic.error, topic.error_message)
+            elif not skip_missing:
+                raise self._cluster.unknown_topic(name)
+        return found
+
+    def _tried(self, ask: Callable[[], T]) -> T:
+        left, unknown_until = self._options.fetch_offset_retries, time.monotonic() + UNKNOWN_TOPIC_GRACE_S
+        while True:
+            try:
+                return ask()
+            except UnknownTopicError:
+                if time.monotonic() > unknown_until:
+                    raise
+                time.sleep(_UNKNOWN_PAUSE_S)
+            except RetriableError:
+                if not left:
+                    raise
+                left -= 1
+                time.sleep(self._options.fetch_offset_interval_s)
+
+
+def _names(partitions: list[TopicPartition]) -> str:
+    return ", ".join(map(str, partitions[:10])) + (", …" if len(partitions) > 10 else "")

@@ -1,0 +1,65 @@
+"""What a query has processed, committed to a consumer group: so that `ottla group show` and lag tools know it.
+
+Spark's own checkpoint decides where a query goes on; nothing reads these commits back. So they never hold up a query:
+one thread sends them, only the newest waits, and one that fails is a line in the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from threading import Condition, Thread
+from typing import Final
+
+import ottla
+from ottla.errors import OttlaError
+from pyspark_ottla.machines.offsets import Offsets
+from pyspark_ottla.options import ReadOptions
+
+logger = logging.getLogger("ottla.spark")
+
+_TIMEOUT_S: Final = 10.0
+
+
+class Commits:
+    """The commits of one query."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._group: Final = options.commit_group
+        self._admin: Final = ottla.Admin(options.bootstrap, request_timeout=_TIMEOUT_S, client_id=options.client_id)
+        self._news: Final = Condition()
+        self._wanted: Offsets = {}
+        self._done: Offsets = {}
+        self._closed = False
+        self._thread: Final = Thread(target=self._run, name="ottla-spark-commits", daemon=True)
+        self._thread.start()
+
+    def commit(self, processed: Offsets) -> None:
+        """Soon. Offsets never go back within one query."""
+        with self._news:
+            self._wanted = {**self._wanted, **processed}
+            self._news.notify_all()
+
+    def close(self) -> None:
+        """Send what waits, and end; waits for the brokers as long as one commit may take."""
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
+        self._thread.join(_TIMEOUT_S + 1)
+        self._admin.close()
+
+    def _run(self) -> None:
+        while True:
+            with self._news:
+                while self._wanted == self._done and not self._closed:
+                    self._news.wait()
+                if self._wanted == self._done:
+                    return
+                wanted = self._wanted
+                closing = self._closed
+            try:
+                self._admin.groups.commit(self._group, wanted)
+            except OttlaError as error:
+                logger.warning("offsets are not committed to group %s: %s", self._group, error)
+                if closing:
+                    return
+            self._done = wanted  # a later batch brings newer ones

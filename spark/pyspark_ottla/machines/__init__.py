@@ -1,0 +1,1 @@
+"""What has rules in it and touches nothing: offsets, ranges, admission."""

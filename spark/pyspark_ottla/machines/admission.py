@@ -1,0 +1,70 @@
+"""How much of what is there a micro-batch takes: as Spark's own source does it, and by bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla_core.model import TopicPartition
+from pyspark_ottla.machines.offsets import Offsets
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a micro-batch: at most so many offsets and bytes, and none before there are `min_offsets` or it is time."""
+
+    max_offsets: int | None = None
+    max_bytes: int | None = None
+    min_offsets: int | None = None
+    max_delay_s: float = 900.0
+
+
+class Admission:
+    """Decides where a micro-batch ends. `now` is monotonic seconds."""
+
+    def __init__(self, limits: Limits, now: float) -> None:
+        self._limits = limits
+        self._last_at = now
+
+    def end_of(
+        self,
+        start: Offsets,
+        latest: Offsets,
+        now: float,
+        record_bytes: Mapping[TopicPartition, float],
+        *,
+        patient: bool = True,
+    ) -> Offsets | None:
+        """Where a batch that begins at `start` ends, None for "not yet", which only somebody `patient` hears.
+
+        `record_bytes` is what a record of each partition takes, about; it matters where there is a limit in bytes.
+        """
+        limits = self._limits
+        backlog = {p: max(0, offset - start.get(p, offset)) for p, offset in latest.items()}
+        waiting = sum(backlog.values())
+        too_few = limits.min_offsets is not None and waiting < limits.min_offsets
+        if patient and too_few and now - self._last_at < limits.max_delay_s:
+            return None
+        self._last_at = now
+        most = limits.max_offsets
+        if limits.max_bytes is not None:
+            total_bytes = sum(count * record_bytes.get(p, 0.0) for p, count in backlog.items())
+            if total_bytes > limits.max_bytes:
+                by_bytes = max(1, int(waiting * limits.max_bytes / total_bytes))
+                most = by_bytes if most is None else min(most, by_bytes)
+        if most is None or waiting <= most:
+            return {p: max(offset, start.get(p, offset)) for p, offset in latest.items()}
+        return share_out(start, backlog, most)
+
+
+def share_out(start: Offsets, backlog: Mapping[TopicPartition, int], most: int) -> Offsets:
+    """`most` offsets over the partitions in proportion to what waits in each: exactly so many, none left over.
+
+    What rounding leaves goes to those with the largest remainders first, so that a small partition is not starved.
+    """
+    waiting = sum(backlog.values())
+    taken = {partition: most * count // waiting for partition, count in backlog.items()}
+    by_remainder = sorted(backlog, key=lambda partition: -(most * backlog[partition] % waiting))
+    for partition in by_remainder[: most - sum(taken.values())]:
+        taken[partition] += 1
+    return {partition: start[partition] + count for partition, count in taken.items()}

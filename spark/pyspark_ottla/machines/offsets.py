@@ -1,0 +1,67 @@
+"""Offsets as Spark keeps them, and the places where a query may begin and end.
+
+In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+Offsets = Mapping[TopicPartition, int]
+"""For each partition the next offset to read."""
+
+Json = dict[str, dict[str, int]]
+
+EARLIEST: Final = EARLIEST_TIMESTAMP
+"""-2 in place of an offset."""
+LATEST: Final = LATEST_TIMESTAMP
+"""-1 in place of an offset."""
+
+
+def to_json(offsets: Offsets) -> Json:
+    """Topics and partitions in their order, so that equal offsets are equal texts."""
+    told: Json = {}
+    for (topic, number), offset in sorted(offsets.items()):
+        told.setdefault(topic, {})[str(number)] = offset
+    return told
+
+
+def from_json(told: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    """What `to_json` made."""
+    return {TopicPartition(topic, int(number)): at for topic, numbers in told.items() for number, at in numbers.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends: by partition an offset (or -2, -1) or a time in ms, for the others `otherwise`.
+
+    `or_latest` says what becomes of a time after the last record: the end of the log, else an error.
+    """
+
+    otherwise: int | None = None
+    offsets: Offsets = field(default_factory=dict)
+    timestamp_ms: int | None = None
+    timestamps_ms: Offsets = field(default_factory=dict)
+    or_latest: bool = False
+
+    @property
+    def named(self) -> frozenset[TopicPartition]:
+        """The partitions that it names itself."""
+        return frozenset({*self.offsets, *self.timestamps_ms})
+
+    def is_open(self, partition: TopicPartition) -> bool:
+        """Whether it says nothing of that partition."""
+        return self.otherwise is None and self.timestamp_ms is None and partition not in self.named
+
+    def timestamp_of(self, partition: TopicPartition) -> int | None:
+        """What to ask ListOffsets for (-2, -1 or ms), None where the offset itself is known."""
+        if partition in self.timestamps_ms:
+            return self.timestamps_ms[partition]
+        if partition in self.offsets:
+            offset = self.offsets[partition]
+            return offset if offset < 0 else None
+        return self.otherwise if self.timestamp_ms is None else self.timestamp_ms

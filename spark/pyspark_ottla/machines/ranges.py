@@ -1,0 +1,66 @@
+"""Ranges of offsets: what one task reads, how a batch is cut into tasks, and what of a range is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from ottla_core.model import TopicPartition
+from pyspark_ottla.machines.offsets import Offsets
+
+
+class Range(NamedTuple):
+    """The records of one partition from `start` up to `end`, which is not among them."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """How many offsets lie in it; compacted topics have fewer records."""
+        return self.end - self.start
+
+    def __str__(self) -> str:
+        return f"{self.partition} {self.start}..{self.end - 1} ({self.size} offsets)"
+
+
+def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
+    """One range a partition that has something to read, in order; a partition that `start` lacks has none."""
+    wanted = (Range(p, start[p], offset) for p, offset in sorted(end.items()) if p in start)
+    return [each for each in wanted if each.size > 0]
+
+
+def cut(ranges: Sequence[Range], *, min_partitions: int | None, max_records: int | None) -> list[Range]:
+    """Ranges for tasks: none longer than `max_records`, and about `min_partitions` where there are fewer.
+
+    The longer a range, the more parts of equal length it is cut into: those of a batch take about the same time. Both
+    are rounded, so the number of tasks is a hint, as in Spark's own source.
+    """
+    if max_records is not None:
+        ranges = [part for each in ranges for part in _parts(each, -(-each.size // max_records))]
+    if min_partitions is None or not ranges or len(ranges) >= min_partitions:
+        return list(ranges)
+    total = sum(each.size for each in ranges)
+    return [part for each in ranges for part in _parts(each, max(1, round(each.size / total * min_partitions)))]
+
+
+def _parts(whole: Range, count: int) -> Iterator[Range]:
+    edges = [whole.start + whole.size * n // count for n in range(count + 1)]
+    for start, end in pairwise(edges):
+        if end > start:
+            yield Range(whole.partition, start, end)
+
+
+def lost(ranges: Sequence[Range], beginnings: Offsets) -> list[Range]:
+    """What of `ranges` lies before the beginnings of the logs: retention or somebody deleted it."""
+    gone = (Range(each.partition, each.start, min(each.end, beginnings[each.partition])) for each in ranges)
+    return [each for each in gone if each.size > 0]
+
+
+def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
+    """`ranges` without what is gone from their beginnings."""
+    first = {each.partition: each.end for each in gone}
+    left = (Range(p, max(start, first.get(p, start)), end) for p, start, end in ranges)
+    return [each for each in left if each.size > 0]

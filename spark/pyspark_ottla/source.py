@@ -1,0 +1,72 @@
+"""The data source's face: what Spark asks for a schema, a reader or a writer."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Final
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from ottla.errors import config_error
+from pyspark_ottla.batch_reader import OttlaBatchReader, pushes_filters
+from pyspark_ottla.filters import FilteringBatchReader
+from pyspark_ottla.options import read_options, wants_headers
+from pyspark_ottla.stream_reader import OttlaStreamReader
+
+COLUMNS: Final = StructType(
+    [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+)
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+COLUMNS_WITH_HEADERS: Final = StructType([*COLUMNS.fields, StructField("headers", ArrayType(_HEADER))])
+
+
+class OttlaDataSource(DataSource):
+    """`format("ottla")`. Spark pickles it, and makes a reader or writer in whichever process needs one."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "ottla"
+
+    def schema(self) -> StructType:
+        """The columns of Spark's own Kafka source, in its order, with the headers where they are asked for."""
+        return COLUMNS_WITH_HEADERS if wants_headers(self.options) else COLUMNS
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`. Raises ConfigError."""
+        self._check(schema)
+        make = FilteringBatchReader if pushes_filters() else OttlaBatchReader
+        return make(read_options(self.options, streaming=False), schema)
+
+    def streamReader(self, schema: StructType) -> OttlaStreamReader:
+        """For `spark.readStream`. Raises ConfigError."""
+        self._check(schema)
+        return OttlaStreamReader(read_options(self.options, streaming=True), schema)
+
+    def _check(self, schema: StructType) -> None:
+        if schema != self.schema():
+            raise config_error(
+                f"schema({schema.simpleString()}) can't be had: the columns are fixed",
+                hint="leave schema() out, and cast or decode key and value in the query",
+            )
