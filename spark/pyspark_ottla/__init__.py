@@ -6,6 +6,7 @@ Spark finds this package by its name and registers `DefaultSource` by itself. Co
 those of Spark's own Kafka source and sink; docs/spark.md has the table, and what is here besides.
 """
 
+from pyspark_ottla.lag import LagListener
 from pyspark_ottla.source import OttlaDataSource as DefaultSource
 
-__all__ = ["DefaultSource"]
+__all__ = ["DefaultSource", "LagListener"]

@@ -2,45 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Final
 
 import pyarrow as pa
 
 from ottla.record import Segment
-from ottla_core.records.record import RawRecord
+from ottla.runs import Part
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 """The values of `timestampType`, as Kafka numbers them."""
 
+_PLAIN_COLUMNS: Final = 7
 
-def to_batch(segment: Segment, schema: pa.Schema) -> pa.RecordBatch:
-    """One RecordBatch of `schema` (the seven columns and, where it has an eighth, the headers), of one partition."""
-    (topic, number), part = segment
-    raws: Sequence[RawRecord] = list(part)
-    offsets, times_ms, keys, values, headers = zip(*raws, strict=True)
-    count = len(raws)
-    kind = LOG_APPEND_TIME if part.has_log_append_time else CREATE_TIME
-    columns: list[pa.Array[Any]] = [
-        pa.array(keys, pa.binary()),
-        pa.array(values, pa.binary()),
-        _repeated(pa.scalar(topic, pa.string()), count),
-        _repeated(pa.scalar(number, pa.int32()), count),
-        pa.array(offsets, pa.int64()),
-        _timestamps(times_ms, schema.field(5).type),
-        _repeated(pa.scalar(kind, pa.int32()), count),
+
+def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """One RecordBatch of `schema` (the seven columns and, where it has an eighth, the headers) a run of one partition.
+
+    The batches of a log are small, and every RecordBatch costs Spark about as much as two thousand rows. But they are
+    turned on their side one by one: ten thousand tuples at once would make the garbage collector look at all of them.
+    """
+    for (partition, kind), run in groupby(segments, lambda segment: (segment[0], segment[1].has_log_append_time)):
+        parts = [_columns(part, schema) for _, part in run]
+        columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)]
+        count = len(columns[0])
+        columns[2:2] = [
+            pa.repeat(pa.scalar(partition.topic, pa.string()), count),
+            pa.repeat(pa.scalar(partition.partition, pa.int32()), count),
+        ]
+        columns.insert(6, pa.repeat(pa.scalar(LOG_APPEND_TIME if kind else CREATE_TIME, pa.int32()), count))
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _columns(part: Part, schema: pa.Schema) -> list[pa.Array]:
+    """What differs from record to record: key, value, offset, timestamp and, where they are wanted, the headers."""
+    raws = list(part)  # and a list a column, which costs a third of zip(*raws)
+    columns = [
+        pa.array([raw[2] for raw in raws], pa.binary()),
+        pa.array([raw[3] for raw in raws], pa.binary()),
+        pa.array([raw[0] for raw in raws], pa.int64()),
+        # Microseconds, as Spark keeps them; none is -1 ms, as in Spark's own source.
+        pa.array([raw[1] for raw in raws], pa.timestamp("ms", tz="UTC")).cast(schema.field(5).type),
     ]
-    if len(schema) > len(columns):
-        told = [[{"key": name, "value": value} for name, value in pairs] or None for pairs in headers]
-        columns.append(pa.array(told, schema.field(len(columns)).type))
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _repeated(value: Any, count: int) -> Any:
-    return pa.repeat(value, count)
-
-
-def _timestamps(times_ms: Sequence[int], kind: Any) -> Any:
-    """Microseconds, as Spark keeps them; a record without a timestamp has -1 ms, as in Spark's own source."""
-    return pa.array(times_ms, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(kind)
+    if len(schema) > _PLAIN_COLUMNS:
+        told = [[{"key": name, "value": value} for name, value in raw[4]] or None for raw in raws]
+        columns.append(pa.array(told, schema.field(_PLAIN_COLUMNS).type))
+    return columns

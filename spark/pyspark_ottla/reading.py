@@ -18,8 +18,7 @@ from pyspark.sql.types import StructType
 
 import ottla
 from ottla.errors import OffsetOutOfRangeError
-from ottla.runs import next_offset
-from pyspark_ottla.arrow import to_batch
+from pyspark_ottla.arrow import to_batches
 from pyspark_ottla.errors import data_lost
 from pyspark_ottla.machines.ranges import Range
 from pyspark_ottla.options import ReadOptions
@@ -78,8 +77,10 @@ class RangeReader:
                         f"no record of {wanted} came within {self.options.poll_timeout_s:.0f} s",
                         hint="see whether its leader runs (ottla topic show); kafkaConsumer.pollTimeoutMs is the wait",
                     )
-                for segment in polled.segments:
-                    yield to_batch(segment, schema), next_offset(segment[1])
+                if polled:
+                    following = polled.offsets[wanted.partition]
+                    for batch in to_batches(polled.segments, schema):
+                        yield batch, following
 
     def _consumer(self, wanted: Range) -> ottla.Consumer[bytes, bytes]:
         partition = wanted.partition
