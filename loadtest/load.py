@@ -19,7 +19,7 @@ from loadtest.resident import ResidentMemory
 from loadtest.thresholds import Thresholds
 from ottla_stack.running import RunningStack
 
-THRESHOLDS: Final = Thresholds(min_requests=1_000, min_records=500_000, max_p99_ms=2_000)
+THRESHOLDS: Final = Thresholds(min_requests=1_000, min_records=500_000, max_p99_ms=2_000, min_rebalances=10)
 """A third of what the schedule of a minute holds; and whoever is behind it by two seconds does not keep up."""
 
 
@@ -27,13 +27,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", choices=sorted(CURVES), default="ramp")
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--users", type=int, default=14, help="at most; two of each scenario")
+    parser.add_argument("--users", type=int, default=20, help="at most; two of each scenario, and six that churn")
     parser.add_argument("--directory", type=Path, default=Path("build/load"), help="where the files go")
     given = parser.parse_args()
     given.directory.mkdir(parents=True, exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="ottla-load-"))
     try:
-        with RunningStack(data, brokers=3) as stack, ResidentMemory(stack, every_s=1) as memory:
+        with RunningStack(data, brokers=3, group_coordinators=2) as stack, ResidentMemory(stack, every_s=1) as memory:
             plan = Plan(given.seconds, given.users, given.shape, thresholds=THRESHOLDS)
             report, found = run_locust(stack.bootstrap, plan, given.directory, "load")
             found += [f"{name} was restarted" for name in memory.restarted]

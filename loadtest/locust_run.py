@@ -68,4 +68,5 @@ def _command(bootstrap: str, plan: Plan, csv: Path, result: Path) -> list[str]:
     command += ["--csv", str(csv), "--html", f"{csv}.html", "--result", str(result)]
     command += ["--rate", rates_text(plan.rates)]
     command += ["--min-requests", str(limits.min_requests), "--min-records", str(limits.min_records)]
-    return [*command, "--max-p99-ms", str(limits.max_p99_ms), *plan.scenarios]
+    command += ["--max-p99-ms", str(limits.max_p99_ms), "--min-rebalances", str(limits.min_rebalances)]
+    return [*command, *plan.scenarios]

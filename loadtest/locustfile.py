@@ -29,6 +29,7 @@ from loadtest.thresholds import Thresholds  # noqa: E402
 from loadtest.timeline import Timeline  # noqa: E402
 from loadtest.users import (  # noqa: E402
     EndToEnd,
+    GroupChurn,
     ProduceAcksLeader,
     ProduceAcksNone,
     ProduceKeyed,
@@ -40,6 +41,7 @@ from ottla.errors import OttlaError  # noqa: E402
 
 __all__ = [
     "EndToEnd",
+    "GroupChurn",
     "ProduceAcksLeader",
     "ProduceAcksNone",
     "ProduceKeyed",
@@ -49,7 +51,7 @@ __all__ = [
     "Shape",
 ]
 
-timeline = Timeline()
+timeline, churn = Timeline(), GroupChurn.churn
 
 
 @events.init_command_line_parser.add_listener
@@ -63,6 +65,7 @@ def add_arguments(parser: Any) -> None:
     group.add_argument("--min-requests", type=int, default=1, help="Fewer than so many batches are a failure.")
     group.add_argument("--min-records", type=int, default=1, help="Fewer than so many records are a failure.")
     group.add_argument("--max-p99-ms", type=float, default=float("inf"), help="A slower 99th percentile is a failure.")
+    group.add_argument("--min-rebalances", type=int, default=0, help="Fewer than so many rebalances are a failure.")
 
 
 @events.init.add_listener
@@ -77,19 +80,23 @@ def on_init(environment: Any, **_: Any) -> None:
 
 
 @events.request.add_listener
-def on_request(name: str, response_time: float, context: dict[str, Any], exception: Any, **_: Any) -> None:
-    latency_us = max(0, round(response_time * 1000))
-    timeline.on_request(time.time(), name, context["records"], latency_us, failed=exception is not None)
+def on_request(
+    request_type: str, name: str, response_time: float, context: dict[str, Any], exception: Any, **_: Any
+) -> None:
+    latency_us, failed = max(0, round(response_time * 1000)), exception is not None
+    waits = request_type == GroupChurn.kind
+    timeline.on_request(time.time(), name, context["records"], latency_us, failed=failed, waits=waits)
 
 
 @events.report_to_master.add_listener
 def on_report_to_master(client_id: str, data: dict[str, Any]) -> None:
-    data["timeline"] = timeline.take()
+    data["timeline"], data["churn"] = timeline.take(), churn.take()
 
 
 @events.worker_report.add_listener
 def on_worker_report(client_id: str, data: dict[str, Any]) -> None:
     timeline.add(data["timeline"])
+    churn.add(data["churn"])
 
 
 @events.quitting.add_listener
@@ -97,10 +104,13 @@ def on_quitting(environment: Any, **_: Any) -> None:
     if isinstance(environment.runner, WorkerRunner):
         return
     options, report = environment.parsed_options, timeline.report()
+    if memberships := report["scenarios"].get(GroupChurn.__name__):
+        report["groups"] = churn.report(memberships, report["seconds"])
     if options.result == "-":
         print(json.dumps(report))
     elif options.result:
         Path(options.result).write_text(json.dumps(report))
-    for breach in Thresholds(options.min_requests, options.min_records, options.max_p99_ms).breaches(report):
+    floors = options.min_requests, options.min_records
+    for breach in Thresholds(*floors, options.max_p99_ms, options.min_rebalances).breaches(report):
         print(f"load test: {breach}", file=sys.stderr)
         environment.process_exit_code = 1

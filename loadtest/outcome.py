@@ -26,6 +26,9 @@ def tell(
     picture = directory / f"{name}.png"
     draw(report, memory.samples, title, picture)
     _console.print(scenario_table(report, title))
+    if groups := report.get("groups"):
+        told = ", ".join(f"{what.replace('_', ' ')} {figure:,}" for what, figure in groups.items())
+        _console.print(f"groups churning: {told}", highlight=False)
     slopes = memory.slopes()
     _console.print(memory_table(memory, slopes))
     _console.print(f"{picture}, and {name}.html, .json, .txt and CSV files beside it", highlight=False)
@@ -37,7 +40,7 @@ def tell(
 def last_line(report: dict[str, Any], slope_mb_per_min: float) -> str:
     """The one line for machines."""
     figures = {key: report[key] for key in ("requests", "failures", "records", "p50_ms", "p99_ms")}
-    return json.dumps({**figures, "rss_slope_mb_per_min": slope_mb_per_min})
+    return json.dumps({**figures, **report.get("groups", {}), "rss_slope_mb_per_min": slope_mb_per_min})
 
 
 def scenario_table(report: dict[str, Any], title: str) -> Table:

@@ -8,7 +8,7 @@ from locust import LoadTestShape
 
 from loadtest.curves import users_at
 
-DEFAULT_USERS: Final = 7
+DEFAULT_USERS: Final = 10
 DEFAULT_SECONDS: Final = 60.0
 
 

@@ -14,19 +14,20 @@ from ottla.bench.histogram import Histogram
 
 @dataclass(slots=True)
 class Tally:
-    """Requests of one second, or of one scenario; the latencies are those of all of them, failed or not."""
+    """Requests of one second, or of one scenario; the latencies are those of its batches, failed or not."""
 
     requests: int = 0
     records: int = 0
     failures: int = 0
     latencies: Histogram = field(default_factory=Histogram)
 
-    def on_request(self, records: int, latency_us: int, failed: bool) -> None:
-        """Count one request."""
+    def on_request(self, records: int, latency_us: int | None, failed: bool) -> None:
+        """Count one request; None: its latency is of another kind."""
         self.requests += 1
         self.records += records
         self.failures += failed
-        self.latencies.add(latency_us)
+        if latency_us is not None:
+            self.latencies.add(latency_us)
 
     def merge(self, other: Tally) -> None:
         """Count everything that `other` has counted as well."""
@@ -64,10 +65,15 @@ class Timeline:
         self.seconds: dict[int, Tally] = {}
         self.scenarios: dict[str, Tally] = {}
 
-    def on_request(self, at: float, scenario: str, records: int, latency_us: int, *, failed: bool) -> None:
-        """A request of so many records ended at that time, in seconds since the epoch."""
-        for tally in (self._second(int(at)), self._scenario(scenario)):
-            tally.on_request(records, latency_us, failed)
+    def on_request(
+        self, at: float, scenario: str, records: int, latency_us: int, *, failed: bool, waits: bool = False
+    ) -> None:
+        """A request of so many records ended at that time, in seconds since the epoch.
+
+        Where it `waits` for others by design its latency says nothing of batches: it counts for its scenario alone.
+        """
+        self._second(int(at)).on_request(records, None if waits else latency_us, failed)
+        self._scenario(scenario).on_request(records, latency_us, failed)
 
     def take(self) -> dict[str, Any]:
         """Everything so far as plain values, to be added to another process's; it is forgotten here."""
@@ -86,9 +92,9 @@ class Timeline:
             self._scenario(name).merge(Tally.from_state(state))
 
     def total(self) -> Tally:
-        """All scenarios together."""
+        """All seconds together."""
         total = Tally()
-        for tally in self.scenarios.values():
+        for tally in self.seconds.values():
             total.merge(tally)
         return total
 

@@ -11,6 +11,7 @@ from ottla.bench.payload import keys, values
 PRODUCE: Final = "load-produce"
 END_TO_END: Final = "load-end-to-end"
 REPLAY: Final = "load-replay"
+CHURN: Final = "load-churn"
 
 PARTITIONS: Final = 6
 REPLAY_RECORDS: Final = 50_000
@@ -22,7 +23,7 @@ _BOUNDED: Final = {"segment.bytes": "16MiB", "retention.bytes": "64MiB"}
 def prepare(bootstrap: str | None) -> None:
     """Make what is missing. The topic to be replayed is filled once."""
     with ottla.Admin(bootstrap, request_timeout=_TIMEOUT_S) as admin:
-        for name in (PRODUCE, END_TO_END):
+        for name in (PRODUCE, END_TO_END, CHURN):
             admin.topics.create(name, partitions=PARTITIONS, config=_BOUNDED, if_exists="ok")
         admin.topics.create(REPLAY, partitions=PARTITIONS, if_exists="ok")
         there = sum(offset or 0 for offset in admin.topics.offsets(REPLAY).values())

@@ -18,14 +18,12 @@ import gevent
 from locust import User, task
 
 from loadtest import topics
+from loadtest.churn import Churn
+from loadtest.clients import PATIENCE_S, new_consumer, new_producer
+from loadtest.membership import Membership
 from ottla.bench.pace import Pace
 from ottla.bench.payload import keys, values
-from ottla.consumer import Consumer
 from ottla.errors import ErrorCode, error_from_code
-from ottla.producer import Producer
-
-PATIENCE_S: Final = 30.0
-"""What is not there after so long counts as failed."""
 
 _MARK: Final = "load"
 
@@ -65,7 +63,7 @@ class OttlaUser(User):
             size_bytes = self.perform(due_at)
         except Exception as error:
             failure = error
-        took_s = time.monotonic() - due_at
+        took_s = self.took_s(due_at)
         self.environment.events.request.fire(
             request_type=self.kind,
             name=type(self).__name__,
@@ -75,6 +73,10 @@ class OttlaUser(User):
             context={"records": 0 if failure else self.batch},
             exception=failure,
         )
+
+    def took_s(self, due_at: float) -> float:
+        """The latency of the batch that is over now."""
+        return time.monotonic() - due_at
 
     def open(self, bootstrap: str | None) -> None:
         """Make the clients."""
@@ -208,18 +210,56 @@ class Replay(OttlaUser):
         self._consumer.close()
 
 
-def new_producer(bootstrap: str | None, topic: str, *, acks: Literal["all", 1, 0] = "all") -> Producer[bytes, bytes]:
-    """A producer that has looked its topic up."""
-    producer = Producer[bytes, bytes](
-        bootstrap, topic=topic, key="bytes", value="bytes", acks=acks, delivery_timeout=PATIENCE_S, request_timeout=10.0
-    )
-    producer.partitions_for()
-    return producer
+class GroupChurn(OttlaUser):
+    """A member of a group for a moment: it joins, reads, commits and is gone, so its group rebalances all the time.
+
+    A batch is one membership, before which its records are sent; its latency is what the member waited for its
+    partitions. Mostly it leaves; sometimes it is a static member, which comes back; and sometimes it ends without a
+    word and is never seen again, so that its group has to evict it. One group is eager, one cooperative.
+    """
+
+    kind = "group"
+    weight = 3  # groups have several members
+    batch, rate = 100, 50
+    stay_s: ClassVar[tuple[float, float]] = (
+        0.5,
+        3.0,
+    )  # by chance: who was given partitions together does not leave together
+    churn: ClassVar[Churn] = Churn()
+    _turn: ClassVar[Iterator[int]] = itertools.count()
+
+    def open(self, bootstrap: str | None) -> None:
+        self._bootstrap = bootstrap
+        self._assignor = ("range", "cooperative-sticky")[next(self._turn) % 2]
+        in_step_with_nobody = random.randrange(10)
+        self._instances = itertools.islice(_instances(uuid.uuid4().hex), in_step_with_nobody, None)
+        self._membership: Membership | None = None
+        self._producer = new_producer(bootstrap, topics.CHURN)
+        self._values = values(100)
+
+    def perform(self, due_at: float) -> int:
+        self._membership = None
+        for n, value in enumerate(itertools.islice(self._values, self.batch)):
+            self._producer.send(value, partition=n % topics.PARTITIONS)
+        self._producer.flush()
+        self._membership = Membership(self._bootstrap, self._assignor, next(self._instances), self.churn)
+        self._membership.run(random.uniform(*self.stay_s))
+        return self._membership.size_bytes
+
+    def took_s(self, due_at: float) -> float:
+        return super().took_s(due_at) if self._membership is None else self._membership.waited_s
+
+    def close(self) -> None:
+        self._producer.close()
 
 
-def new_consumer(bootstrap: str | None, topic: str, **arguments: Any) -> Consumer[bytes, bytes]:
-    """A consumer of bytes."""
-    return Consumer(topic, bootstrap=bootstrap, key="bytes", value="bytes", **arguments)
+def _instances(mine: str) -> Iterator[str | None]:
+    """As whom one is a member, by turns: mostly as nobody in particular, who leaves, for to be evicted takes long."""
+    while True:
+        yield from itertools.repeat(None, 4)
+        yield from (mine, mine)
+        yield from itertools.repeat(None, 3)
+        yield uuid.uuid4().hex
 
 
 def _missing(count: int) -> Exception:

@@ -134,7 +134,7 @@ def _run_group_mutant(row: GroupRow, directory: Path, seed: int) -> GroupResult:
 
 
 def _missed_totals(results: list[RowResult]) -> list[str]:
-    kills = sum(result.leader_kills for result in results)
+    kills = sum(result.kills for result in results)
     acknowledged = sum(result.findings.acknowledged for result in results)
     totals = (("leader kills", kills, LEAST_KILLS), ("acknowledged", acknowledged, LEAST_ACKNOWLEDGED))
     return [f"{what}: {count} in all, the floor is {least}" for what, count, least in totals if count < least]

@@ -16,7 +16,7 @@ _SINGLE_RECORDS: Final = Load(rate=600.0, tick_s=0.01, batch_bytes=1)
 
 def _kill_an_only_holder(nemesis: Nemesis, until_at: float) -> None:
     """A leader whose followers hang is killed: nothing of that time may have been acknowledged."""
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         leader = nemesis.any_leader()
         with nemesis.hit("killed while its followers hung", leader):
             with nemesis.stopped(*nemesis.others(leader)):
@@ -28,7 +28,7 @@ def _kill_an_only_holder(nemesis: Nemesis, until_at: float) -> None:
 
 def _elect_one_behind_in_high_watermark(nemesis: Nemesis, until_at: float) -> None:
     """Two leaders die, one after the other, and the third broker, which heard less and less, is elected."""
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         partition = nemesis.any_partition()
         first = nemesis.cluster.leader(nemesis.topic, partition)
         second, third = (name for name in nemesis.replicas(partition) if name != first)
@@ -47,7 +47,7 @@ def _elect_one_behind_in_high_watermark(nemesis: Nemesis, until_at: float) -> No
 
 def _let_a_deposed_leader_propose(nemesis: Nemesis, until_at: float) -> None:
     """A leader that only etcd can't hear is deposed, does not know it, and proposes itself as the whole ISR."""
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         leader = nemesis.any_leader()
         with nemesis.hit("cut from etcd", leader):
             nemesis.cut_both(leader, [ETCD])
@@ -57,7 +57,7 @@ def _let_a_deposed_leader_propose(nemesis: Nemesis, until_at: float) -> None:
 
 def _depose_a_leader_with_a_tail_of_its_own(nemesis: Nemesis, until_at: float) -> None:
     """A leader that no follower hears appends, is killed, and comes back as the follower of one that wrote others."""
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         leader = nemesis.any_leader()
         with nemesis.hit("killed while cut from its followers", leader):
             nemesis.cut_both(leader, nemesis.others(leader))
@@ -70,7 +70,7 @@ def _depose_a_leader_with_a_tail_of_its_own(nemesis: Nemesis, until_at: float) -
 
 def _lose_answers(nemesis: Nemesis, until_at: float) -> None:
     """A leader appends and replicates what clients get no answer to, and dies: they send it again to the next one."""
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         leader = nemesis.any_leader()
         with nemesis.hit("killed while its answers were lost", leader):
             nemesis.cut(from_=[leader], to=nemesis.clients)
@@ -84,7 +84,7 @@ def _lose_answers(nemesis: Nemesis, until_at: float) -> None:
 def _lose_answers_of_all(nemesis: Nemesis, until_at: float) -> None:
     """The same, and all brokers die: what a producer sends again meets logs that were just opened."""
     brokers = nemesis.cluster.brokers
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         with nemesis.hit("all killed while answers were lost", *brokers):
             nemesis.cut(from_=brokers, to=nemesis.clients)
             time.sleep(0.3)

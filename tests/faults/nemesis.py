@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,9 @@ import ottla
 
 CREATE_LIMIT_S: Final = 30.0
 ELECTION_LIMIT_S: Final = 10.0
+LEAST_HITS: Final = 2
+"""However short a run is: one may meet a quiet moment."""
+
 _CALM_S: Final = (0.3, 1.2)
 """Between two hits, so that acknowledgements from before and after can be told apart."""
 
@@ -40,10 +43,16 @@ class Nemesis:
         self.measures: dict[str, list[float]] = {}
         """Seconds of what is no gap, by name."""
         self.failures: list[str] = []
+        self.caught: Callable[[], bool] = lambda: False
+        """Whether enough is known already: a mutant was found."""
         self._partitions = partitions
         self._leaders: set[str] = set()
         self._log = log
         self._created = 0
+
+    def goes_on(self, until_at: float) -> bool:
+        """Whether there is to be another hit: until that time, and on a slow machine until there were `LEAST_HITS`."""
+        return not self.caught() and (time.monotonic() < until_at or len(self.hits) < LEAST_HITS)
 
     @contextmanager
     def hit(self, kind: str, *names: str) -> Iterator[None]:

@@ -75,7 +75,7 @@ class Row:
 
 def _kill_leaders(nemesis: Nemesis, until_at: float) -> None:
     turn = 0
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         turn += 1
         partition = nemesis.any_partition()
         leader = nemesis.cluster.leader(nemesis.topic, partition)
@@ -95,7 +95,7 @@ def _kill_leaders(nemesis: Nemesis, until_at: float) -> None:
 
 def _kill_all(nemesis: Nemesis, until_at: float) -> None:
     brokers = nemesis.cluster.brokers
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         with nemesis.hit("kill all", *brokers):
             nemesis.kill(*brokers)
             time.sleep(nemesis.random.choice([0.0, 0.5, 2.0]))
@@ -104,7 +104,7 @@ def _kill_all(nemesis: Nemesis, until_at: float) -> None:
 
 def _stop_leaders(nemesis: Nemesis, until_at: float) -> None:
     lengths_s = [12.0, 2.0, 30.0, 1.0, 8.0, 5.0]
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         leader = nemesis.any_leader()
         with nemesis.hit("stop", leader), nemesis.stopped(leader):
             time.sleep(lengths_s[0])
@@ -121,7 +121,7 @@ def _cut_leaders(nemesis: Nemesis, until_at: float) -> None:
         ("cut one way, in", lambda name: nemesis.cut(from_=[*nemesis.others(name), *control], to=[name])),
     ]
     nemesis.random.shuffle(cuts)
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         kind, cut = cuts[0]
         leader = nemesis.any_leader()
         with nemesis.hit(kind, leader):
@@ -133,7 +133,7 @@ def _cut_leaders(nemesis: Nemesis, until_at: float) -> None:
 
 def _cut_clients(nemesis: Nemesis, until_at: float) -> None:
     brokers = nemesis.cluster.brokers
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         client = nemesis.random.choice(nemesis.clients)
         if nemesis.random.random() < 0.5:
             with nemesis.hit("cut client", client):
@@ -149,7 +149,7 @@ def _cut_clients(nemesis: Nemesis, until_at: float) -> None:
 
 def _harm_controllers(nemesis: Nemesis, until_at: float) -> None:
     kill = True
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         active = nemesis.cluster.active_controller()
         if kill:
             with nemesis.hit("controller killed", active):
@@ -178,7 +178,7 @@ def _take_etcd_away(nemesis: Nemesis, until_at: float) -> None:
 
 
 def _restart_in_turn(nemesis: Nemesis, until_at: float) -> None:
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         for name in nemesis.cluster.brokers:
             with nemesis.hit("controlled shutdown", name):
                 nemesis.terminate(name)

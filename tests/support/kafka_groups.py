@@ -6,7 +6,8 @@ import asyncio
 import base64
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 import aiokafka
@@ -29,13 +30,24 @@ def tell_nobody(event: dict[str, Any]) -> None:
     """Who joins in this process looks at the member itself."""
 
 
-class _Threaded:
-    """`_run` polls until it is closed; everything that touches the client runs on its thread.
+class _Member(ABC):
+    """It polls until it is closed; everything that touches the client runs on its thread, but for its making.
 
-    `tell` is told of each event as peers/driver.py has it, on that thread.
+    `tell` is told of each event as peers/driver.py has it, on that thread. `reset` is where a group without offsets
+    begins, and with `instance` it is a static member.
     """
 
-    def __init__(self, topic: str, tell: Tell) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        group: str,
+        *,
+        assignor: str = "range",
+        instance: str | None = None,
+        reset: str = "earliest",
+        tell: Tell = tell_nobody,
+    ) -> None:
         self.revoked: list[int] = []
         self._topic = topic
         self._tell = tell
@@ -44,7 +56,9 @@ class _Threaded:
         self._assigned: list[int] = []
         self._wanted: list[tuple[Callable[[], Any], threading.Event, list[Any]]] = []
         self._closing = threading.Event()
+        self._consumer = self._make(bootstrap, group, assignor, instance, reset)
         self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def assignment(self) -> list[int]:
         return list(self._assigned)
@@ -55,10 +69,54 @@ class _Threaded:
     def values(self) -> list[bytes]:
         return [record.value for record in self.records()]
 
+    def commit(self) -> None:
+        self._do(self._commit)
+
+    def seek(self, partition: int, offset: int) -> None:
+        self._do(lambda: self._seek(partition, offset))
+
+    def committed(self, partitions: int) -> dict[int, int]:
+        found: dict[int, int] = self._do(lambda: self._committed(range(partitions)))
+        return found
+
     def close(self) -> None:
         self._closing.set()
         self._thread.join(LIMIT_S)
         self._assigned = []
+
+    # ---- what each client does in its own way -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any: ...
+
+    @abstractmethod
+    def _subscribe(self) -> None: ...
+
+    @abstractmethod
+    def _poll(self) -> list[GroupRec]: ...
+
+    @abstractmethod
+    def _commit(self) -> None: ...
+
+    @abstractmethod
+    def _seek(self, partition: int, offset: int) -> None: ...
+
+    @abstractmethod
+    def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        """0 where nothing is."""
+
+    def _end(self) -> None:
+        self._consumer.close()
+
+    # ---- its thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._subscribe()
+        while not self._closing.is_set():
+            records = self._poll()
+            self._see(self._consumer.assignment(), records)
+            self._serve()
+        self._end()
 
     def _do(self, work: Callable[[], Any]) -> Any:
         done, result = threading.Event(), []
@@ -97,23 +155,9 @@ class _Threaded:
             value = base64.b64encode(record.value).decode()
             self._tell({"record": {"partition": record.partition, "offset": record.offset, "value": value}})
 
-    def _run(self) -> None:
-        raise NotImplementedError
 
-
-class Confluent(_Threaded):
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        group: str,
-        *,
-        assignor: str = "range",
-        instance: str | None = None,
-        reset: str = "earliest",
-        tell: Tell = tell_nobody,
-    ) -> None:
-        super().__init__(topic, tell)
+class Confluent(_Member):
+    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
         settings: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
             "group.id": group,
@@ -126,56 +170,32 @@ class Confluent(_Threaded):
         }
         if instance is not None:
             settings["group.instance.id"] = instance
-        self._consumer = confluent_kafka.Consumer(settings)
-        self._thread.start()
+        return confluent_kafka.Consumer(settings)
 
-    def _run(self) -> None:
+    def _subscribe(self) -> None:
         self._consumer.subscribe([self._topic], on_revoke=lambda _, partitions: self._on_revoked(partitions))
-        while not self._closing.is_set():
-            got = [m for m in self._consumer.consume(100, 0.1) if m.error() is None]
-            records = [GroupRec(m.partition(), m.offset(), m.value()) for m in got]
-            self._see(self._consumer.assignment(), records)
-            self._serve()
-        self._consumer.close()
 
-    def commit(self) -> None:
-        self._do(lambda: self._consumer.commit(asynchronous=False))
+    def _poll(self) -> list[GroupRec]:
+        got = [m for m in self._consumer.consume(100, 0.1) if m.error() is None]
+        return [GroupRec(m.partition(), m.offset(), m.value()) for m in got]
 
-    def seek(self, partition: int, offset: int) -> None:
-        self._do(lambda: self._consumer.seek(confluent_kafka.TopicPartition(self._topic, partition, offset)))
+    def _commit(self) -> None:
+        self._consumer.commit(asynchronous=False)
 
-    def committed(self, partitions: int) -> dict[int, int]:
-        wanted = [confluent_kafka.TopicPartition(self._topic, p) for p in range(partitions)]
-        return {p.partition: max(0, p.offset) for p in self._do(lambda: self._consumer.committed(wanted, LIMIT_S))}
+    def _seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(confluent_kafka.TopicPartition(self._topic, partition, offset))
+
+    def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        wanted = [confluent_kafka.TopicPartition(self._topic, p) for p in partitions]
+        return {p.partition: max(0, p.offset) for p in self._consumer.committed(wanted, LIMIT_S)}
 
 
-class Python(_Threaded):
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        group: str,
-        *,
-        assignor: str = "range",
-        instance: str | None = None,
-        reset: str = "earliest",
-        tell: Tell = tell_nobody,
-    ) -> None:
-        super().__init__(topic, tell)
-        self._consumer = kafka.KafkaConsumer(
-            bootstrap_servers=bootstrap.split(","),
-            group_id=group,
-            group_instance_id=instance,
-            auto_offset_reset=reset,
-            enable_auto_commit=False,
-            partition_assignment_strategy=[PythonRange if assignor == "range" else PythonCooperative],
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            metadata_max_age_ms=METADATA_MS,
-        )
-        self._thread.start()
+class Python(_Member):
+    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
+        strategy = PythonRange if assignor == "range" else PythonCooperative
+        return kafka.KafkaConsumer(**_named_in_python(bootstrap, group, strategy, instance, reset))
 
-    def _run(self) -> None:
+    def _subscribe(self) -> None:
         member = self
 
         class Listener(kafka.ConsumerRebalanceListener):
@@ -186,60 +206,37 @@ class Python(_Threaded):
                 """Nothing to do."""
 
         self._consumer.subscribe([self._topic], listener=Listener())
-        while not self._closing.is_set():
-            got = self._consumer.poll(timeout_ms=100).values()
-            records = [GroupRec(r.partition, r.offset, r.value) for some in got for r in some]
-            self._see(self._consumer.assignment(), records)
-            self._serve()
-        self._consumer.close()
 
-    def commit(self) -> None:
-        self._do(self._consumer.commit)
+    def _poll(self) -> list[GroupRec]:
+        return _records(self._consumer.poll(timeout_ms=100))
 
-    def seek(self, partition: int, offset: int) -> None:
-        self._do(lambda: self._consumer.seek(kafka.TopicPartition(self._topic, partition), offset))
+    def _commit(self) -> None:
+        self._consumer.commit()
 
-    def committed(self, partitions: int) -> dict[int, int]:
-        def ask() -> dict[int, int]:
-            return {p: self._consumer.committed(kafka.TopicPartition(self._topic, p)) or 0 for p in range(partitions)}
+    def _seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(kafka.TopicPartition(self._topic, partition), offset)
 
-        found: dict[int, int] = self._do(ask)
-        return found
+    def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        return {p: self._consumer.committed(kafka.TopicPartition(self._topic, p)) or 0 for p in partitions}
 
 
-class Aio(_Threaded):
-    """It knows no cooperative rebalances."""
+class Aio(_Member):
+    """It knows no cooperative rebalances. Its event loop runs whenever something is waited for: mostly a poll."""
 
-    def __init__(
-        self,
-        bootstrap: str,
-        topic: str,
-        group: str,
-        *,
-        assignor: str = "range",
-        instance: str | None = None,
-        reset: str = "earliest",
-        tell: Tell = tell_nobody,
-    ) -> None:
+    def _make(self, bootstrap: str, group: str, assignor: str, instance: str | None, reset: str) -> Any:
         assert assignor == "range", "aiokafka has no other that the rest have too"
-        super().__init__(topic, tell)
-        self._settings: dict[str, Any] = {
-            "bootstrap_servers": bootstrap,
-            "group_id": group,
-            "group_instance_id": instance,
-            "auto_offset_reset": reset,
-            "enable_auto_commit": False,
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": HEARTBEAT_MS,
-            "metadata_max_age_ms": METADATA_MS,
-            "partition_assignment_strategy": [AioRange],
-        }
-        self._thread.start()
+        self._loop = asyncio.new_event_loop()
+        settings = _named_in_python(bootstrap, group, AioRange, instance, reset)
 
-    def _run(self) -> None:
-        asyncio.run(self._main())
+        async def make() -> aiokafka.AIOKafkaConsumer:
+            return aiokafka.AIOKafkaConsumer(**settings)
 
-    async def _main(self) -> None:
+        return self._wait(make())
+
+    def _wait(self, work: Awaitable[Any]) -> Any:
+        return self._loop.run_until_complete(work)
+
+    def _subscribe(self) -> None:
         member = self
 
         class Listener(aiokafka.ConsumerRebalanceListener):
@@ -249,43 +246,42 @@ class Aio(_Threaded):
             async def on_partitions_assigned(self, assigned: Any) -> None:
                 """Nothing to do."""
 
-        consumer = self._consumer = aiokafka.AIOKafkaConsumer(**self._settings)
-        consumer.subscribe([self._topic], listener=Listener())
-        await consumer.start()
-        try:
-            while not self._closing.is_set():
-                got = (await consumer.getmany(timeout_ms=100)).values()
-                records = [GroupRec(r.partition, r.offset, r.value) for some in got for r in some]
-                self._see(consumer.assignment(), records)
-                await self._serve_here()
-        finally:
-            with contextlib.suppress(Exception):
-                await asyncio.wait_for(consumer.stop(), LIMIT_S)
+        self._consumer.subscribe([self._topic], listener=Listener())
+        self._wait(self._consumer.start())
 
-    async def _serve_here(self) -> None:
-        while self._wanted:
-            work, done, result = self._wanted.pop(0)
-            try:
-                result.append(await work())
-            except Exception as error:
-                result.append(error)
-            done.set()
+    def _poll(self) -> list[GroupRec]:
+        return _records(self._wait(self._consumer.getmany(timeout_ms=100)))
 
-    def commit(self) -> None:
-        self._do(lambda: self._consumer.commit())
+    def _commit(self) -> None:
+        self._wait(self._consumer.commit())
 
-    def seek(self, partition: int, offset: int) -> None:
-        async def seek() -> None:
-            self._consumer.seek(aiokafka.TopicPartition(self._topic, partition), offset)
+    def _seek(self, partition: int, offset: int) -> None:
+        self._consumer.seek(aiokafka.TopicPartition(self._topic, partition), offset)
 
-        self._do(seek)
+    def _committed(self, partitions: Iterable[int]) -> dict[int, int]:
+        wanted = {p: aiokafka.TopicPartition(self._topic, p) for p in partitions}
+        return {p: self._wait(self._consumer.committed(partition)) or 0 for p, partition in wanted.items()}
 
-    def committed(self, partitions: int) -> dict[int, int]:
-        async def ask() -> dict[int, int]:
-            return {
-                p: await self._consumer.committed(aiokafka.TopicPartition(self._topic, p)) or 0
-                for p in range(partitions)
-            }
+    def _end(self) -> None:
+        with contextlib.suppress(Exception):
+            self._wait(asyncio.wait_for(self._consumer.stop(), LIMIT_S))
+        self._loop.close()
 
-        found: dict[int, int] = self._do(ask)
-        return found
+
+def _named_in_python(bootstrap: str, group: str, strategy: Any, instance: str | None, reset: str) -> dict[str, Any]:
+    """The settings as both clients that are written in Python name them."""
+    return {
+        "bootstrap_servers": bootstrap.split(","),
+        "group_id": group,
+        "group_instance_id": instance,
+        "auto_offset_reset": reset,
+        "enable_auto_commit": False,
+        "partition_assignment_strategy": [strategy],
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "metadata_max_age_ms": METADATA_MS,
+    }
+
+
+def _records(polled: Mapping[Any, Iterable[Any]]) -> list[GroupRec]:
+    return [GroupRec(r.partition, r.offset, r.value) for some in polled.values() for r in some]

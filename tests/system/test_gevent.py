@@ -5,14 +5,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
+import pytest
+from loadtest import topics
+
+import ottla
 from ottla.testing import Cluster
 
+ROOT = Path(__file__).parents[2]
 CLIENTS, RECORDS = 6, 50
+MEMBERS, MEMBERSHIPS = 3, 3
 
-PROGRAM = """
+GREENLETS = """
 from gevent import monkey; monkey.patch_all()
 import grpc.experimental.gevent; grpc.experimental.gevent.init_gevent()
+"""
+
+CLIENT = """
 import json, sys, time, gevent, ottla
 bootstrap, clients, records = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 ottla.Admin(bootstrap).topics.create("t", partitions=3)
@@ -35,9 +46,54 @@ print(json.dumps([job.value for job in jobs]))
 """
 
 
+MEMBER = """
+import json, sys, gevent, ottla
+from loadtest import topics
+from loadtest.churn import Churn
+from loadtest.membership import Membership
+bootstrap, assignor, members, memberships = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+churn, producer = Churn(), ottla.Producer(bootstrap, topic=topics.CHURN)
+
+def member(number):
+    read = 0
+    for _ in range(memberships):
+        for n in range(10 * topics.PARTITIONS):
+            producer.send(b"to be read", partition=n % topics.PARTITIONS)
+        membership = Membership(bootstrap, assignor, None, churn)
+        membership.run(stay_s=0.2 + 0.3 * number)
+        read += membership.size_bytes
+    return read
+
+jobs = [gevent.spawn(member, number) for number in range(members)]
+gevent.joinall(jobs, raise_error=True)
+producer.close()
+report = churn.report({"requests": members * memberships, "failures": 0, "p50_ms": 0, "p99_ms": 0}, 1)
+print(json.dumps([report["rebalances"], sum(job.value for job in jobs)]))
+"""
+
+
+def answer(program: str, *arguments: object, limit_s: float = 60.0) -> Any:
+    """What the program prints in the end, as a process whose threads are greenlets."""
+    command = [sys.executable, "-c", GREENLETS + program, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
 def test_more_clients_than_gevent_has_threads() -> None:
     with Cluster(brokers=3) as cluster:
-        command = [sys.executable, "-c", PROGRAM, cluster.bootstrap, str(CLIENTS), str(RECORDS)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == [CLIENTS * RECORDS] * CLIENTS
+        assert answer(CLIENT, cluster.bootstrap, CLIENTS, RECORDS) == [CLIENTS * RECORDS] * CLIENTS
+
+
+@pytest.mark.feature(63)
+@pytest.mark.feature(68)
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("assignor", ["range", "cooperative-sticky"])
+def test_members_of_a_group_come_and_go(assignor: str) -> None:
+    """Each sees to it that nobody else reads what is its own, and that no commit is lost."""
+    with Cluster(brokers=1) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create(topics.CHURN, partitions=topics.PARTITIONS)
+        rebalances, size_bytes = answer(MEMBER, cluster.bootstrap, assignor, MEMBERS, MEMBERSHIPS, limit_s=90.0)
+    assert rebalances >= MEMBERSHIPS - 1, "nobody is in one generation twice"
+    assert size_bytes > 0

@@ -229,7 +229,7 @@ GROUP_ROWS: Final = (
 
 def _kill_an_only_holder(nemesis: GroupNemesis, until_at: float) -> None:
     """A leader whose followers hang is killed: no member may have been told of anything of that time."""
-    while time.monotonic() < until_at:
+    while nemesis.goes_on(until_at):
         leader = nemesis.any_leader()
         with nemesis.hit("killed while its followers hung", leader):
             with nemesis.stopped(*nemesis.others(leader)):
@@ -241,16 +241,19 @@ def _kill_an_only_holder(nemesis: GroupNemesis, until_at: float) -> None:
 
 def _again(harm: Callable[[GroupNemesis], None]) -> Callable[[GroupNemesis, float], None]:
     def run(nemesis: GroupNemesis, until_at: float) -> None:
-        while time.monotonic() < until_at:
+        while nemesis.goes_on(until_at):
             harm(nemesis)
 
     return run
 
 
 def _nothing(nemesis: GroupNemesis, until_at: float) -> None:
-    time.sleep(max(0.0, until_at - time.monotonic()))
+    """Members churn, and that is enough."""
+    while time.monotonic() < until_at and not nemesis.caught():
+        time.sleep(_LOOK_S)
 
 
+_LOOK_S: Final = 0.5
 _FEW_STEADY: Final = (Members(named("steady-", 8), 2),)
 _FEW_RESTLESS: Final = (Members(named("restless-", 6), 4, churn_s=4.0),)
 

@@ -31,7 +31,7 @@ def test_every_goal_is_of_the_issue_or_longer_than_its_fault() -> None:
 
 
 def test_floors_are_of_the_whole_time_and_less_of_less() -> None:
-    did = RowResult(ROW, findings=Findings(acknowledged=500), hits=5, leader_kills=2)
+    did = RowResult(ROW, findings=Findings(acknowledged=500), hits=5, kills=2)
     assert missed_floors(did, 0.5) == []
     assert missed_floors(did, 1.0) == [
         "acknowledged: 500, the floor is 1000",

@@ -36,6 +36,15 @@ def test_processes_add_up_whatever_they_have_sent_before() -> None:
     assert [row["requests"] for row in report["rows"]] == [2, 2, 0, 2, 1]
 
 
+def test_who_waits_for_others_has_latencies_of_its_own() -> None:
+    timeline = filled()
+    timeline.on_request(1001.5, "Members", 100, 90_000_000, failed=False, waits=True)
+    report = timeline.report()
+    assert (report["requests"], report["records"], report["max_ms"]) == (4, 1100, 30_000.0)
+    assert report["rows"][1]["max_ms"] == 2.0
+    assert report["scenarios"]["Members"]["p99_ms"] == 90_000.0
+
+
 def test_nothing_happened_is_a_report_too() -> None:
     report = Timeline().report()
     assert (report["requests"], report["seconds"], report["rows"], report["p99_ms"]) == (0, 0, [], 0.0)

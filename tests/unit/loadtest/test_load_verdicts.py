@@ -34,6 +34,13 @@ def test_each_threshold_has_its_sentence(change: dict[str, Any], words: str) -> 
     assert Thresholds(100, 50_000, 40.25).breaches({**REPORT, **change}) == [words]
 
 
+def test_groups_that_do_not_rebalance_are_no_churn() -> None:
+    churned = {**REPORT, "groups": {"rebalances": 19}}
+    assert Thresholds(min_rebalances=19).breaches(churned) == []
+    assert Thresholds(min_rebalances=20).breaches(churned) == ["19 rebalances are fewer than the 20 that were expected"]
+    assert len(Thresholds(min_rebalances=1).breaches(REPORT)) == 1
+
+
 def test_doing_nothing_is_never_a_success() -> None:
     assert len(Thresholds().breaches({**REPORT, "requests": 0, "records": 0})) == 2
 
@@ -45,6 +52,11 @@ def test_the_last_line_is_exactly_that() -> None:
         '{"requests": 100, "failures": 0, "records": 50000, "p50_ms": 3.5, "p99_ms": 40.25, '
         '"rss_slope_mb_per_min": 0.37}'
     )
+
+
+def test_the_last_line_tells_of_groups_where_there_were_some() -> None:
+    groups = {"rebalances": 49, "joins_per_s": 0.8, "rebalance_p50_ms": 250.0, "rebalance_p99_ms": 6_000.0}
+    assert json.loads(last_line({**REPORT, "groups": groups}, 0.37)).items() > groups.items()
 
 
 def test_a_slope_is_a_straight_line_through_what_is_left_after_settling_in() -> None:
