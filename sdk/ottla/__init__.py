@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ottla.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
+    from ottla.app.app import App
+    from ottla.app.context import Context
     from ottla.configs import ConfigEntry
     from ottla.consumer import Consumer
     from ottla.delivery import Delivery, RecordMetadata
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
         ErrorCode,
         FatalError,
         FencedInstanceError,
+        HandlerError,
         NotABrokerError,
         OffsetOutOfRangeError,
         OttlaError,
         RebalanceInProgressError,
         RecordTooLargeError,
+        RejectError,
         RetriableError,
         SerializationError,
         TimeoutError,  # noqa: A004 - users write `ottla.TimeoutError`
@@ -72,6 +76,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ottla.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
+    "ottla.app.app": ("App",),
+    "ottla.app.context": ("Context",),
     "ottla.configs": ("ConfigEntry",),
     "ottla.consumer": ("Consumer",),
     "ottla.delivery": ("Delivery", "RecordMetadata"),
@@ -86,11 +92,13 @@ _HOMES = {
         "ErrorCode",
         "FatalError",
         "FencedInstanceError",
+        "HandlerError",
         "NotABrokerError",
         "OffsetOutOfRangeError",
         "OttlaError",
         "RebalanceInProgressError",
         "RecordTooLargeError",
+        "RejectError",
         "RetriableError",
         "SerializationError",
         "TimeoutError",
@@ -126,6 +134,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # Literal, for type checkers; a test compares it with _HOMES.
 __all__ = [
     "Admin",
+    "App",
     "AuthorizationError",
     "Batch",
     "BatchResult",
@@ -138,6 +147,7 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "Consumer",
+    "Context",
     "Delivery",
     "DeliveryError",
     "Election",
@@ -151,6 +161,7 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupSummary",
+    "HandlerError",
     "LogDirInfo",
     "NotABrokerError",
     "OffsetAndMetadata",
@@ -167,6 +178,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "RecordTooLargeError",
+    "RejectError",
     "ReplicaCheck",
     "RetriableError",
     "Rows",

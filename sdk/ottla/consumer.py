@@ -24,6 +24,7 @@ from ottla.errors import WakeupError
 from ottla.fetcher import Fetcher, closed_error
 from ottla.generics import K, V
 from ottla.group.assignment import GroupAssignment
+from ottla.group.figures import group_metrics
 from ottla.group.listener import Listener, RebalanceListener, listener_of
 from ottla.group.options import AssignorLike, CommitMode, check_no_group, group_options
 from ottla.group.reading import GroupReader
@@ -273,7 +274,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def metrics(self) -> dict[str, float]:
         """What was read so far, under Kafka's names: docs/sdk.md lists them. From any thread; costs no call."""
         with self._lock:
-            return self._fetcher.consumed.metrics(self._subscription)
+            figures = self._fetcher.consumed.metrics(self._subscription)
+        return figures if self._group is None else figures | group_metrics(self._group, self._cluster.clock.monotonic())
 
     def _note_poll(self, polls: bool) -> None:
         if isinstance(self.reader, GroupReader):

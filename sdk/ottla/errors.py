@@ -23,11 +23,13 @@ __all__ = [
     "ErrorCode",
     "FatalError",
     "FencedInstanceError",
+    "HandlerError",
     "NotABrokerError",
     "OffsetOutOfRangeError",
     "OttlaError",
     "RebalanceInProgressError",
     "RecordTooLargeError",
+    "RejectError",
     "RetriableError",
     "SerializationError",
     "TimeoutError",
@@ -138,6 +140,30 @@ class RebalanceInProgressError(FatalError):
 
 class FencedInstanceError(FatalError):
     """Another consumer has taken this one's `group_instance_id`: only one of them may have it."""
+
+
+class RejectError(FatalError):
+    """What a handler of an App raises for a record that no other attempt would mend: to the dead letters at once."""
+
+    def __init__(self, message: str = "", *, hint: str = "") -> None:
+        super().__init__(ErrorCode.INVALID_RECORD, message, hint=hint)
+
+
+class HandlerError(FatalError):
+    """A handler of an App failed for good, and there are no dead letters to take the record: the App has stopped.
+
+    `topic`, `partition` and `offset` say which record it was, `attempts` how often it was tried. `__cause__` is what
+    the handler raised last, or why the dead letter was not written.
+    """
+
+    def __init__(
+        self, code: int, message: str, *, hint: str, topic: str, partition: int, offset: int, attempts: int
+    ) -> None:
+        super().__init__(code, message, hint=hint)
+        self.topic: Final = topic
+        self.partition: Final = partition
+        self.offset: Final = offset
+        self.attempts: Final = attempts
 
 
 class DeliveryError(RetriableError):

@@ -205,6 +205,11 @@ def deserializer(like: DeserializerLike[Any], name: str) -> Deserializer:
     raise config_error(f"{name}={like!r} is no deserializer", hint=_USE)
 
 
+def is_plain_type(like: object) -> bool:
+    """Whether it is one of the types of the table."""
+    return isinstance(like, type) and like in _BY_TYPE
+
+
 def _known(like: object) -> tuple[Serializer, Deserializer] | None:
     name = like if isinstance(like, str) else _BY_TYPE.get(like)
     return None if name is None else _PAIRS.get(name)

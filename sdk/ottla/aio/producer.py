@@ -89,6 +89,10 @@ class Producer(Generic[K, V]):
         sent = await loop.run_in_executor(self._thread, self._sync.start_many, rows, topic)
         return await asyncio.to_thread(self._sync.settle_many, sent)
 
+    async def partitions_for(self, topic: str | None = None) -> int:
+        """Like ottla.Producer.partitions_for."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._sync.partitions_for, topic)
+
     @property
     def metrics(self) -> dict[str, float]:
         """Like ottla.Producer.metrics."""

@@ -109,7 +109,8 @@ class Membership:
         self.failing_since = NEVER
         self.retry_at = 0.0
         self._failures = 0
-        self._polled_at = NEVER
+        self.polled_at = NEVER
+        self.heartbeat_sent_at = NEVER
         self._beat_at = NEVER
         self._heartbeat_failures = 0
 
@@ -170,13 +171,13 @@ class Membership:
 
     def on_poll(self, now: float) -> None:
         """The user's thread came by."""
-        self._polled_at = now
+        self.polled_at = now
 
     @property
     def poll_overdue_at(self) -> float:
         """When a member that is in the group has not polled for too long."""
         in_group = self.state is State.STABLE
-        return self._polled_at + self.settings.max_poll_interval_s if in_group else NEVER
+        return self.polled_at + self.settings.max_poll_interval_s if in_group else NEVER
 
     def on_poll_overdue(self) -> tuple[Identity, str]:
         """It leaves by itself, as whom and why; what it owned is lost. A static member is waited for all the same."""
@@ -193,6 +194,7 @@ class Membership:
 
     def on_heartbeat_sent(self, now: float) -> None:
         """One is under way."""
+        self.heartbeat_sent_at = now
         self._beat_at = now + self.settings.heartbeat_interval_s
 
     def on_heartbeat(self) -> None:

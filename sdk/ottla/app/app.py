@@ -1,0 +1,300 @@
+"""App: handlers of consumer groups, declared by a decorator and run until somebody stops them."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+import signal
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from ottla.aio.producer import Producer
+from ottla.aio.sending import Sending
+from ottla.app.handler import Handler, Order, checked_consumer, handler_of
+from ottla.app.metrics import metrics_of
+from ottla.app.worker import Worker
+from ottla.errors import config_error
+from ottla.producer import Producer as SyncProducer
+from ottla.serdes import DeserializerLike
+from ottla.settings import bootstrap_addresses
+from ottla.units import Duration, Size, seconds
+
+logger = logging.getLogger("ottla.app")
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_PRODUCERS: Final = frozenset(inspect.signature(SyncProducer.__init__).parameters) - {
+    "self", "bootstrap", "topic", "key", "value", "acks",
+}  # fmt: skip
+_CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
+"""So that a rebalance lets handlers of partitions that stay where they are go on."""
+
+
+class App:
+    """Handles the records of topics, at least once, with retries and dead letters.
+
+        app = ottla.App("billing")
+
+        @app.on("orders", concurrency=8, retries=5, dead_letter="orders.dlq")
+        async def bill(order: Order, ctx):
+            ...
+
+        app.run()
+
+    A record is finished when its handler has returned, or when it stands in the dead letters. Offsets are committed up
+    to the lowest record that is not finished: whatever happens to the process, no record is left out, and those that
+    are handled again are at most the `max_in_flight` that were in flight. Handlers of one key run one after the other,
+    in the order of the records; those of different keys side by side.
+
+    Args:
+        name: what the app is called; the group of handlers that name none.
+        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        drain_timeout: seconds that handlers which run are waited for, when the app stops or their partitions go to
+            others. Those that are coroutines are cancelled then; their records are handled again, here or there.
+        consumer: arguments of ottla.Consumer for all handlers, such as {"auto_offset_reset": "earliest"}. Assignors are
+            ("cooperative-sticky",) unless they say otherwise.
+        producer: arguments of ottla.Producer for `ctx.send` and dead letters. acks="all", and values are serialized by
+            auto.
+
+    Raises:
+        ConfigError: an argument that can't be.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str | Sequence[str] | None = None,
+        *,
+        drain_timeout: Duration = 30.0,
+        consumer: Mapping[str, Any] | None = None,
+        producer: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not name:
+            raise config_error(f"App({name!r}) has no name", hint="give one: it is the group, too, unless another is")
+        self.name: Final = name
+        bootstrap_addresses(bootstrap)
+        self._bootstrap: Final = bootstrap
+        self._drain_s: Final = seconds(drain_timeout, "drain_timeout")
+        self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
+        self._producer: Final = dict(producer or {})
+        for unknown in self._producer.keys() - _PRODUCERS:
+            raise config_error(
+                f"producer={{{unknown!r}: …}} can't be set", hint=f"there are {', '.join(sorted(_PRODUCERS))}"
+            )
+        self._handlers: Final[list[Handler]] = []
+        self._workers: list[Worker] = []
+        self._running: _Running | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def on(
+        self,
+        *topics: str,
+        group: str | None = None,
+        concurrency: int = 8,
+        order: Order = "key",
+        retries: int = 5,
+        backoff: Duration = 0.5,
+        backoff_max: Duration = 30.0,
+        dead_letter: str | None = None,
+        key: DeserializerLike[Any] = "auto",
+        value: DeserializerLike[Any] | None = None,
+        max_in_flight: int = 1000,
+        max_in_flight_bytes: Size = "16MiB",
+        commit_interval: Duration = 1.0,
+        **consumer: Any,
+    ) -> Callable[[H], H]:
+        """Decorates what handles the records of `topics`: a coroutine function, or a function, which runs in a thread.
+
+        It is called with a record's value and, where it takes a second argument, with a Context. The function stays as
+        it is, to be called by tests.
+
+        Args:
+            group: the consumer group; by default the app's name.
+            concurrency: how many records are handled at once; at most so many threads.
+            order: "key": records of one key and partition one after the other, in their order; those without a key in
+                any order. "partition": all of a partition. A record that is to be tried again holds back no others.
+            retries: how often a record is tried again whose handler raises; 5 are up to 6 attempts.
+            backoff: seconds before the second attempt, doubling up to `backoff_max`; each between half and whole.
+            dead_letter: the topic for records that are given up: that failed for good, whose handler raises
+                RejectError, or that can't be deserialized. Key, value and headers are as they were; headers `ottla.…`
+                are added. Without it the app stops with HandlerError, and will try the record again when it runs again.
+            key, value: deserializers as of ottla.Consumer; `value` is by default what the handler's first parameter is
+                annotated by, else auto.
+            max_in_flight: records that were read and are not committed: so many may be repeated after a crash. Nothing
+                more is read while it is reached, even for one record that is tried again and again.
+            max_in_flight_bytes: bytes of those that are not finished; one poll may go beyond.
+            commit_interval: seconds between commits; half of `max_in_flight` is committed sooner.
+            consumer: further arguments of ottla.Consumer, such as auto_offset_reset or max_poll_interval.
+
+        Raises ConfigError for what can't be, here and not when the app runs.
+        """
+        settings = {name: given for name, given in locals().items() if name not in ("self", "consumer")}
+
+        def declare(call: H) -> H:
+            handler = handler_of(call, topics, self.name if group is None else group, settings, consumer)
+            self._check_twice(handler)
+            self._handlers.append(handler)
+            return call
+
+        return declare
+
+    def _check_twice(self, new: Handler) -> None:
+        if self._running is not None:
+            raise config_error(f"{new.name} comes too late: the app runs", hint="declare handlers first")
+        for other in self._handlers:
+            common = set(new.topics) & set(other.topics)
+            if new.group == other.group and common:
+                raise config_error(
+                    f"{new.name} and {other.name} both handle {', '.join(sorted(common))} for the group {new.group!r}: "
+                    "each would get some of the records",
+                    hint="give one of them another group=",
+                )
+            if new.dead_letter in other.topics and other.dead_letter in new.topics:
+                raise config_error(
+                    f"{new.name} and {other.name} would hand each other their dead letters for ever",
+                    hint="give one of them another dead_letter=",
+                )
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Handle records until SIGINT, SIGTERM or `stop`. Raises like `serve`. A second signal ends it at once."""
+        asyncio.run(self._serve_with_signals())
+
+    async def serve(self) -> None:
+        """Handle records in this event loop, until `stop` or until the task is cancelled.
+
+        Then nothing is begun any more, handlers that run are waited for, what is finished is committed, and the groups
+        are left. Raises HandlerError for a record that nobody can handle, and what ends a consumer; all else stops
+        first, in order.
+        """
+        if not self._handlers:
+            raise config_error(f"the app {self.name!r} has no handlers", hint='declare one by @app.on("a-topic")')
+        if self._running is not None:
+            raise config_error(f"the app {self.name!r} runs already", hint="make another App")
+        running = self._running = _Running(asyncio.get_running_loop())
+        outbox = _Outbox(functools.partial(Producer, self._bootstrap, client_id=self.name), self._producer)
+        try:
+            for topic in sorted({handler.dead_letter for handler in self._handlers if handler.dead_letter}):
+                await outbox.producer.partitions_for(topic)  # now, and not at the first dead letter
+            self._workers = running.workers = [
+                Worker(handler, self._consumer_arguments(handler), outbox.send, running.fail, self._drain_s)
+                for handler in self._handlers
+            ]
+            if running.stopped:
+                running.stop()
+            await asyncio.gather(*(running.run(worker) for worker in self._workers))
+        finally:
+            self._running = None
+            await outbox.close()
+        if running.error is not None:
+            raise running.error
+
+    def stop(self) -> None:
+        """Let it end in order; `run`, `serve` or the `async with` block returns then. From any thread."""
+        running = self._running
+        if running is not None and not running.loop.is_closed():
+            running.loop.call_soon_threadsafe(running.stop)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What was handled so far: docs/sdk.md lists the names. From any thread."""
+        return metrics_of(self._workers)
+
+    async def __aenter__(self) -> Self:
+        """Handle records while the block runs."""
+        self._task = asyncio.create_task(self.serve())
+        await asyncio.sleep(0)
+        if self._task.done():  # it can't even begin
+            await self._task
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Stop, and raise what `serve` raises, unless the block has raised."""
+        assert self._task is not None
+        self.stop()
+        try:
+            await self._task
+        except Exception:
+            if error is None:
+                raise
+
+    def _consumer_arguments(self, handler: Handler) -> dict[str, Any]:
+        ours = {"bootstrap": self._bootstrap, "client_id": f"{self.name}-{handler.group}"}
+        return {**ours, **self._consumer, **handler.consumer}
+
+    async def _serve_with_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        handled = _SIGNALS if threading.current_thread() is threading.main_thread() else ()
+
+        def on_signal(number: signal.Signals) -> None:
+            logger.info("%s: %s stops", number.name, self.name)
+            for each in handled:
+                loop.remove_signal_handler(each)
+            self.stop()
+
+        for number in handled:
+            loop.add_signal_handler(number, on_signal, number)
+        await self.serve()
+
+
+class _Running:
+    """One run of an app: what stops it, and why."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop: Final = loop
+        self.workers: list[Worker] = []
+        self.error: BaseException | None = None
+        self.stopped = False
+
+    async def run(self, worker: Worker) -> None:
+        """Where one ends by an error, all end."""
+        try:
+            await worker.run()
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """The app can't go on. The first error is the one to be raised."""
+        logger.error("the app stops: %s", error)
+        self.error = self.error or error
+        self.stop()
+
+    def stop(self) -> None:
+        """Let every worker end."""
+        self.stopped = True
+        for worker in self.workers:
+            worker.stop()
+
+
+class _Outbox:
+    """The app's producer, made when something is sent."""
+
+    def __init__(self, make: Callable[..., Producer[Any, Any]], arguments: Mapping[str, Any]) -> None:
+        self._make: Final = make
+        self._arguments: Final = arguments
+        self._made: Producer[Any, Any] | None = None
+
+    @property
+    def producer(self) -> Producer[Any, Any]:
+        """In the event loop."""
+        if self._made is None:
+            self._made = self._make(**self._arguments)
+        return self._made
+
+    def send(self, value: Any, **arguments: Any) -> Sending:
+        """Like aio.Producer.send."""
+        return self.producer.send(value, **arguments)
+
+    async def close(self) -> None:
+        """What was sent is delivered, or has failed."""
+        if self._made is not None:
+            await self._made.close()

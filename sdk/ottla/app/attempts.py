@@ -1,0 +1,134 @@
+"""One attempt at a record: run the handler, and decide what becomes of the record."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
+from ottla.app.context import Context, Send, ThreadContext
+from ottla.app.dead_letters import dead_letter_headers, words_of
+from ottla.app.handler import Handler
+from ottla.app.threads import HandlerThreads
+from ottla.errors import ErrorCode, HandlerError, RejectError, SerializationError
+from ottla.machines.lanes import Job
+from ottla.machines.progress import Progress
+from ottla.record import Record
+from ottla_core.records.record import RawRecord
+
+logger = logging.getLogger("ottla.app")
+
+Work = tuple[RawRecord, Progress]
+"""A record as it was read, and its partition's progress."""
+
+
+class Outcome(Enum):
+    """What became of an attempt."""
+
+    DONE = "it is handled, or stands in the dead letters"
+    AGAIN = "it is to be tried again"
+    LEFT = "it is not handled, and whoever reads on from the last commit will come to it"
+
+
+class Attempts:
+    """Counts what happened; `on_failure` is told what the app can't go on after."""
+
+    def __init__(self, handler: Handler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
+        self.handled = 0
+        self.retried = 0
+        self.dead_lettered = 0
+        self._handler: Final = handler
+        self._send: Final = send
+        self._on_failure: Final = on_failure
+        self._threads: Final = HandlerThreads(f"ottla-app-{handler.group}-{handler.name}", handler.concurrency)
+
+    async def run(self, job: Job[Work]) -> Outcome:
+        """Raises CancelledError where this is cancelled, and no Exception."""
+        raw, progress = job.work
+        try:
+            record = self._handler.serdes.record(job.partition, raw)
+        except SerializationError as error:
+            return await self._give_up(job, error.__cause__ or error)
+        try:
+            await self._handle(record, job.attempts)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            if progress.given_up:
+                return Outcome.LEFT
+            if job.attempts > self._handler.retries or isinstance(error, RejectError):
+                return await self._give_up(job, error)
+            self.retried += 1
+            level = logging.WARNING if job.attempts == 1 else logging.INFO
+            logger.log(level, "%s, will be tried again", self._told(job, error), exc_info=job.attempts == 1)
+            return Outcome.AGAIN
+        self.handled += 1
+        return Outcome.DONE
+
+    def close(self) -> None:
+        """Threads that are idle end."""
+        self._threads.close()
+
+    async def _handle(self, record: Record[Any, Any], attempt: int) -> None:
+        handler = self._handler
+        if handler.is_coroutine:
+            context = Context(record, attempt, handler.group, self._send)
+            await self._call(context)
+        else:
+            context = ThreadContext(record, attempt, handler.group, self._send, asyncio.get_running_loop())
+            result = await self._threads.call(self._call, context)
+            if inspect.isawaitable(result):  # of a function that returns a coroutine
+                await result
+        for place in await asyncio.gather(*context.sent, return_exceptions=True):
+            if isinstance(place, BaseException):
+                raise place
+
+    def _call(self, context: Context) -> Any:
+        value = context.record.value
+        return self._handler.call(value, context) if self._handler.takes_context else self._handler.call(value)
+
+    async def _give_up(self, job: Job[Work], error: BaseException) -> Outcome:
+        """To the dead letters, where there are some; else the app can't go on."""
+        topic = self._handler.dead_letter
+        if topic is None:
+            self._on_failure(self._failure(job, error, "give dead_letter= to go on without such records"))
+            return Outcome.LEFT
+        raw = job.work[0]
+        headers = dead_letter_headers(job.partition, raw, error, job.attempts, self._handler.group)
+        try:
+            await self._send(raw[3], topic=topic, key=raw[2], headers=headers)
+        except Exception as refused:
+            failure = self._failure(job, refused, "see why, then start the app again", f"into {topic!r}: ")
+            self._on_failure(failure)
+            return Outcome.LEFT
+        self.dead_lettered += 1
+        logger.error("%s, stands in %r now", self._told(job, error), topic, exc_info=error)
+        return Outcome.DONE
+
+    def _failure(self, job: Job[Work], error: BaseException, hint: str, where: str = "") -> HandlerError:
+        failure = HandlerError(
+            ErrorCode.INVALID_RECORD,
+            where + self._told(job, error),
+            hint=f"nothing after it is committed, and it is handled again when the app runs again; {hint}",
+            topic=job.partition.topic,
+            partition=job.partition.partition,
+            offset=job.work[0][0],
+            attempts=job.attempts,
+        )
+        failure.__cause__ = error
+        return failure
+
+    def _told(self, job: Job[Work], error: BaseException) -> str:
+        return (
+            f"{self._handler.name} failed for the record at offset {job.work[0][0]} of {job.partition}, attempt "
+            f"{job.attempts} of {self._handler.retries + 1}: {type(error).__name__}: {words_of(error)}"
+        )
+
+
+def _is_cancelled() -> bool:
+    """Whether it is this very task that is being cancelled, and not something that the handler waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,109 @@
+"""What a handler is told besides the value, and how it sends records of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.aio.sending import Sending
+from ottla.delivery import RecordMetadata
+from ottla.record import Record
+from ottla.serdes import HeadersLike
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from ottla_core.records.record import Headers
+
+Send = Callable[..., Sending]
+"""Like aio.Producer.send."""
+
+
+class Context:
+    """The second argument of a handler.
+
+    Attributes:
+        record: what is handled, with key and value deserialized.
+        attempt: 1 for the first.
+        group: the consumer group that the record is handled for.
+    """
+
+    def __init__(self, record: Record[Any, Any], attempt: int, group: str, send: Send) -> None:
+        self.record: Final = record
+        self.attempt: Final = attempt
+        self.group: Final = group
+        self.sent: Final[list[Sending]] = []  # the record is handled once these are acknowledged
+        self._send: Final = send
+
+    def send(
+        self,
+        value: Any,
+        *,
+        topic: str,
+        key: Any = None,
+        partition: int | None = None,
+        headers: HeadersLike | None = None,
+        timestamp: int | None = None,
+    ) -> Sending:
+        """Send a record, in a coroutine; awaiting it says where it is. Serialized by `auto`.
+
+        Awaited or not, it is acknowledged before the record at hand counts as handled, and its failure is the
+        handler's. Whatever is handled again sends again.
+        """
+        sending = self._send(value, topic=topic, key=key, partition=partition, headers=headers, timestamp=timestamp)
+        self.sent.append(sending)
+        return sending
+
+    @property
+    def topic(self) -> str:
+        """Where the record is."""
+        return self.record.topic
+
+    @property
+    def partition(self) -> int:
+        """Where the record is."""
+        return self.record.partition
+
+    @property
+    def offset(self) -> int:
+        """Where the record is."""
+        return self.record.offset
+
+    @property
+    def key(self) -> Any:
+        """The record's key, deserialized."""
+        return self.record.key
+
+    @property
+    def headers(self) -> Headers:
+        """(name, bytes or None) pairs."""
+        return self.record.headers
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch, -1 for none."""
+        return self.record.timestamp
+
+    @property
+    def datetime(self) -> datetime | None:
+        """The timestamp in UTC."""
+        return self.record.datetime
+
+
+class ThreadContext(Context):
+    """The same for a handler that runs in a thread: `send` waits."""
+
+    def __init__(
+        self, record: Record[Any, Any], attempt: int, group: str, send: Send, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(record, attempt, group, send)
+        self._loop: Final = loop
+
+    def send(self, value: Any, **arguments: Any) -> RecordMetadata:  # type: ignore[override]  # here nobody can await
+        """Send a record and wait until it is acknowledged; it says where it is. Arguments as Context.send has them."""
+
+        async def acknowledged() -> RecordMetadata:
+            return await self._send(value, **arguments)
+
+        return asyncio.run_coroutine_threadsafe(acknowledged(), self._loop).result()

@@ -1,0 +1,50 @@
+"""Records that could not be handled, on their way to a topic of their own: as they were, and where they come from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.errors import OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.records.record import Header, RawRecord
+
+ORIGIN: Final = {
+    "ottla.origin.topic": "the topic that the record was read from",
+    "ottla.origin.partition": "its partition, in digits",
+    "ottla.origin.offset": "its offset",
+    "ottla.origin.timestamp": "its timestamp, in ms since the epoch; -1 for none",
+    "ottla.error.class": "the error of the last attempt: module and class",
+    "ottla.error.message": "its text, up to 1000 characters",
+    "ottla.attempts": "how often it was tried",
+    "ottla.group": "the consumer group that it was handled for",
+}
+"""Header names and meanings, all text in UTF-8; they stand behind the record's own."""
+
+_MESSAGE_CHARACTERS: Final = 1000
+
+
+def dead_letter_headers(
+    partition: TopicPartition, raw: RawRecord, error: BaseException, attempts: int, group: str
+) -> list[Header]:
+    """The record's own headers, and those of ORIGIN. Of a name that is there twice the last one is the newest."""
+    kind = type(error)
+    values = (
+        partition.topic,
+        str(partition.partition),
+        str(raw[0]),
+        str(raw[1]),
+        f"{kind.__module__}.{kind.__qualname__}",
+        words_of(error)[:_MESSAGE_CHARACTERS],
+        str(attempts),
+        group,
+    )
+    origin = zip(ORIGIN, (value.encode("utf-8", "replace") for value in values), strict=True)
+    return [*raw[4], *origin]
+
+
+def words_of(error: BaseException) -> str:
+    """What an error says; never raises, whatever its class does."""
+    try:
+        return error.message if isinstance(error, OttlaError) else str(error)
+    except Exception:
+        return ""

@@ -1,0 +1,212 @@
+"""A handler as it is declared: what it reads, how it is called, and what becomes of records that it can't handle.
+
+All that can be wrong about it is said where it is declared.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, Final, Literal
+
+from ottla import objects
+from ottla.consumer import Consumer
+from ottla.errors import config_error
+from ottla.record import Serdes
+from ottla.serdes import deserializer, is_plain_type
+from ottla.settings import check_topic, one_of, positive
+from ottla.units import seconds, size_bytes
+from ottla_core.rpc.retry import Backoff
+
+Order = Literal["key", "partition"]
+
+_OURS: Final = frozenset(
+    [
+        "bootstrap", "group", "key", "value", "commit", "auto_commit_interval", "partitions", "pattern", "start",
+        "stop", "listener", "on_assigned", "on_revoked", "on_lost", "on_bad_record", "max_poll_records",
+    ]
+)  # fmt: skip
+_CONSUMERS: Final = frozenset(inspect.signature(Consumer.__init__).parameters) - _OURS - {"self", "topics"}
+
+_CONTEXT_NAMES: Final = ("ctx", "context")
+_SIGNATURE: Final = "write `async def handle(value, ctx)` or `def handle(value)`"
+
+
+@dataclass(frozen=True)
+class Handler:
+    """Times in seconds, sizes in bytes. `consumer` are further arguments of its consumer."""
+
+    call: Callable[..., Any]
+    takes_context: bool
+    topics: tuple[str, ...]
+    group: str
+    serdes: Serdes
+    concurrency: int
+    order: Order
+    retries: int
+    backoff_s: float
+    backoff_most_s: float
+    dead_letter: str | None
+    max_in_flight: int
+    max_in_flight_bytes: int
+    commit_interval_s: float
+    consumer: Mapping[str, Any]
+
+    @property
+    def is_coroutine(self) -> bool:
+        """Whether it runs in the event loop; else it runs in threads."""
+        return inspect.iscoroutinefunction(self.call)
+
+    @property
+    def name(self) -> str:
+        """For logs and errors."""
+        return getattr(self.call, "__qualname__", repr(self.call))
+
+    def pause_s(self, attempts: int) -> float:
+        """How long to wait after so many attempts: doubling, between half and whole of it."""
+        return Backoff(self.backoff_s, self.backoff_most_s, attempts - 1).next()
+
+
+def handler_of(
+    call: Any,
+    topics: Sequence[str],
+    group: str,
+    settings: Mapping[str, Any],
+    consumer: Mapping[str, Any],
+) -> Handler:
+    """Raises ConfigError for what can't be. `settings` are App.on's arguments."""
+    takes_context, annotation = _parameters(call)
+    value = settings["value"]
+    if value is None:
+        value = _value_type(call, annotation)
+    handler = Handler(
+        call,
+        takes_context,
+        _checked_topics(topics),
+        _checked_group(group),
+        Serdes(deserializer(settings["key"], "key"), deserializer(value, "value")),
+        positive(settings["concurrency"], "concurrency"),
+        one_of(settings["order"], "order", typing.get_args(Order)),
+        _checked_retries(settings["retries"]),
+        seconds(settings["backoff"], "backoff"),
+        seconds(settings["backoff_max"], "backoff_max"),
+        settings["dead_letter"],
+        positive(settings["max_in_flight"], "max_in_flight"),
+        size_bytes(settings["max_in_flight_bytes"], "max_in_flight_bytes"),
+        seconds(settings["commit_interval"], "commit_interval"),
+        checked_consumer(consumer),
+    )
+    if handler.max_in_flight < handler.concurrency:
+        raise config_error(
+            f"max_in_flight={handler.max_in_flight} is below concurrency={handler.concurrency}",
+            hint="give at least as many records as may be handled at once",
+        )
+    if handler.max_in_flight_bytes < 1:
+        raise config_error("max_in_flight_bytes=0 is not legal", hint="give some bytes, such as '16MiB'")
+    if handler.dead_letter is not None:
+        check_topic(handler.dead_letter)
+        if handler.dead_letter in handler.topics:
+            raise config_error(
+                f"dead_letter={handler.dead_letter!r} is a topic that the handler reads: it would read its dead "
+                "letters for ever",
+                hint="give a topic of its own",
+            )
+    return handler
+
+
+def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of ottla.Consumer that an App leaves to its user. Raises ConfigError for any other."""
+    for name in arguments:
+        if name in _OURS:
+            raise config_error(f"{name}= of the consumer is the App's own business", hint="leave it out")
+        if name not in _CONSUMERS:
+            raise config_error(
+                f"{name}= is no argument of App.on nor of ottla.Consumer",
+                hint=f"of the consumer there are {', '.join(sorted(n for n in _CONSUMERS if n[0] != '_'))}",
+            )
+    return dict(arguments)
+
+
+def _checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
+    if not topics or not all(isinstance(topic, str) for topic in topics):
+        raise config_error(f"App.on{tuple(topics)!r} names no topic", hint='write @app.on("orders")')
+    for topic in topics:
+        check_topic(topic)
+    return tuple(dict.fromkeys(topics))
+
+
+def _checked_group(group: Any) -> str:
+    if not isinstance(group, str) or not group:
+        raise config_error(f"group={group!r} is no group id", hint="give a name that all its members share")
+    return group
+
+
+def _checked_retries(retries: Any) -> int:
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise config_error(f"retries={retries!r} is not legal", hint="give how often to try again: 0 for never")
+    return retries
+
+
+# ---- the signature ---------------------------------------------------------------------------------------------------
+
+
+def _parameters(call: Any) -> tuple[bool, Any]:
+    """Whether it takes a context, and how its first parameter is annotated."""
+    if not callable(call):
+        raise config_error(f"{call!r} can't be called", hint=_SIGNATURE)
+    if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
+        raise config_error(f"{call.__qualname__} is a generator: calling it would do nothing", hint=_SIGNATURE)
+    try:
+        parameters = list(inspect.signature(call).parameters.values())
+    except (TypeError, ValueError):
+        return False, inspect.Parameter.empty  # a builtin says nothing about itself
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    if not places or len(needed) > 2 or any(p.kind is p.KEYWORD_ONLY for p in needed):
+        raise config_error(
+            f"{getattr(call, '__qualname__', call)}{inspect.signature(call)} can't be called with a value, or with a "
+            "value and a context",
+            hint=_SIGNATURE,
+        )
+    second = places[1] if len(places) > 1 else None
+    takes_context = second is not None and (second.default is second.empty or second.name in _CONTEXT_NAMES)
+    return takes_context, places[0].annotation
+
+
+def _names_around(call: Any) -> dict[str, Any]:
+    """The module in which a function was written, however it is wrapped."""
+    call = inspect.unwrap(call)
+    while isinstance(call, functools.partial):
+        call = inspect.unwrap(call.func)
+    written = call if hasattr(call, "__globals__") else type(call).__call__
+    return getattr(written, "__globals__", {})
+
+
+def _value_type(call: Any, annotation: Any) -> Any:
+    """The deserializer that the first parameter's annotation asks for; `X | None` is X, since null is always None."""
+    if annotation in (inspect.Parameter.empty, Any, "Any", object):
+        return "auto"
+    try:
+        named = SimpleNamespace(__annotations__={"value": annotation})
+        kind = typing.get_type_hints(named, _names_around(call))["value"]
+    except Exception as error:
+        raise config_error(
+            f"the annotation {annotation!r} of the handler's value can't be looked up: {error}",
+            hint="import the type at the module's top, or say what it is by value=",
+        ) from None
+    rest = [each for each in typing.get_args(kind) if each is not type(None)]
+    if type(None) in typing.get_args(kind) and len(rest) == 1:
+        kind = rest[0]
+    if kind in (Any, object):
+        return "auto"
+    if is_plain_type(kind) or objects.is_object_type(kind):
+        return kind
+    raise config_error(
+        f"nothing is known of reading a {kind!r}",
+        hint="annotate the value by a dataclass, a pydantic model, bytes, str, int, float, UUID, dict or list, or give "
+        "value=; ctx.record is the whole record",
+    )

@@ -1,0 +1,29 @@
+"""What an App has done so far, in figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.app.worker import Worker
+
+METRICS: Final = {
+    "records-handled-total": "records whose handler returned",
+    "records-retried-total": "attempts that failed and were, or will be, followed by another",
+    "records-dead-lettered-total": "records that stand in a dead-letter topic instead",
+    "records-in-flight": "records that were read and are not finished: waiting, running, or to be tried again",
+    "handlers-running": "handlers that run at the moment",
+}
+"""Names and meanings; totals count from when the App was started last."""
+
+
+def metrics_of(workers: Iterable[Worker]) -> dict[str, float]:
+    """All of METRICS as of now, summed over the handlers."""
+    there = list(workers)
+    return {
+        "records-handled-total": float(sum(worker.attempts.handled for worker in there)),
+        "records-retried-total": float(sum(worker.attempts.retried for worker in there)),
+        "records-dead-lettered-total": float(sum(worker.attempts.dead_lettered for worker in there)),
+        "records-in-flight": float(sum(worker.lanes.count for worker in there)),
+        "handlers-running": float(sum(worker.lanes.running for worker in there)),
+    }

@@ -1,0 +1,272 @@
+"""One handler at work: what it reads, runs and commits.
+
+All state belongs to the event loop. The consumer has a thread of its own, on which it is polled, commits, and tells of
+rebalances; from there the loop is asked and waited for, never the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from ottla.app.attempts import Attempts, Outcome, Work
+from ottla.app.context import Send
+from ottla.app.handler import Handler
+from ottla.consumer import Consumer
+from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError, WakeupError
+from ottla.group.listener import Partitions, RebalanceListener
+from ottla.machines.lanes import Job, Lanes
+from ottla.machines.progress import InFlight
+from ottla.record import Batch
+from ottla_core.model import TopicPartition
+from ottla_core.records.record import RawRecord
+
+logger = logging.getLogger("ottla.app")
+
+T = TypeVar("T")
+
+_POLL_S: Final = 0.5
+_POLL_LEAST_S: Final = 0.01
+_MOST_AT_ONCE: Final = 500
+_TICK_S: Final = 0.1
+"""How often the group's affairs are seen to while there is no room to read."""
+
+_COMMIT_S: Final = 5.0
+_COMMIT_AGAIN_S: Final = 0.2
+_GRACE_S: Final = 5.0
+_RECORD_BYTES: Final = 256
+"""What a record takes beside its key, value and headers, about."""
+
+
+class Worker:
+    """Runs one handler. `drain_s` bounds the wait for handlers that run when partitions go or the app stops."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        consumer: Mapping[str, Any],
+        send: Send,
+        on_failure: Callable[[BaseException], None],
+        drain_s: float,
+    ) -> None:
+        self.attempts: Final = Attempts(handler, send, on_failure)
+        self.lanes: Final[Lanes[Work]] = Lanes(handler.concurrency)
+        self._in_flight: Final = InFlight()
+        self._handler: Final = handler
+        self._on_failure: Final = on_failure
+        self._drain_s: Final = drain_s
+        self._loop: Final = asyncio.get_running_loop()
+        self._changed: Final = asyncio.Event()
+        self._tasks: Final[dict[asyncio.Task[None], Job[Work]]] = {}
+        self._stopping = False
+        self._is_full = False
+        self._largest_bytes = handler.max_in_flight_bytes  # so that the first poll, which knows of none, takes one
+        self._poll_s: Final = max(_POLL_LEAST_S, min(_POLL_S, handler.commit_interval_s))
+        self._commit_at = self._loop.time() + handler.commit_interval_s
+        self._commit_again_at = 0.0
+        self._consumer: Final[Consumer[bytes, bytes]] = Consumer(
+            *handler.topics,
+            group=handler.group,
+            commit="manual",
+            key="bytes",
+            value="bytes",
+            listener=_Rebalances(self),
+            **consumer,
+        )
+        self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix=self._consumer.client_id)
+
+    async def run(self) -> None:
+        """Until `stop`, or until the consumer raises; then what runs is waited for, and committed."""
+        try:
+            with suppress(WakeupError):  # of `stop`
+                while not self._stopping:
+                    await self._read()
+                    self._start_jobs()
+                    if self._is_commit_due():
+                        await self._commit()
+        finally:
+            self._stopping = True
+            await self._close()
+
+    def stop(self) -> None:
+        """Begin nothing any more. In the loop's thread."""
+        self._stopping = True
+        self._changed.set()
+        self._consumer.wakeup()
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    async def _read(self) -> None:
+        self._changed.clear()
+        room = self._room()
+        self._is_full = not room
+        if room:
+            self._take(await self._on_thread(self._consumer.poll, self._poll_s, max_records=room))
+            return
+        await self._on_thread(self._consumer.reader.gather, 0, 0.0, 0.0)  # sees to the group, and reads nothing
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._changed.wait(), _TICK_S)
+
+    def _room(self) -> int:
+        """How many records may be read now; 0 until a quarter of the room is free, so that few polls bring many."""
+        handler = self._handler
+        records = handler.max_in_flight - self._in_flight.count
+        size_bytes = handler.max_in_flight_bytes - self.lanes.size_bytes
+        if records < max(1, handler.max_in_flight // 4) or size_bytes < max(1, handler.max_in_flight_bytes // 4):
+            return 0
+        return min(records, _MOST_AT_ONCE, max(1, size_bytes // self._largest_bytes))
+
+    def _take(self, batch: Batch[bytes, bytes]) -> None:
+        by_key = self._handler.order == "key"
+        sizes: list[int] = []
+        for partition, part in batch.segments:
+            progress = self._in_flight.of(partition)
+            for raw in part:
+                sizes.append(_size_bytes(raw))
+                progress.begin(raw[0])
+                lane = (raw[0] if raw[2] is None else raw[2]) if by_key else None
+                self.lanes.add(Job(partition, lane, sizes[-1], (raw, progress)))
+        self._largest_bytes = max(sizes, default=self._largest_bytes)
+
+    # ---- handling ------------------------------------------------------------------------------------------------
+
+    def _start_jobs(self) -> None:
+        while not self._stopping and (job := self.lanes.next()) is not None:
+            task = self._loop.create_task(self._run_job(job))
+            self._tasks[task] = job
+            task.add_done_callback(self._on_task_done)
+
+    async def _run_job(self, job: Job[Work]) -> None:
+        (offset, *_), progress = job.work
+        outcome = Outcome.LEFT
+        try:
+            outcome = await self.attempts.run(job)
+        finally:
+            if outcome is Outcome.AGAIN:
+                self.lanes.park(job)
+                self._loop.call_later(self._handler.pause_s(job.attempts), self._try_again, job)
+            else:
+                self.lanes.finish(job)
+            if outcome is Outcome.DONE:
+                progress.finish(offset)
+
+    def _try_again(self, job: Job[Work]) -> None:
+        self.lanes.unpark(job)
+        self._start_jobs()
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(error)
+        self._start_jobs()
+        if self._is_full and (self._room() or self._is_commit_due()):
+            self._changed.set()
+
+    # ---- committing ----------------------------------------------------------------------------------------------
+
+    def _is_commit_due(self) -> bool:
+        """From time to time, and where half of what may be in flight waits for nothing else."""
+        now = self._loop.time()
+        due = now >= self._commit_at or 2 * self._in_flight.front >= self._handler.max_in_flight
+        return due and now >= self._commit_again_at
+
+    async def _commit(self) -> None:
+        offsets = self._in_flight.to_commit()
+        self._commit_at = self._loop.time() + self._handler.commit_interval_s
+        self._commit_again_at = 0.0
+        if not offsets:
+            return
+        try:
+            await self._on_thread(self._consumer.commit, offsets, timeout=_COMMIT_S)
+        except (CommitFailedError, RebalanceInProgressError, RetriableError) as error:
+            self._commit_again_at = self._loop.time() + _COMMIT_AGAIN_S
+            logger.info("group %s: %s", self._handler.group, error)
+        else:
+            self._in_flight.on_committed(offsets)
+
+    # ---- giving up -----------------------------------------------------------------------------------------------
+
+    async def hand_back(self, partitions: Partitions) -> dict[TopicPartition, int]:
+        """These go to others: begin nothing of them any more, wait for what runs, and say what is to be committed."""
+        self._in_flight.give_up(partitions)
+        self.lanes.drop(partitions)
+        running = [task for task, job in self._tasks.items() if job.partition in partitions]
+        if running:
+            _, late = await asyncio.wait(running, timeout=self._drain_s)
+            if late:
+                logger.warning(
+                    "group %s: %d handlers did not end within %g s; their records will be handled again",
+                    self._handler.group,
+                    len(late),
+                    self._drain_s,
+                )
+            for task in late if self._handler.is_coroutine else ():
+                task.cancel()
+        return self._in_flight.to_commit(partitions)
+
+    def forget(self, partitions: Partitions) -> None:
+        """These are others' by now. What runs of them goes on, and counts for nothing."""
+        self.lanes.drop(partitions)
+        self._in_flight.forget(partitions)
+
+    async def _close(self) -> None:
+        """Closing the consumer hands all partitions back, and so waits and commits."""
+        try:
+            await self._on_thread(self._consumer.close)
+        finally:
+            self._thread.shutdown(wait=False)
+            self.attempts.close()
+            left = list(self._tasks)
+            for task in left:
+                task.cancel()
+            await asyncio.wait(left, timeout=_GRACE_S) if left else None
+
+    async def _on_thread(self, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        return await self._loop.run_in_executor(self._thread, functools.partial(call, *arguments, **named))
+
+    # ---- on the consumer's thread --------------------------------------------------------------------------------
+
+    def on_revoked(self, partitions: Partitions) -> None:
+        """Wait for the loop to hand them back, and commit."""
+        try:
+            offsets = self._asked(self.hand_back(partitions), self._drain_s + _GRACE_S)
+            if offsets:
+                self._commit_last(offsets)
+        except (OttlaError, TimeoutError) as error:
+            logger.warning("group %s: records will be handled again: %s", self._handler.group, error)
+        self.on_lost(partitions)
+
+    def _commit_last(self, offsets: Mapping[TopicPartition, int]) -> None:
+        try:
+            self._consumer.commit(offsets, timeout=_COMMIT_S)
+        except WakeupError:  # of a `stop` that came just now
+            self._consumer.commit(offsets, timeout=_COMMIT_S)
+
+    def on_lost(self, partitions: Partitions) -> None:
+        """Let the loop forget them, before it hears of anything that is read afterwards."""
+        self._loop.call_soon_threadsafe(self.forget, partitions)
+
+    def _asked(self, question: Coroutine[Any, Any, T], timeout: float) -> T:
+        return asyncio.run_coroutine_threadsafe(question, self._loop).result(timeout)
+
+
+class _Rebalances(RebalanceListener):
+    def __init__(self, worker: Worker) -> None:
+        self._worker: Final = worker
+
+    def on_revoked(self, partitions: Partitions) -> None:
+        self._worker.on_revoked(partitions)
+
+    def on_lost(self, partitions: Partitions) -> None:
+        self._worker.on_lost(partitions)
+
+
+def _size_bytes(raw: RawRecord) -> int:
+    _, _, key, value, headers = raw
+    named = sum(len(name) + len(text or b"") for name, text in headers)
+    return _RECORD_BYTES + len(key or b"") + len(value or b"") + named

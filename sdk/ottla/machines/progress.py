@@ -1,0 +1,111 @@
+"""How far a partition may be committed while its records are finished in any order.
+
+    offsets:   10  11  12  13  14      begun, in their order
+    finished:  ✓   ✓       ✓           11 is the last of the front
+    committable: 12                    the lowest that is not finished
+
+The rules this file owns:
+
+* A partition is committed up to its lowest unfinished record, and never past it: so nothing is lost with the process.
+* `count` is what would be repeated if the process died now: all that was begun and is not committed.
+* What was given up, or given up and begun anew, hears nothing any more of what was begun before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+
+from ottla_core.model import TopicPartition
+
+
+class Progress:
+    """One partition, from when it was assigned until it is given up. `end` is where reading goes on."""
+
+    __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "given_up")
+
+    def __init__(self) -> None:
+        self.end = 0
+        self.committed: int | None = None  # by us
+        self.given_up = False  # or about to be: what is not finished is for others to do
+        self._open: deque[int] = deque()  # from the lowest unfinished one on
+        self._out_of_order: set[int] = set()  # those of them that are finished
+        self._front: deque[int] = deque()  # finished, all before them too, and not committed
+
+    def begin(self, offset: int) -> None:
+        """A record was read; offsets come in ascending order."""
+        self._open.append(offset)
+        self.end = offset + 1
+
+    def finish(self, offset: int) -> None:
+        """It is handled, or stands in the dead letters."""
+        self._out_of_order.add(offset)
+        while self._open and self._open[0] in self._out_of_order:
+            done = self._open.popleft()
+            self._out_of_order.discard(done)
+            self._front.append(done)
+
+    def on_committed(self, offset: int) -> None:
+        """The group has it."""
+        self.committed = offset
+        while self._front and self._front[0] < offset:
+            self._front.popleft()
+
+    @property
+    def committable(self) -> int:
+        """The offset up to which all is finished."""
+        return self._open[0] if self._open else self.end
+
+    @property
+    def front(self) -> int:
+        """How many records the next commit would cover."""
+        return len(self._front)
+
+    @property
+    def count(self) -> int:
+        """How many records were begun and are not committed."""
+        return len(self._open) + len(self._front)
+
+
+class InFlight:
+    """All partitions of one consumer."""
+
+    def __init__(self) -> None:
+        self._partitions: dict[TopicPartition, Progress] = {}
+
+    def of(self, partition: TopicPartition) -> Progress:
+        """The partition's progress, which begins when it is first asked for."""
+        return self._partitions.setdefault(partition, Progress())
+
+    @property
+    def count(self) -> int:
+        """Records that were begun and are not committed."""
+        return sum(progress.count for progress in self._partitions.values())
+
+    @property
+    def front(self) -> int:
+        """Records that a commit would cover."""
+        return sum(progress.front for progress in self._partitions.values())
+
+    def to_commit(self, only: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
+        """What is finished and not committed yet, of all partitions or of these: where each of them goes on."""
+        names = self._partitions if only is None else [name for name in only if name in self._partitions]
+        return {name: progress.committable for name in names if (progress := self._partitions[name]).front}
+
+    def on_committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """The group has these."""
+        for name, offset in offsets.items():
+            if name in self._partitions:
+                self._partitions[name].on_committed(offset)
+
+    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are about to be others': what is not finished soon is theirs to do."""
+        for name in partitions:
+            if name in self._partitions:
+                self._partitions[name].given_up = True
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are others' now; what is still being handled of them counts for nothing."""
+        self.give_up(partitions)
+        for name in partitions:
+            self._partitions.pop(name, None)
