@@ -171,7 +171,10 @@ def groups(figures: Figures) -> None:
     figures.raw["1,000 commits a second, factor 3, p99"]["rates"] = found["commits"]
     figures.add("… most commits a second with that p99", [found["knee"]], "a second", "")
     figures.add("OffsetFetch, nobody else there, p99", [found["fetch_p99_ms"]], "ms", "≤ 30", most=30)
-    figures.add("5,000 members that only live, CPU", [found["heartbeats_cpu_percent"]], "% of a core", "≤ 40", most=40)
+    for who, way in (("Kafka's clients", "kafka"), ("the SDK, one process each", "own_connections")):
+        used = found[way]["cpu_percent"]
+        figures.add(f"5,000 members that only live, {who}, CPU", [used], "% of a core", "≤ 40", most=40)
+        figures.raw[f"5,000 members that only live, {who}, CPU"]["more"] = found[way]
     figures.add("… memory a member", [found["kb_per_member"]], "KB", "≤ 6", most=6)
     figures.add("rebalance of 50 members", [found["rebalance_s"]], "s", "≤ 2", most=2)
     figures.add("shard of 100,000 keys served after kill -9", [found["takeover_of_heavy_shard_s"]], "s", "≤ 3", most=3)

@@ -89,7 +89,7 @@ class GroupCalls:
         return generation, ids
 
     async def _join(self, group: str, member_id: str) -> pb.JoinReply:
-        asked: dict[str, Any] = {"session_timeout_ms": 45_000, "rebalance_timeout_ms": 60_000}
+        asked: dict[str, Any] = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000}
         return await self.ask(
             group,
             Group.JOIN,

@@ -19,17 +19,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from loadtest.footprint import cpu_seconds
 from loadtest.group_calls import GroupCalls
+from loadtest.heartbeats import heartbeats, named
+from ottla_core.lifecycle import allow_open_files
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 from ottla_stack.running import RunningStack
-from ottla_stack.view import resident_mb
 
 KNEE_MS: Final = 50.0
 _GROUPS: Final = 200
 _KEYS_AT_ONCE: Final = 2_000
-_HEARTBEAT_S: Final = 3.0
 
 
 def p99(values: Sequence[float]) -> float:
@@ -76,39 +75,6 @@ async def idle_fetches(calls: GroupCalls, count: int) -> dict[str, float]:
     return {"fetch_p50_ms": statistics.median(took_ms), "fetch_p99_ms": p99(took_ms)}
 
 
-async def heartbeats(
-    calls: GroupCalls, stack: RunningStack, groups: int, each: int, seconds: float
-) -> dict[str, float]:
-    """What the coordinators take while so many members only live; and what a member takes of memory."""
-    pids = [stack.pid(name) for name in coordinators(stack)]
-    before_mb = sum(map(resident_mb, pids))
-    names = [f"alive-{n}" for n in range(groups)]
-    rounds: list[tuple[int, list[str]]] = []
-    for at in range(0, groups, 100):
-        rounds += await asyncio.gather(*(calls.round(name, [""] * each) for name in names[at : at + 100]))
-    members_mb = sum(map(resident_mb, pids)) - before_mb
-    members = [(name, m, generation) for name, (generation, ids) in zip(names, rounds, strict=True) for m in ids]
-
-    async def live(place: int, name: str, member_id: str, generation: int) -> None:
-        await asyncio.sleep(_HEARTBEAT_S * place / len(members))
-        while time.monotonic() < over_at:
-            await calls.heartbeat(name, member_id, generation)
-            await asyncio.sleep(_HEARTBEAT_S)
-
-    over_at = time.monotonic() + seconds + _HEARTBEAT_S
-    living = [asyncio.create_task(live(place, *member)) for place, member in enumerate(members)]
-    await asyncio.sleep(_HEARTBEAT_S)
-    began, cpu_s = time.monotonic(), sum(map(cpu_seconds, pids))
-    await asyncio.sleep(seconds)
-    used = (sum(map(cpu_seconds, pids)) - cpu_s) / (time.monotonic() - began)
-    await asyncio.gather(*living)
-    return {
-        "members": len(members),
-        "heartbeats_cpu_percent": 100 * used,
-        "kb_per_member": members_mb * 1024 / len(members),
-    }
-
-
 async def rebalance(calls: GroupCalls, members: int, times: int) -> dict[str, float]:
     """From the first join to the last assignment, in a group that is there already. What is assigned is 4 KB in all."""
     _, ids = await calls.round("wide", [""] * members)
@@ -125,7 +91,9 @@ async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, f
     group = "heavy"
     for first in range(0, keys, _KEYS_AT_ONCE):
         await calls.commit(group, {("heavy", n): n for n in range(first, min(keys, first + _KEYS_AT_ONCE))})
-    victim = next(n for n in coordinators(stack) if str(port(stack, n)) == calls.owner(group).rpartition(":")[2])
+    victim = next(
+        n for n in named(stack, "group-coordinator") if str(port(stack, n)) == calls.owner(group).rpartition(":")[2]
+    )
     began = time.monotonic()
     os.kill(stack.pid(victim), signal.SIGKILL)
     await calls.until_served(group)
@@ -133,10 +101,6 @@ async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, f
     reply = await calls.ask(group, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=group, all=True))
     assert len(reply.offsets) == keys
     return {"load_keys": keys, "takeover_of_heavy_shard_s": heavy_s}
-
-
-def coordinators(stack: RunningStack) -> list[str]:
-    return [service.name for service in stack.plan.services() if service.name.startswith("group-coordinator")]
 
 
 def port(stack: RunningStack, name: str) -> int:
@@ -162,6 +126,7 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=1_000)
     parser.add_argument("--keys", type=int, default=100_000)
     given = parser.parse_args()
+    allow_open_files()
     directory = Path(tempfile.mkdtemp(prefix="ottla-groups-"))
     try:
         with RunningStack(directory / "stack", group_coordinators=2) as stack:

@@ -133,6 +133,7 @@ class Group:
     JOIN = Method("Group", "Join", g.JoinRequest, g.JoinReply, Operation.READ)
     SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncReply, Operation.READ)
     HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatReply, Operation.READ)
+    HEARTBEATS = Method("Group", "Heartbeats", g.HeartbeatsRequest, g.HeartbeatsReply, Operation.READ)
     LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveReply, Operation.READ)
     COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsReply, Operation.READ)
     FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsReply, Operation.DESCRIBE)

@@ -126,13 +126,7 @@ class OwnedShards(Generic[S]):
         return await self.ask_shard(self.shard_of(key), decide, timeout=timeout, from_memory=from_memory)
 
     async def ask_shard(self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> Any:
-        held = self._held.get(shard)
-        if held is None or self._stopping:
-            raise not_coordinator()
-        answer: asyncio.Future[Any] = self.loop.create_future()
-        held.handle(
-            lambda owner, now: owner.on_request(Request(answer, decide, now.at + timeout, from_memory=from_memory), now)
-        )
+        answer = self.begin(shard, decide, timeout=timeout, from_memory=from_memory)
         if answer.done():  # as a heartbeat's is
             return answer.result()
         try:
@@ -142,6 +136,20 @@ class OwnedShards(Generic[S]):
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout:g} s; it may have been done", hint="ask again"
             ) from None
+
+    def begin(self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> asyncio.Future[Any]:
+        """The answer to come, which raises what `ask` does; who waits no longer for it cancels it."""
+        answer: asyncio.Future[Any] = self.loop.create_future()
+        held = self._held.get(shard)
+        if held is None or self._stopping:
+            answer.set_exception(not_coordinator())
+        else:
+            held.handle(
+                lambda owner, now: owner.on_request(
+                    Request(answer, decide, now.at + timeout, from_memory=from_memory), now
+                )
+            )
+        return answer
 
     def owned(self) -> Sequence[int]:
         """The shards that are served, or will be when they are loaded."""

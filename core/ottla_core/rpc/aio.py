@@ -9,9 +9,10 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from ottla_core.errors import ErrorCode
 from ottla_core.rpc.aio_stream import AioFrameStream, check_cancelled
 from ottla_core.rpc.context import client_metadata
-from ottla_core.rpc.status import CHANNEL_OPTIONS, raise_error, transport_error
+from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, transport_error
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
@@ -43,6 +44,9 @@ class AioPeer:
             reply: Reply = await call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
+        except grpc.aio.UsageError:  # gRPC's answer to a call on a channel that was closed meanwhile
+            words = f"{method.name} at {self.address}: the connection was closed"
+            raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
         except asyncio.CancelledError:
             check_cancelled(self.address, method.name)
             raise

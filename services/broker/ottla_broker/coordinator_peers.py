@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 from google.protobuf.message import Message
 
+from ottla_broker.gathered_heartbeats import GatheredHeartbeats
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS
 from ottla_core.routing import shard_of
 from ottla_core.rpc.aio import AioPeer
+from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
+
+
+class _Reached(NamedTuple):
+    peer: AioPeer
+    heartbeats: GatheredHeartbeats
 
 
 class CoordinatorPeers:
@@ -25,7 +32,7 @@ class CoordinatorPeers:
 
     def __init__(self, metadata: MetadataFollower) -> None:
         self._metadata: Final = metadata
-        self._peers: Final[dict[str, AioPeer]] = {}
+        self._reached: Final[dict[str, _Reached]] = {}
         self._closing: Final[set[asyncio.Task[None]]] = set()
 
     async def start(self) -> None:
@@ -33,8 +40,8 @@ class CoordinatorPeers:
         self._metadata.on_change(self._on_image)
 
     async def stop(self) -> None:
-        peers = list(self._peers.values())
-        self._peers.clear()
+        peers = [reached.peer for reached in self._reached.values()]
+        self._reached.clear()
         await asyncio.gather(*(peer.close() for peer in peers), *self._closing)
 
     def owner(self, kind: str, key: str) -> Coordinator:
@@ -58,25 +65,32 @@ class CoordinatorPeers:
         Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and ask again, as they
         do after Kafka's own time-outs.
         """
-        peer = self._peers.get(coordinator.address)
-        if peer is None:
-            peer = self._peers[coordinator.address] = AioPeer(coordinator.address)
+        reached = self._reach(coordinator.address)
         try:
-            return await peer.ask(method, asked, timeout=timeout)
+            if isinstance(asked, pb.HeartbeatRequest):
+                return cast(Reply, await reached.heartbeats.ask(asked, timeout))
+            return await reached.peer.ask(method, asked, timeout=timeout)
         except OttlaError as error:
             if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
                 raise not_available(coordinator.kind) from error
             raise
 
+    def _reach(self, address: str) -> _Reached:
+        reached = self._reached.get(address)
+        if reached is None:
+            peer = AioPeer(address)
+            reached = self._reached[address] = _Reached(peer, GatheredHeartbeats(peer))
+        return reached
+
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         if new.coordinators is old.coordinators:
             return
         known = {coordinator.address for coordinator in new.coordinators.values()}
-        self._close(address for address in list(self._peers) if address not in known)
+        self._close(address for address in list(self._reached) if address not in known)
 
     def _close(self, addresses: Iterable[str]) -> None:
         for address in addresses:
-            task = asyncio.create_task(self._peers.pop(address).close())
+            task = asyncio.create_task(self._reached.pop(address).peer.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

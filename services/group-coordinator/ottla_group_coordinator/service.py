@@ -42,6 +42,13 @@ _JOIN_S: Final = 1_800.0
 """A join waits as long as its group's rebalance: its client's deadline ends it before that."""
 
 _ASK_S: Final = 30.0
+
+_TOGETHER_S: Final = 0.2
+"""For heartbeats that came together: a shard is proved in milliseconds, or its log has trouble."""
+
+_MOST_BEATS: Final = 1_000
+"""In one call, which holds the loop."""
+
 _INT32_MAX: Final = 2**31 - 1  # what a record holds
 
 GroupDecide = Decide[GroupShard]
@@ -55,6 +62,12 @@ class Shards(Protocol):
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or what the decision raises.
         """
+        ...
+
+    def begin(
+        self, shard: int, decide: GroupDecide, *, timeout: float, from_memory: bool = False
+    ) -> asyncio.Future[Any]:
+        """The answer to come, which raises what `ask` does; who waits no longer for it cancels it."""
         ...
 
     def owned(self) -> Sequence[int]:
@@ -133,13 +146,33 @@ class GroupService:
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatReply:
         check_group_id(request.group)
-
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
-            group = shard.group_or_new(request.group)
-            return decide_heartbeat(group, _who(request.member), request.generation, now)
-
-        _answer(await self._shards.ask(request.group, decide, timeout=_ASK_S, from_memory=True))
+        _answer(await self._shards.ask(request.group, _decide_beat(request), timeout=_ASK_S, from_memory=True))
         return pb.HeartbeatReply()
+
+    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsReply:
+        """Each as if it had come alone, but those whose shard takes long to prove: REQUEST_TIMED_OUT."""
+        if len(request.heartbeats) > _MOST_BEATS:
+            raise OttlaError(
+                ErrorCode.INVALID_REQUEST,
+                f"{len(request.heartbeats)} heartbeats are more than the {_MOST_BEATS} that one call may bring",
+                hint="make several calls of it",
+            )
+        beats = [self._begin_beat(each) for each in request.heartbeats]
+        if waiting := [beat for beat in beats if isinstance(beat, asyncio.Future) and not beat.done()]:
+            try:
+                await asyncio.wait(waiting, timeout=_TOGETHER_S)
+            finally:
+                for beat in waiting:
+                    beat.cancel()  # nobody waits for it any more
+        return pb.HeartbeatsReply(heartbeats=map(_beat_reply, beats))
+
+    def _begin_beat(self, request: pb.HeartbeatRequest) -> asyncio.Future[Any] | OttlaError:
+        try:
+            check_group_id(request.group)
+            shard = self._shards.shard_of(request.group)
+        except OttlaError as error:
+            return error
+        return self._shards.begin(shard, _decide_beat(request), timeout=_ASK_S, from_memory=True)
 
     async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveReply:
         check_group_id(request.group)
@@ -289,6 +322,30 @@ def _answer(told: Any) -> Any:
     if isinstance(told, OttlaError):
         raise told
     return told
+
+
+def _decide_beat(request: pb.HeartbeatRequest) -> GroupDecide:
+    def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        group = shard.group_or_new(request.group)
+        return decide_heartbeat(group, _who(request.member), request.generation, now)
+
+    return decide
+
+
+def _beat_reply(beat: asyncio.Future[Any] | OttlaError) -> pb.HeartbeatReply:
+    told = beat if isinstance(beat, OttlaError) else _outcome(beat)
+    return pb.HeartbeatReply() if told is None else pb.HeartbeatReply(error=error_message(told))
+
+
+def _outcome(beat: asyncio.Future[Any]) -> OttlaError | None:
+    if beat.cancelled():
+        words = "its shard could not be proved while others waited"
+        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, words, hint="ask for it alone")
+    error = beat.exception()
+    if error is None:
+        told: OttlaError | None = beat.result()
+        return told
+    return error if isinstance(error, OttlaError) else OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug; see the log")
 
 
 def _join_reply(told: Joined) -> pb.JoinReply:

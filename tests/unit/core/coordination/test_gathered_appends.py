@@ -84,10 +84,9 @@ async def test_what_nobody_waits_for_any_more_is_not_sent(gathered: GatheredAppe
     assert peer.calls == [[0], [2]]
 
 
-async def test_a_call_has_a_largest_size(
-    gathered: GatheredAppends, peer: Peer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_has_a_largest_size(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gathered_appends, "MAX_BYTES", 10)
+    gathered = GatheredAppends(peer)  # type: ignore[arg-type]
     sizes = {1: 4, 2: 4, 3: 4, 4: 20, 5: 1}
     assert await asyncio.gather(*(append(gathered, n, size) for n, size in sizes.items())) == [1, 2, 3, 4, 5]
     assert peer.calls == [[1, 2], [3], [4], [5]]
