@@ -35,6 +35,7 @@ def asked(fetches: list[Fetch]) -> dict[str, list[tuple[int, int]]]:
     return {f.address: [(p.position.partition.partition, p.offset) for p in f.parts] for f in fetches}
 
 
+@pytest.mark.feature(61)
 def test_one_fetch_asks_a_broker_for_all_its_partitions_and_for_none_twice() -> None:
     sub, _ = subscription(4)
     fetches, unroutable = sub.plan(0.0, ROUTES)
@@ -43,6 +44,7 @@ def test_one_fetch_asks_a_broker_for_all_its_partitions_and_for_none_twice() -> 
     assert sub.plan(0.0, ROUTES) == ([], False)
 
 
+@pytest.mark.feature(61)
 def test_a_busy_partition_is_fetched_on_while_a_quiet_one_waits_for_news() -> None:
     sub, (_, quiet) = subscription(2)
     routes = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(2)}
@@ -56,6 +58,7 @@ def test_a_busy_partition_is_fetched_on_while_a_quiet_one_waits_for_news() -> No
 
 
 @pytest.mark.rule(57)
+@pytest.mark.feature(61)
 def test_partitions_take_turns_and_chunks_are_read_as_they_came() -> None:
     sub, _ = subscription(3)
     routes = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(3)}
