@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from rich import box
 from rich.console import Console
@@ -32,6 +32,21 @@ class Goal:
 
 Pair = tuple[dict[str, Any], dict[str, Any]]
 """What a run gave at the one side and at the other, right after one another."""
+
+S = TypeVar("S")
+
+
+def in_turn(sides: tuple[S, S], pairs: int, once: Callable[[S, int], dict[str, Any]]) -> list[Pair]:
+    """`once(side, number)` of both, pair by pair; who runs first changes. One pair more is run before, and thrown away:
+    it warms up the JVM, and ottla as well.
+    """
+    found: list[Pair] = []
+    for number in range(pairs + 1):
+        order = (0, 1) if number % 2 else (1, 0)
+        runs = {index: once(sides[index], number) for index in order}
+        found.append((runs[0], runs[1]))
+    return found[1:]
+
 
 ANY: Final = Goal()
 AT_LEAST_AS_MUCH: Final = Goal(least=1.0)

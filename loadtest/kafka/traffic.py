@@ -6,28 +6,20 @@ import os
 from typing import Any
 
 from loadtest.compare import run
-from loadtest.kafka.comparison import Pair
+from loadtest.kafka.comparison import Pair, in_turn
 from loadtest.kafka.rows import Row
 from loadtest.kafka.sides import Side
 
 
 def measure(row: Row, sides: tuple[Side, Side], pairs: int, records: int) -> list[Pair]:
-    """One pair more is run before, and thrown away: it warms up the JVM, and ottla as well."""
     count = row.records(records)
     try:
         if row.filled:
             _fill(row, sides, count)
-        return [_pair(row, sides, number, count) for number in range(pairs + 1)][1:]
+        return in_turn(sides, pairs, lambda side, number: _once(row, side, number, count))
     finally:
         for side in sides:
             side.delete_topics()
-
-
-def _pair(row: Row, sides: tuple[Side, Side], number: int, count: int) -> Pair:
-    """Who runs first changes from pair to pair."""
-    first, second = sides if number % 2 else reversed(sides)
-    found = {side.name: _once(row, side, number, count) for side in (first, second)}
-    return found[sides[0].name], found[sides[1].name]
 
 
 def _once(row: Row, side: Side, number: int, count: int) -> dict[str, Any]:

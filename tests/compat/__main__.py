@@ -20,7 +20,11 @@ LEAST_CELLS = 60
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.compat", description=__doc__)
-    parser.add_argument("--clients", default="all", help="their names with commas between them; `tools` are Kafka's")
+    parser.add_argument(
+        "--clients",
+        default="all",
+        help="their names with commas between them; `tools` are Kafka's, `spark` is Spark's Kafka source",
+    )
     given = parser.parse_args(arguments)
     os.environ[VARIABLE] = given.clients
 

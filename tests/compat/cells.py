@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from peers.client import Client
-from peers.kafka import jars
+from peers.kafka import jars as kafka
 from peers.place import PeerError
+from peers.spark import jars as spark
 from tests.compat.clients import CLIENTS, Listed
 from tests.compat.clients.sdk import Sdk
 
@@ -31,9 +32,30 @@ CAPABILITIES = (
     *("acks", *FORMS, "reads", "idempotence", "offset", "time", "large", "partitions", "admin", "failover"),
     *GROUPS,
 )
-TOOLS = "tools"
-"""The capability of Kafka's own tools, which are a client by themselves; and the word to choose them by."""
-TOOLS_NAME = "kafka-tools"
+
+
+class Program(NamedTuple):
+    """What is a client with tests of its own."""
+
+    word: str
+    """Its one capability, and what to choose it by."""
+    name: str
+    version: str
+    classpath: Callable[[], str]
+    """Installs it where it is missing. Raises PeerError where it can't be had."""
+
+    @property
+    def is_chosen(self) -> bool:
+        return bool({"all", self.word}.intersection(os.environ.get(VARIABLE, "").split(",")))
+
+    def cell(self, test: Any) -> Any:
+        """Mark a test as a cell."""
+        return pytest.mark.cell(self.word, self.name)(test)
+
+
+TOOLS = Program("tools", "kafka-tools", kafka.VERSION, kafka.classpath)
+SPARK = Program("spark", "spark-sql-kafka", spark.VERSION, spark.classpath)
+PROGRAMS = (TOOLS, SPARK)
 
 SDK = Listed("SDK over gRPC", Sdk)  # type: ignore[arg-type]  # it takes part in cross-reading alone
 
@@ -46,13 +68,10 @@ def chosen() -> tuple[Listed, ...]:
     if not said:
         return tuple(listed for listed in CLIENTS if listed.always)
     by_name = {listed.name: listed for listed in CLIENTS}
-    if unknown := [name for name in said.split(",") if name not in by_name and name != TOOLS]:
-        raise ValueError(f"{VARIABLE} names {', '.join(unknown)}; there are all, {', '.join(by_name)}, {TOOLS}")
+    known = [*by_name, *(program.word for program in PROGRAMS)]
+    if unknown := [name for name in said.split(",") if name not in known]:
+        raise ValueError(f"{VARIABLE} names {', '.join(unknown)}; there are all, {', '.join(known)}")
     return tuple(by_name[name] for name in said.split(",") if name in by_name)
-
-
-def tools_chosen() -> bool:
-    return bool({"all", TOOLS}.intersection(os.environ.get(VARIABLE, "").split(",")))
 
 
 @cache
@@ -82,12 +101,13 @@ def roll_call() -> tuple[list[str], dict[str, str]]:
             there.append(f"{client.name} {client.version}")
         except Exception as error:
             missing[listed.name] = str(error)
-    if tools_chosen():
-        try:
-            jars.classpath()
-            there.append(f"{TOOLS_NAME} {jars.VERSION}")
-        except PeerError as error:
-            missing[TOOLS_NAME] = str(error)
+    for program in PROGRAMS:
+        if program.is_chosen:
+            try:
+                program.classpath()
+                there.append(f"{program.name} {program.version}")
+            except PeerError as error:
+                missing[program.name] = str(error)
     return there, missing
 
 
@@ -133,11 +153,6 @@ def each_story(marks: Mapping[str, pytest.MarkDecorator]) -> Callable[[Any], Any
 def each_mixed(test: Any) -> Any:
     """Run the test with `listed`: every client has a member in one group."""
     return pytest.mark.parametrize("listed", [_param("mixed", c, c) for c in chosen()])(test)
-
-
-def tool_cell(test: Any) -> Any:
-    """Mark a test of Kafka's own tools as a cell."""
-    return pytest.mark.cell(TOOLS, TOOLS_NAME)(test)
 
 
 def _param(capability: str, whose: Listed, *values: str | Listed, mark: pytest.MarkDecorator | None = None) -> Any:

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 from peers.client import Client
-from tests.compat.cells import opened, tools_chosen
+from tests.compat.cells import SPARK, TOOLS, opened
 from tests.compat.topics import Topics
 
 from ottla_stack.cluster import Cluster
 
-collect_ignore = [] if tools_chosen() else ["test_kafka_tools.py", "test_kafka_group_tools.py"]
+_OF_PROGRAMS = {TOOLS: ["test_kafka_tools.py", "test_kafka_group_tools.py"], SPARK: ["test_spark.py"]}
+collect_ignore = [name for program, names in _OF_PROGRAMS.items() if not program.is_chosen for name in names]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.compat.cells import CAPABILITIES, TOOLS
+from tests.compat.cells import CAPABILITIES, PROGRAMS
 
 _NOTHING = "–"
 
@@ -38,7 +38,8 @@ class Matrix:
         """A row for each capability, a column for each client: green cells, of how many where that is not all."""
         clients = list(dict.fromkeys(client for _, client in self._cells.values()))
         capabilities = {capability for capability, _ in self._cells.values()}
-        listed = [capability for capability in (*CAPABILITIES, TOOLS) if capability in capabilities]
+        known = (*CAPABILITIES, *(program.word for program in PROGRAMS))
+        listed = [capability for capability in known if capability in capabilities]
         rows = [["", *clients], *([c, *(self._words(c, client) for client in clients)] for c in listed)]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(w.ljust(n) for w, n in zip(row, widths, strict=True)).rstrip() for row in rows)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from peers.client import Rec
 from peers.kafka.tools import run_tool
-from tests.compat.cells import SDK, tool_cell
+from tests.compat.cells import SDK, TOOLS
 from tests.compat.crossing import BASE_MS
 from tests.compat.topics import Topics
 from tests.support.kafka_groups import Confluent
@@ -91,7 +91,7 @@ def committed(cluster: Cluster, group: str, topic: str) -> dict[int, int]:
         asking.close()
 
 
-@tool_cell
+@TOOLS.cell
 def test_console_consumer_of_a_group(cluster: Cluster, topic: str) -> None:
     """It goes on where it has committed as it ended."""
     one = ["--topic", topic, "--group", next(_names), "--command-property", "auto.offset.reset=earliest"]
@@ -100,14 +100,14 @@ def test_console_consumer_of_a_group(cluster: Cluster, topic: str) -> None:
     assert first.splitlines() + then.splitlines() == [str(n) for n in range(WRITTEN)]
 
 
-@tool_cell
+@TOOLS.cell
 def test_consumer_perf_test(cluster: Cluster, topic: str) -> None:
     told = run(cluster, "kafka-consumer-perf-test", "--topic", topic, "--num-records", str(WRITTEN))
     head, row = (line.split(", ") for line in told.splitlines()[-2:])
     assert row[head.index(next(name for name in head if name.startswith("data.consumed.in.nMsg")))] == str(WRITTEN)
 
 
-@tool_cell
+@TOOLS.cell
 def test_verifiable_consumer(cluster: Cluster, topic: str) -> None:
     options = ["--topic", topic, "--group-id", next(_names), "--reset-policy", "earliest"]
     told = run(cluster, "kafka-verifiable-consumer", *options, "--max-messages", str(WRITTEN))
@@ -118,7 +118,7 @@ def test_verifiable_consumer(cluster: Cluster, topic: str) -> None:
     assert by_name["offsets_committed"]["success"] is True
 
 
-@tool_cell
+@TOOLS.cell
 def test_groups_are_listed_and_described(
     cluster: Cluster, topic: str, group: str, member: tuple[str, Confluent]
 ) -> None:
@@ -144,7 +144,7 @@ def test_groups_are_listed_and_described(
     assert told["COORDINATOR"] in cluster.kafka_bootstrap.split(",")
 
 
-@tool_cell
+@TOOLS.cell
 def test_offsets_are_reset_in_every_way(cluster: Cluster, topic: str, group: str, tmp_path: Path) -> None:
     at = datetime.fromtimestamp((BASE_MS + 4) / 1000, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
     days = (datetime.now(UTC) - datetime.fromtimestamp(BASE_MS / 1000, UTC)).days
@@ -164,7 +164,7 @@ def test_offsets_are_reset_in_every_way(cluster: Cluster, topic: str, group: str
     assert committed(cluster, group, topic)[0] == 6
 
 
-@tool_cell
+@TOOLS.cell
 def test_what_is_read_is_neither_reset_nor_deleted(cluster: Cluster, topic: str, member: tuple[str, Confluent]) -> None:
     name, reader = member
     wait_until(lambda: len(reader.values()) == WRITTEN)
@@ -177,7 +177,7 @@ def test_what_is_read_is_neither_reset_nor_deleted(cluster: Cluster, topic: str,
     assert reader.committed(2)[0] == WRITTEN
 
 
-@tool_cell
+@TOOLS.cell
 def test_offsets_and_groups_are_deleted(cluster: Cluster, topic: str, group: str) -> None:
     told = run(cluster, "kafka-consumer-groups", "--delete-offsets", "--group", group, "--topic", f"{topic}:0")
     assert re.search(rf"{topic}\s+0\s+Successful", told), told
@@ -187,7 +187,7 @@ def test_offsets_and_groups_are_deleted(cluster: Cluster, topic: str, group: str
     assert group not in run(cluster, "kafka-consumer-groups", "--list").split()
 
 
-@tool_cell
+@TOOLS.cell
 def test_dump_log_reads_the_groups_topic(cluster: Cluster, topic: str, group: str) -> None:
     """Offsets and groups as Kafka's own decoder has them; the coordinators' fences between them don't stop it."""
     with ottla.Admin(cluster.bootstrap) as admin:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from peers.client import Rec
 from peers.kafka.tools import run_tool
-from tests.compat.cells import CODECS, SDK, tool_cell
+from tests.compat.cells import CODECS, SDK, TOOLS
 from tests.compat.crossing import BASE_MS
 from tests.compat.topics import Topics
 from waiting import wait_until
@@ -48,7 +48,7 @@ def write(cluster: Cluster, topic: str, count: int = 3) -> None:
     SDK.open().produce(cluster.bootstrap, topic, [Rec(b"k", b"%d" % n, (), BASE_MS + n) for n in range(count)])
 
 
-@tool_cell
+@TOOLS.cell
 def test_topics_creates_and_describes(three: Cluster, admin: ottla.Admin) -> None:
     options = ["--partitions", "3", "--replication-factor", "2", "--config", "retention.ms=60000"]
     assert "Created topic tools-new." in run(three, "kafka-topics", "--create", "--topic", "tools-new", *options)
@@ -61,7 +61,7 @@ def test_topics_creates_and_describes(three: Cluster, admin: ottla.Admin) -> Non
     assert told == [[("Partition", str(n)), ("Leader", str(p.leader))] for n, p in enumerate(topic.partitions)]
 
 
-@tool_cell
+@TOOLS.cell
 def test_topics_lists_alters_and_deletes(three: Cluster, admin: ottla.Admin, topic: str) -> None:
     assert topic in run(three, "kafka-topics", "--list").splitlines()
     run(three, "kafka-topics", "--alter", "--topic", topic, "--partitions", "4")
@@ -71,7 +71,7 @@ def test_topics_lists_alters_and_deletes(three: Cluster, admin: ottla.Admin, top
     wait_until(lambda: not admin.topics.exists(topic))
 
 
-@tool_cell
+@TOOLS.cell
 def test_console_producer(three: Cluster, topic: str) -> None:
     reading = ["parse.key=true", "key.separator=:", "parse.headers=true", "null.marker=NULL"]
     properties = [word for each in reading for word in ("--reader-property", each)]
@@ -85,7 +85,7 @@ def test_console_producer(three: Cluster, topic: str) -> None:
     }
 
 
-@tool_cell
+@TOOLS.cell
 def test_console_consumer(three: Cluster, topic: str) -> None:
     write(three, topic, 5)
     printed = [f"print.{what}=true" for what in ("offset", "timestamp", "key")]
@@ -95,7 +95,7 @@ def test_console_consumer(three: Cluster, topic: str) -> None:
     assert told.splitlines() == [f"CreateTime:{BASE_MS + n}\tOffset:{n}\tk\t{n}" for n in (2, 3, 4)]
 
 
-@tool_cell
+@TOOLS.cell
 def test_get_offsets(three: Cluster, topic: str) -> None:
     write(three, topic, 5)
     for time, offset in (("latest", 5), ("earliest", 0), (str(BASE_MS + 3), 3), ("max-timestamp", 4)):
@@ -103,7 +103,7 @@ def test_get_offsets(three: Cluster, topic: str) -> None:
         assert f"{topic}:0:{offset}" in told.splitlines(), time
 
 
-@tool_cell
+@TOOLS.cell
 def test_configs_of_topics(three: Cluster, topic: str) -> None:
     one = ("--entity-type", "topics", "--entity-name", topic)
     run(three, "kafka-configs", *one, "--alter", "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]")
@@ -115,7 +115,7 @@ def test_configs_of_topics(three: Cluster, topic: str) -> None:
     assert "  retention.ms=604800000 sensitive=false synonyms={DEFAULT_CONFIG:log.retention.hours=168}" in every
 
 
-@tool_cell
+@TOOLS.cell
 def test_configs_of_brokers(three: Cluster) -> None:
     default, one = ("--entity-type", "brokers", "--entity-default"), ("--entity-type", "brokers", "--entity-name", "1")
     run(three, "kafka-configs", *default, "--alter", "--add-config", "log.retention.ms=100000")
@@ -127,7 +127,7 @@ def test_configs_of_brokers(three: Cluster) -> None:
     assert f"advertised.listeners=PLAINTEXT://{three.brokers[1].kafka_address} " in told
 
 
-@tool_cell
+@TOOLS.cell
 def test_producer_perf_test(three: Cluster, admin: ottla.Admin, topic: str) -> None:
     load = ["--num-records", "5000", "--record-size", "100", "--throughput", "-1"]
     told = run(three, "kafka-producer-perf-test", "--topic", topic, *load, "--command-property", "compression.type=lz4")
@@ -135,7 +135,7 @@ def test_producer_perf_test(three: Cluster, admin: ottla.Admin, topic: str) -> N
     assert sum(end or 0 for end in admin.topics.offsets(topic).values()) == 5000
 
 
-@tool_cell
+@TOOLS.cell
 def test_verifiable_producer(three: Cluster, topic: str) -> None:
     told = run(three, "kafka-verifiable-producer", "--topic", topic, "--max-messages", "20")
     acknowledged = [event for event in map(json.loads, told.splitlines()) if event["name"] == "producer_send_success"]
@@ -144,7 +144,7 @@ def test_verifiable_producer(three: Cluster, topic: str) -> None:
     assert len(stored) == 20
 
 
-@tool_cell
+@TOOLS.cell
 def test_delete_records(three: Cluster, admin: ottla.Admin, topic: str, tmp_path: Path) -> None:
     write(three, topic)
     wanted = tmp_path / "offsets.json"
@@ -155,7 +155,7 @@ def test_delete_records(three: Cluster, admin: ottla.Admin, topic: str, tmp_path
     assert admin.topics.offsets(topic, "earliest")[0] == 2
 
 
-@tool_cell
+@TOOLS.cell
 def test_log_dirs(three: Cluster, topic: str) -> None:
     write(three, topic)
     told = run(three, "kafka-log-dirs", "--describe", "--topic-list", topic)
@@ -166,7 +166,7 @@ def test_log_dirs(three: Cluster, topic: str) -> None:
     assert sizes[f"{topic}-0"] > 0
 
 
-@tool_cell
+@TOOLS.cell
 def test_leader_election(three: Cluster, admin: ottla.Admin, topic: str) -> None:
     def told() -> ottla.PartitionInfo:
         return admin.topics.describe(topic)[0].partitions[0]
@@ -183,7 +183,7 @@ def test_leader_election(three: Cluster, admin: ottla.Admin, topic: str) -> None
     assert "Valid replica already elected" in run(three, "kafka-leader-election", *one)
 
 
-@tool_cell
+@TOOLS.cell
 def test_broker_api_versions(three: Cluster) -> None:
     told = run(three, "kafka-broker-api-versions")
     assert told.count("(id: ") == 3
@@ -191,14 +191,14 @@ def test_broker_api_versions(three: Cluster) -> None:
     assert "UNKNOWN" not in told
 
 
-@tool_cell
+@TOOLS.cell
 def test_cluster(three: Cluster) -> None:
     assert run(three, "kafka-cluster", "cluster-id") == "Cluster ID: ottla\n"
     endpoints = run(three, "kafka-cluster", "list-endpoints").splitlines()[1:]
     assert [":".join(line.split()[1:3]) for line in endpoints] == three.kafka_bootstrap.split(",")
 
 
-@tool_cell
+@TOOLS.cell
 def test_transactions_describes_producers(three: Cluster, topic: str) -> None:
     write(three, topic)
     told = run_tool(
@@ -231,7 +231,7 @@ def dumped(files: list[Path], *options: str) -> list[str]:
     return run_tool("kafka-dump-log", *options, "--files", ",".join(map(str, sorted(files)))).splitlines()
 
 
-@tool_cell
+@TOOLS.cell
 def test_dump_log_of_segments(files: Path) -> None:
     lines = dumped(list(files.glob("*.log")), "--deep-iteration", "--print-data-log")
     batches = [line for line in lines if line.startswith("baseOffset: ")]
@@ -243,7 +243,7 @@ def test_dump_log_of_segments(files: Path) -> None:
     assert "headerKeys: [h] key: k payload: 0007vvv" in records[7]
 
 
-@tool_cell
+@TOOLS.cell
 def test_dump_log_of_indexes(files: Path) -> None:
     indexes = [*files.glob("*.index"), *files.glob("*.timeindex")]
     checked = dumped(indexes, "--index-sanity-check")

@@ -71,10 +71,12 @@ def test_a_client_that_cannot_be_had_is_tried_once_and_missing(monkeypatch: pyte
 def test_which_clients_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(cells.VARIABLE, raising=False)
     assert [listed.name for listed in cells.chosen()] == [listed.name for listed in CLIENTS if listed.always]
-    assert not cells.tools_chosen()
+    assert not any(program.is_chosen for program in cells.PROGRAMS)
     monkeypatch.setenv(cells.VARIABLE, "all")
     assert cells.chosen() == CLIENTS
-    assert cells.tools_chosen()
+    assert all(program.is_chosen for program in cells.PROGRAMS)
+    monkeypatch.setenv(cells.VARIABLE, "spark")
+    assert (cells.SPARK.is_chosen, cells.TOOLS.is_chosen, cells.chosen()) == (True, False, ())
     monkeypatch.setenv(cells.VARIABLE, "java,jawa")
     with pytest.raises(ValueError, match="names jawa; there are all, confluent-kafka"):
         cells.chosen()

@@ -1,13 +1,18 @@
-"""Apache Kafka by Maven."""
+"""Apache Kafka, and Spark's source of it, by Maven."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from xml.etree import ElementTree
 
-from peers.kafka import jars
+import pytest
+from peers.kafka import jars as kafka
+from peers.spark import jars as spark
 
 
-def test_the_version_is_the_one_that_maven_gets() -> None:
-    pom = ElementTree.parse(Path(jars.__file__).parent / "pom.xml").getroot()
-    assert {found.text for found in pom.iter("version")} >= {jars.VERSION}
+@pytest.mark.parametrize(("jars", "artifact"), [(kafka, "kafka_2.13"), (spark, "spark-sql-kafka-0-10_2.13")])
+def test_the_version_is_the_one_that_maven_gets(jars: ModuleType, artifact: str) -> None:
+    pom = ElementTree.parse(Path(str(jars.__file__)).parent / "pom.xml").getroot()
+    versions = {found.findtext("artifactId"): found.findtext("version") for found in pom.iter("dependency")}
+    assert versions[artifact] == jars.VERSION
