@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Generic, Literal
 
+from ottla.bulk import ByteColumns
 from ottla.cluster import Cluster
 from ottla.delivery import Announcer, Delivery
 from ottla.errors import (
@@ -248,6 +249,20 @@ class Producer(Generic[K, V]):
         self._sender.flush(self._delivery_s)
         return sent.result()
 
+    def send_columns(self, rows: ByteColumns, topic: str) -> None:
+        """For connectors: hand over many rows of bytes. No serializer and no interceptor sees them; `flush` tells.
+
+        Waits, and raises, like `send`; some of the rows before the one that is to blame have been sent then.
+        """
+        target = self._targets.get(topic) or self._find_target(topic)
+        for stretch in rows.stretches(target):
+            timestamp = self._wall_ms()
+            with self._lock:
+                for queue, key, value, headers in stretch:
+                    chosen = queue or target.queues[target.sticky.current]
+                    if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
+                        self._append_to_new(target, queue, timestamp, key, value, headers)
+
     def flush(self, timeout: Duration | None = None) -> None:
         """Send what is waiting now, without linger, and wait until all of it has an outcome.
 
@@ -280,6 +295,13 @@ class Producer(Generic[K, V]):
         """How many partitions the topic has. Waits and raises like `send`."""
         name = topic or self._topic
         return len(self._find_target(name).queues)
+
+    def partitions_now(self, topic: str) -> int:
+        """For connectors: how many it has by now, says a broker; what `partitions_for` says may be minutes old."""
+        view = self._cluster.fetch_metadata([topic], timeout=self._max_block).topics.get(topic)
+        if view is not None and not view.error:
+            self._update_target(view)
+        return self.partitions_for(topic)
 
     def would_wait(self, topic: str | None = None) -> bool:
         """Whether `send` to the topic may have to wait now, for metadata or for room. For facades."""
@@ -375,6 +397,12 @@ _DEFAULTS: Final = {
     for name, default in (Producer.__init__.__kwdefaults__ or {}).items()
     if name not in ("topic", "config", "_transport")
 } | {"bootstrap": None}
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """For connectors: raise ConfigError where a producer with this config would, and make none."""
+    settings = merge_config(PRODUCER_NAMES, _DEFAULTS, _DEFAULTS, config)
+    check_timeouts(producer_limits(settings), seconds(settings["request_timeout"], "request_timeout"))
 
 
 @atexit.register

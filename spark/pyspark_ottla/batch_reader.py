@@ -11,9 +11,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from ottla.errors import OttlaError, config_error
 from pyspark_ottla.cluster import Partitions
-from pyspark_ottla.errors import data_lost
-from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
+from pyspark_ottla.errors import beyond_end, data_lost
+from pyspark_ottla.machines.ranges import Range, cut, lost, without
 from pyspark_ottla.options import ReadOptions
 from pyspark_ottla.reading import RangeOfOffsets, RangeReader
 
@@ -61,16 +62,23 @@ class OttlaBatchReader(DataSourceReader):
 
     def _ranges(self, partitions: Partitions) -> list[Range]:
         wanted = partitions.wanted()
-        start = partitions.at(self._options.starting, wanted, "startingOffsets")
-        end = partitions.at(self._options.ending, wanted, "endingOffsets")
+        start = partitions.at(self._options.starting, wanted, "starting")
+        end = partitions.at(self._options.ending, wanted, "ending")
         first, last = partitions.earliest(wanted), partitions.latest(wanted)
-        ranges = ranges_between(start, end)
-        gone = lost(ranges, first)
-        gone += [Range(p, max(s, last[p]), e) for p, s, e in ranges if e > last[p]]
-        if gone:
-            error = data_lost(gone)
-            if self._options.fail_on_data_loss:
-                raise error
-            logger.warning("%s", error)
-            ranges = without([each._replace(end=min(each.end, last[each.partition])) for each in ranges], gone)
-        return ranges
+        if missing := [Range(p, last[p], max(start[p], end[p])) for p in wanted if max(start[p], end[p]) > last[p]]:
+            self._warn_or_raise(beyond_end(missing))
+        ranges = [Range(p, min(start[p], last[p]), min(end[p], last[p])) for p in wanted]
+        if crossed := [each for each in ranges if each.size < 0]:
+            partition, begins, ends = crossed[0]
+            raise config_error(
+                f"{partition} would be read from offset {begins} back to {ends}",
+                hint="let the starting… options mean an earlier place than the ending… ones",
+            )
+        if gone := lost(ranges, first):
+            self._warn_or_raise(data_lost(gone))
+        return without(ranges, gone)
+
+    def _warn_or_raise(self, error: OttlaError) -> None:
+        if self._options.fail_on_data_loss:
+            raise error
+        logger.warning("%s", error)

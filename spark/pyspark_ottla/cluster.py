@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from typing import Final, TypeVar
 
@@ -36,13 +36,23 @@ class Partitions:
         self._options: Final = options
         self._cluster: Final = Cluster(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
 
-    def wanted(self, *, skip_missing: bool = False) -> list[TopicPartition]:
+    def wanted(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
         """All there are, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is not there.
 
-        With `skip_missing` topics that do not exist have no partitions.
+        With `skip_missing` topics that do not exist have no partitions. Those of `known` have been there: where some
+        are missing, it asks for a while until that is sure, and raises nothing.
         """
+        known = frozenset(known)
+        until = time.monotonic() + UNKNOWN_TOPIC_GRACE_S
+        while True:
+            there = self._there(skip_missing, {partition.topic for partition in known})
+            if known.issubset(there) or time.monotonic() > until:
+                return there
+            time.sleep(_UNKNOWN_PAUSE_S)
+
+    def _there(self, skip_missing: bool, known_topics: Set[str]) -> list[TopicPartition]:
         wanted = self._options.wanted
-        topics = self._tried(lambda: self._topics(wanted, skip_missing=skip_missing))
+        topics = self._tried(lambda: self._topics(wanted, skip_missing, known_topics))
         if wanted.partitions:
             for partition in wanted.partitions:
                 if partition.topic not in topics:
@@ -63,21 +73,31 @@ class Partitions:
         """Where each log begins."""
         return self._at(dict.fromkeys(partitions, EARLIEST))
 
-    def latest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where each log ends."""
-        return self._at(dict.fromkeys(partitions, LATEST))
+    def latest(self, partitions: Iterable[TopicPartition], read: Offsets | None = None) -> Offsets:
+        """Where each log ends. A new leader may be behind what was `read` for a moment: then it is asked again."""
+        asked = dict.fromkeys(partitions, LATEST)
+        for _ in range(self._options.fetch_offset_retries):
+            found = self._at(asked)
+            if all(found.get(partition, offset) >= offset for partition, offset in (read or {}).items()):
+                return found
+            time.sleep(self._options.fetch_offset_interval_s)
+        return self._at(asked)
 
     def at(self, bound: Bound, partitions: Iterable[TopicPartition], which: str) -> Offsets:
-        """The offset that `bound` means for each partition. Raises ConfigError for one that it says nothing of."""
-        wanted = list(partitions)
-        for partition in (*wanted, *bound.named):
-            if bound.is_open(partition) or partition not in wanted:
-                there = "does not exist" if partition in bound.named else f"is not named by {which}"
-                raise ConfigError(
-                    ErrorCode.INVALID_CONFIG,
-                    f"{partition} {there}",
-                    hint=f"{which} has to name exactly the partitions that are read: {_names(wanted)}",
-                )
+        """The offset that `bound` means for each partition; `which` is the beginning of its options' names.
+
+        Raises ConfigError where it names more or fewer partitions than these, and for a time after the last record.
+        """
+        wanted = sorted(partitions)
+        if bound.named and bound.named != set(wanted):
+            partition = min(bound.named.symmetric_difference(wanted))
+            there = "is not among the partitions that are read" if partition in bound.named else "is not named"
+            name = f"{which}OffsetsByTimestamp" if bound.timestamps_ms else f"{which}Offsets"
+            raise ConfigError(
+                ErrorCode.INVALID_CONFIG,
+                f"{name}: {partition} {there}",
+                hint=f"it has to name exactly these: {_names(wanted)}",
+            )
         asked = {p: at for p in wanted if (at := bound.timestamp_of(p)) is not None}
         found = {p: bound.offsets[p] for p in wanted if p not in asked}
         if bound.or_latest or not any(at >= 0 for at in asked.values()):
@@ -115,11 +135,11 @@ class Partitions:
             return {}
         return self._tried(lambda: list_offsets_or_end(self._cluster, asked, timeout=_TRY_S))
 
-    def _topics(self, wanted: Wanted, *, skip_missing: bool) -> Mapping[str, TopicView]:
+    def _topics(self, wanted: Wanted, skip_missing: bool, known: Set[str]) -> Mapping[str, TopicView]:
         if wanted.pattern:
             there = self._cluster.fetch_metadata(all_topics=True, timeout=_TRY_S).topics
             pattern = re.compile(wanted.pattern)
-            return {name: t for name, t in there.items() if pattern.fullmatch(name) and not t.is_internal}
+            return {name: t for name, t in there.items() if pattern.search(name) and not t.is_internal}
         names = wanted.topics or tuple(sorted({p.topic for p in wanted.partitions}))
         there = self._cluster.fetch_metadata(names, timeout=_TRY_S).topics
         found = {}
@@ -129,7 +149,7 @@ class Partitions:
                 found[name] = topic
             elif topic is not None and topic.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise error_from_code(topic.error, topic.error_message)
-            elif not skip_missing:
+            elif not skip_missing and name not in known:
                 raise self._cluster.unknown_topic(name)
         return found
 

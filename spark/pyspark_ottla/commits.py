@@ -18,6 +18,7 @@ from pyspark_ottla.options import ReadOptions
 logger = logging.getLogger("ottla.spark")
 
 _TIMEOUT_S: Final = 10.0
+_PAUSE_S: Final = 5.0
 
 
 class Commits:
@@ -30,6 +31,7 @@ class Commits:
         self._wanted: Offsets = {}
         self._done: Offsets = {}
         self._closed = False
+        self._warned = ""
         self._thread: Final = Thread(target=self._run, name="ottla-spark-commits", daemon=True)
         self._thread.start()
 
@@ -59,7 +61,16 @@ class Commits:
             try:
                 self._admin.groups.commit(self._group, wanted)
             except OttlaError as error:
-                logger.warning("offsets are not committed to group %s: %s", self._group, error)
+                self._warn(error)
                 if closing:
                     return
-            self._done = wanted  # a later batch brings newer ones
+                with self._news:
+                    self._news.wait_for(lambda: self._closed, _PAUSE_S)
+            else:
+                self._done, self._warned = wanted, ""
+
+    def _warn(self, error: OttlaError) -> None:
+        """Once for each reason: it is tried again every few seconds."""
+        if error.message != self._warned:
+            self._warned = error.message
+            logger.warning("offsets are not committed to group %s: %s", self._group, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import ErrorCode, OffsetOutOfRangeError, UnknownTopicError
+from ottla.errors import ConfigError, ErrorCode, OffsetOutOfRangeError, UnknownTopicError
 from ottla_core.model import TopicPartition
 from pyspark_ottla.machines.ranges import Range
 
@@ -21,6 +21,27 @@ def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
         f"{total} offsets that the query wanted are gone: {named}",
         hint="they were deleted, aged out (retention.ms, retention.bytes) or lost; to go on without them, "
         "set failOnDataLoss to false",
+    )
+
+
+def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
+    """The error for offsets that the logs have not reached: each range begins where its log ends."""
+    named = "; ".join(f"{p} ends at {end}, and the query is at {at}" for p, end, at in missing[:_NAMED])
+    return OffsetOutOfRangeError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"offsets beyond the end of the log: {named}" + ("; …" if len(missing) > _NAMED else ""),
+        hint="the offset is wrong, the topic was made anew, or the end of its log was lost; to go on at the end, "
+        "set failOnDataLoss to false",
+    )
+
+
+def foreign_checkpoint(told: str, read: str) -> ConfigError:
+    """The error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
+    return ConfigError(
+        ErrorCode.INVALID_CONFIG,
+        f"the checkpoint is of another query: it holds {told}, and this one reads {read}",
+        hint="give each query a checkpointLocation of its own; to let go of topics that are no longer subscribed, set "
+        "failOnDataLoss to false",
     )
 
 

@@ -7,6 +7,7 @@ first record that is as young; records need not be in the order of their timesta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -44,9 +45,9 @@ class FilteringBatchReader(OttlaBatchReader):
         for each in self._pushed:
             ranges = [kept for wanted in ranges if (kept := narrowed(wanted, each)) is not None and kept.size > 0]
         since_ms = max((ms for each in self._pushed if (ms := _since_ms(each)) is not None), default=None)
-        if since_ms is None or not ranges:
+        if since_ms is None or since_ms < 0 or not ranges:  # before 1970: a record without a timestamp has -1
             return ranges
-        first = partitions.at(Bound(timestamp_ms=max(0, since_ms), or_latest=True), _partitions(ranges), "timestamp")
+        first = partitions.at(Bound(timestamp_ms=since_ms, or_latest=True), _partitions(ranges), "timestamp")
         later = (each._replace(start=max(each.start, first[each.partition])) for each in ranges)
         return [each for each in later if each.size > 0]
 
@@ -54,6 +55,8 @@ class FilteringBatchReader(OttlaBatchReader):
 def narrowed(wanted: Range, pushed: Filter) -> Range | None:
     """What of a range can pass one filter on topic, partition or offset; None for nothing, all of it if unsure."""
     column = getattr(pushed, "attribute", ())
+    if getattr(pushed, "value", None) is None:
+        return wanted  # a comparison with null, or none at all
     if column == ("topic",):
         return wanted if _passes(wanted.partition.topic, pushed) else None
     if column == ("partition",):
@@ -87,7 +90,7 @@ def _between(wanted: Range, pushed: Filter) -> Range:
     match pushed:
         case EqualTo(value=value):
             start, end = max(start, value), min(end, value + 1)
-        case In(value=values) if values:
+        case In(value=given) if values := [each for each in given if each is not None]:
             start, end = max(start, min(values)), min(end, max(values) + 1)
         case GreaterThan(value=value):
             start = max(start, value + 1)
@@ -105,8 +108,12 @@ def _since_ms(pushed: Filter) -> int | None:
     if getattr(pushed, "attribute", ()) != ("timestamp",):
         return None
     match pushed:
-        case EqualTo(value=datetime() as at) | GreaterThan(value=datetime() as at) | GreaterThanOrEqual(value=at):
-            return int(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)
+        case (
+            EqualTo(value=datetime() as at)
+            | GreaterThan(value=datetime() as at)
+            | GreaterThanOrEqual(value=datetime() as at)
+        ):
+            return math.floor(at.replace(tzinfo=at.tzinfo or UTC).timestamp() * 1000)
     return None
 
 

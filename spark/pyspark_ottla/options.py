@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ottla.errors import ConfigError, config_error
-from ottla.settings import ADMIN_NAMES, CONSUMER_NAMES, PRODUCER_NAMES, bootstrap_addresses, check_topic
+from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, Convert, bootstrap_addresses, check_topic, merge_config
 from ottla.units import parse_duration, size_bytes
 from ottla_core.model import TopicPartition
 from pyspark_ottla.machines.admission import Limits
@@ -53,7 +53,10 @@ READ_OPTIONS: Final = (
 """All of a source but `kafka.*`; `maxBytesPerTrigger` and `commitOffsets` are ours."""
 
 WRITE_OPTIONS: Final = ("kafka.bootstrap.servers", "topic", "includeHeaders", "delivery")
-"""All of a sink but `kafka.*`; `delivery` is ours."""
+"""All of a sink but `kafka.*`; `delivery` is ours.
+
+`includeHeaders` is taken and changes nothing, as in Spark's own sink: a column of headers is written.
+"""
 
 _STREAMING_ONLY: Final = frozenset(
     ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "commitOffsets"]
@@ -80,11 +83,22 @@ _NOT_FOR_USERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read: exactly one of names, a pattern for whole names, and single partitions."""
+    """What to read: exactly one of names, a pattern to be found in names, and single partitions."""
 
     topics: tuple[str, ...] = ()
     pattern: str = ""
     partitions: tuple[TopicPartition, ...] = ()
+
+    def __str__(self) -> str:
+        return (
+            f"topics matching {self.pattern}" if self.pattern else ", ".join(self.topics or map(str, self.partitions))
+        )
+
+    def covers(self, partition: TopicPartition) -> bool:
+        """Whether that partition would be read if it existed."""
+        if self.pattern:
+            return re.search(self.pattern, partition.topic) is not None
+        return partition.topic in self.topics or partition in self.partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +128,6 @@ class WriteOptions:
 
     bootstrap: str
     topic: str
-    include_headers: bool
     client: Mapping[str, str]
 
 
@@ -124,6 +137,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     options.refuse(_BATCH_ONLY if streaming else _STREAMING_ONLY, "batch" if streaming else "streaming")
     wanted = _wanted(options)
     group = options.text("kafka.group.id", "")
+    client_id = options.client.pop("client.id", "")
     return ReadOptions(
         bootstrap=options.bootstrap(),
         wanted=wanted,
@@ -133,11 +147,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         limits=_limits(options),
         min_partitions=options.number("minPartitions"),
         max_records_per_partition=options.number("maxRecordsPerPartition"),
-        client_id=group or options.text("groupIdPrefix", "spark-ottla-source"),
+        client_id=client_id or group or options.text("groupIdPrefix", "spark-ottla-source"),
         include_headers=options.flag("includeHeaders", False),
         poll_timeout_s=options.milliseconds("kafkaConsumer.pollTimeoutMs", 120_000),
         fetch_offset_retries=options.number("fetchOffset.numRetries", least=0, default=3) or 0,
-        fetch_offset_interval_s=options.milliseconds("fetchOffset.retryIntervalMs", 10),
+        fetch_offset_interval_s=options.milliseconds("fetchOffset.retryIntervalMs", 1_000),
         commit_group=options.text("commitOffsets", ""),
         client=options.client,
     )
@@ -154,7 +168,13 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     topic = options.text("topic", "")
     if topic:
         check_topic(topic)
-    return WriteOptions(options.bootstrap(), topic, options.flag("includeHeaders", False), options.client)
+    if (acks := options.client.get("acks", "all")) not in ("all", "-1"):
+        raise config_error(
+            f"kafka.acks={acks} can't be had: the sink's producers are always idempotent, and that needs acks=all",
+            hint="leave kafka.acks out: a row counts as written once every in-sync replica has it",
+        )
+    options.flag("includeHeaders", False)
+    return WriteOptions(options.bootstrap(), topic, options.client)
 
 
 def wants_headers(given: Mapping[str, str]) -> bool:
@@ -165,7 +185,9 @@ def wants_headers(given: Mapping[str, str]) -> bool:
 class _Given:
     """Options as Spark hands them over, and what each of them may be."""
 
-    def __init__(self, given: Mapping[str, str], names: Iterable[str], client_names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, given: Mapping[str, str], names: Iterable[str], client_names: Mapping[str, tuple[str, Convert]]
+    ) -> None:
         known = {name.lower(): name for name in names}
         self._values: dict[str, str] = {}
         self.client: dict[str, str] = {}
@@ -174,7 +196,9 @@ class _Given:
             if name is not None:
                 self._values[name] = value
             elif lower.lower().startswith("kafka."):
-                self.client[_client_name(lower.lower()[len("kafka.") :], client_names)] = value
+                client_name = lower.lower()[len("kafka.") :]
+                _check_client(client_name, value, client_names)
+                self.client[client_name] = value
             elif lower.lower() not in _OF_SPARK:
                 raise _unknown(lower, known.values())
 
@@ -220,8 +244,10 @@ class _Given:
         assert number is not None
         return number / 1000
 
-    def duration(self, name: str, default: str) -> float:
-        return parse_duration(self.text(name, default), name)
+    def delay(self, name: str, default: str) -> float:
+        """Seconds of a time as Spark writes it: a number alone is milliseconds, "min" are minutes."""
+        text = self.text(name, default).lower()
+        return parse_duration(f"{text}ms" if text.isdigit() else re.sub(r"min$", "m", text), name)
 
     def json(self, name: str) -> Any:
         return self._read(name, json.loads, 'give JSON, such as {"orders": {"0": 23, "1": -2}}')
@@ -247,14 +273,16 @@ def _whole(least: int) -> Callable[[str], int]:
     return convert
 
 
-def _client_name(name: str, names: Mapping[str, Any]) -> str:
+def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]]) -> None:
+    """Raise ConfigError for a client's setting that can't be, here and not in a task."""
     if name in _NOT_FOR_USERS:
         raise config_error(f"kafka.{name} can't be set here", hint=_NOT_FOR_USERS[name])
-    if name not in names and name not in ADMIN_NAMES:
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"the nearest is kafka.{near[0]}" if near else "remove it"
-        raise config_error(f"kafka.{name} is no setting of ottla's clients", hint=hint)
-    return name
+    allowed = {each: how for each, how in names.items() if each not in _NOT_FOR_USERS}
+    unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
+    try:
+        merge_config(allowed, unset, unset, {name: value})
+    except ConfigError as error:
+        raise ConfigError(error.code, f"kafka.{name}: {error.message}", hint=error.hint) from None
 
 
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:
@@ -372,4 +400,4 @@ def _limits(options: _Given) -> Limits:
         if options.has("maxBytesPerTrigger")
         else None
     )
-    return Limits(most, max_bytes, least, options.duration("maxTriggerDelay", "15m"))
+    return Limits(most, max_bytes, least, options.delay("maxTriggerDelay", "15m"))

@@ -17,9 +17,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import ottla
-from ottla.errors import OffsetOutOfRangeError
+from ottla.errors import OffsetOutOfRangeError, RetriableError, UnknownTopicError
 from pyspark_ottla.arrow import to_batches
-from pyspark_ottla.errors import data_lost
+from pyspark_ottla.errors import data_lost, partitions_gone
 from pyspark_ottla.machines.ranges import Range
 from pyspark_ottla.options import ReadOptions
 
@@ -50,16 +50,27 @@ class RangeReader:
     schema: StructType
 
     def read(self, wanted: Range) -> Iterator[pa.RecordBatch]:
-        """The records of `wanted`. Raises OffsetOutOfRangeError for lost ones unless failOnDataLoss is false."""
+        """The records of `wanted`. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
         schema = arrow_schema(self.schema)
-        at = wanted.start
+        at, heard_at = wanted.start, time.monotonic()
         while at < wanted.end:
             try:
                 for batch, following in self._read(wanted._replace(start=at), schema):
                     yield batch
-                    at = following
+                    at, heard_at = following, time.monotonic()
             except OffsetOutOfRangeError:
                 at = self._after_loss(wanted._replace(start=at))
+            except UnknownTopicError as error:
+                gone = partitions_gone([wanted.partition])
+                if self.options.fail_on_data_loss:
+                    raise gone from error
+                logger.warning("%s", gone)
+                return
+            except RetriableError as error:  # a consumer gives up earlier where no broker is there when it begins
+                if time.monotonic() - heard_at > self.options.poll_timeout_s:
+                    raise
+                logger.warning("%s is tried again from %d: %s", wanted, at, error)
+                time.sleep(_POLL_S)
             else:
                 return
 

@@ -20,7 +20,8 @@ from pyspark.sql.types import (
 from ottla.errors import config_error
 from pyspark_ottla.batch_reader import OttlaBatchReader, pushes_filters
 from pyspark_ottla.filters import FilteringBatchReader
-from pyspark_ottla.options import read_options, wants_headers
+from pyspark_ottla.options import read_options, wants_headers, write_options
+from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter
 from pyspark_ottla.stream_reader import OttlaStreamReader
 
 COLUMNS: Final = StructType(
@@ -63,6 +64,18 @@ class OttlaDataSource(DataSource):
         """For `spark.readStream`. Raises ConfigError."""
         self._check(schema)
         return OttlaStreamReader(read_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> OttlaBatchWriter:
+        """For `df.write`. Raises ConfigError."""
+        if overwrite:
+            raise config_error(
+                "mode overwrite can't be had: a topic only grows", hint="use mode('append'), or delete the topic before"
+            )
+        return OttlaBatchWriter(RowWriter(write_options(self.options), schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
+        """For `df.writeStream`; the rows of every output mode are appended. Raises ConfigError."""
+        return OttlaStreamWriter(RowWriter(write_options(self.options), schema))
 
     def _check(self, schema: StructType) -> None:
         if schema != self.schema():

@@ -27,7 +27,7 @@ from ottla.errors import OttlaError
 from ottla_core.model import TopicPartition
 from pyspark_ottla.cluster import Partitions
 from pyspark_ottla.commits import Commits
-from pyspark_ottla.errors import data_lost, partitions_gone
+from pyspark_ottla.errors import beyond_end, data_lost, foreign_checkpoint, partitions_gone
 from pyspark_ottla.machines.admission import Admission
 from pyspark_ottla.machines.offsets import Json, Offsets, from_json, to_json
 from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
@@ -43,23 +43,23 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options: Final = options
         self._reader: Final = RangeReader(options, schema)
-        self._admission: Final = Admission(options.limits, time.monotonic())
+        self._admission: Final = Admission(options.limits)
         self._partitions: Partitions | None = None  # made by the first question, and never pickled
         self._commits: Commits | None = None
+        self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
 
     # ---- what Spark asks, in this order ------------------------------------------------------------------------------
 
     def initialOffset(self) -> Json:
-        """Where a new query begins. Raises ConfigError for offsets that are not in the log."""
+        """Where a new query begins. Raises ConfigError, and OffsetOutOfRangeError for what is not in the log."""
         partitions = self._asked()
         wanted = partitions.wanted()
-        start = dict(partitions.at(self._options.starting, wanted, "startingOffsets"))
+        start = partitions.at(self._options.starting, wanted, "starting")
         first, last = partitions.earliest(wanted), partitions.latest(wanted)
-        gone = [Range(p, at, first[p]) for p, at in start.items() if at < first[p]]
-        gone += [Range(p, last[p], at) for p, at in start.items() if at > last[p]]
-        self._report(gone)
+        self._report_lost([Range(p, at, first[p]) for p, at in start.items() if at < first[p]])
+        self._report_beyond([Range(p, last[p], at) for p, at in start.items() if at > last[p]])
         return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()})
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -72,21 +72,23 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """From now on, what is there now is all there is."""
-        self._target = self._ends({})
+        """What is there when the first batch is planned is all there is."""
+        self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
         """Where the next micro-batch ends; `start` for "nothing yet". What lies before `start` has been processed."""
-        begins = from_json(start)
-        self._commit(begins)
-        latest = self._ends(begins) if self._target is None else self._target
-        begins = self._with_new(begins, latest)
+        processed = self._offsets(start)
+        self._commit(processed)
+        latest = self._ends(processed) if self._target is None else self._target
+        if self._available_now:
+            self._target = latest
+        begins = self._with_new({p: min(at, latest.get(p, at)) for p, at in processed.items()}, latest)
         if isinstance(limit, ReadAllAvailable):
             return to_json({p: max(at, begins[p]) for p, at in latest.items()})
         sizes = {} if self._options.limits.max_bytes is None else self._asked().record_bytes(latest)
-        patient = self._target is None  # a query over what is there now does not wait for more
+        patient = not self._available_now  # a query over what is there now does not wait for more
         end = self._admission.end_of(begins, latest, time.monotonic(), sizes, patient=patient)
-        return to_json(begins if end is None else end)
+        return start if end is None else to_json(end)
 
     def reportLatestOffset(self) -> Json | None:
         """Where the logs ended when they were last asked: `latestOffset` of a query's progress; what lag is told by."""
@@ -94,15 +96,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range a task. Raises OffsetOutOfRangeError for offsets that are gone, unless failOnDataLoss is false."""
-        ends = from_json(end)
-        begins = self._with_new(from_json(start), ends)
-        ranges = ranges_between(begins, ends)
-        asked, options = self._asked(), self._options
-        if ranges:
-            first = asked.earliest([each.partition for each in ranges])
-            gone = lost(ranges, first)
-            self._report(gone)
-            ranges = without(ranges, gone)
+        ends, options = self._there(self._offsets(end)), self._options
+        ranges = ranges_between(self._with_new(self._offsets(start), ends), ends)
+        first, last = self._ends_of_logs(ranges)
+        gone = lost(ranges, first)
+        self._report_lost(gone)
+        self._report_beyond([Range(p, last[p], at) for p, _, at in ranges if at > last[p]])
+        ranges = without([each._replace(end=min(each.end, last[each.partition])) for each in ranges], gone)
         tasks = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
         return [RangeOfOffsets(each) for each in tasks]
 
@@ -113,7 +113,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """A batch was processed. It comes one batch late: `latestOffset` learns of the same earlier."""
-        self._commit(from_json(end))
+        self._commit(self._offsets(end))
 
     def stop(self) -> None:
         """The query ends."""
@@ -129,25 +129,54 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._partitions = Partitions(self._options)
         return self._partitions
 
-    def _ends(self, begins: Offsets) -> Offsets:
-        """Where the logs end now. Partitions that are gone are a loss of data, and are left as they are."""
+    def _offsets(self, told: dict[str, Any]) -> dict[TopicPartition, int]:
+        """What the checkpoint holds, without what is not subscribed any more; ConfigError for another query's."""
+        try:
+            offsets = from_json(told)
+        except (AttributeError, TypeError, ValueError):
+            raise foreign_checkpoint(repr(told), str(self._options.wanted)) from None
+        foreign = sorted(partition for partition in offsets if not self._options.wanted.covers(partition))
+        if foreign:
+            error = foreign_checkpoint(", ".join(map(str, foreign[:10])), str(self._options.wanted))
+            if len(foreign) == len(offsets):
+                raise error
+            self._warn_or_raise(error)
+        return {partition: offset for partition, offset in offsets.items() if partition not in foreign}
+
+    def _ends(self, processed: Offsets) -> Offsets:
+        """Where the logs end now. Partitions that are gone are a loss of data, and have no end."""
         asked = self._asked()
-        skips = bool(begins) and not self._options.fail_on_data_loss
-        wanted = asked.wanted(skip_missing=skips)
-        if missing := sorted(set(begins) - set(wanted)):
+        wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=processed)
+        if missing := sorted(set(processed) - set(wanted)):
             self._warn_or_raise(partitions_gone(missing))
-        self._latest = asked.latest(wanted)
-        self._report([Range(p, at, begins[p]) for p, at in self._latest.items() if at < begins.get(p, 0)])
+        self._latest = asked.latest(wanted, processed)
+        self._report_beyond([Range(p, at, processed[p]) for p, at in self._latest.items() if at < processed.get(p, 0)])
         return self._latest
+
+    def _there(self, ends: Offsets) -> Offsets:
+        """`ends` without the partitions that were deleted since the batch was planned: perhaps in an earlier run."""
+        there = set(self._asked().wanted(skip_missing=not self._options.fail_on_data_loss, known=ends))
+        if missing := sorted(set(ends) - there):
+            self._warn_or_raise(partitions_gone(missing))
+        return {partition: end for partition, end in ends.items() if partition in there}
+
+    def _ends_of_logs(self, ranges: list[Range]) -> tuple[Offsets, Offsets]:
+        """Where the logs of `ranges` begin and end."""
+        ends = {each.partition: each.end for each in ranges}
+        return self._asked().earliest(ends), self._asked().latest(ends, ends)
 
     def _with_new(self, begins: dict[TopicPartition, int], ends: Offsets) -> dict[TopicPartition, int]:
         """`begins` with the partitions that were added since: they are read from their beginning."""
         new = [p for p in ends if p not in begins]
         return {**begins, **self._asked().earliest(new)} if new else begins
 
-    def _report(self, gone: list[Range]) -> None:
+    def _report_lost(self, gone: list[Range]) -> None:
         if gone:
             self._warn_or_raise(data_lost(gone))
+
+    def _report_beyond(self, missing: list[Range]) -> None:
+        if missing:
+            self._warn_or_raise(beyond_end(missing))
 
     def _warn_or_raise(self, error: OttlaError) -> None:
         if self._options.fail_on_data_loss:

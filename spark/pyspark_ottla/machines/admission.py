@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,9 +23,9 @@ class Limits:
 class Admission:
     """Decides where a micro-batch ends. `now` is monotonic seconds."""
 
-    def __init__(self, limits: Limits, now: float) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._last_at = now
+        self._last_at = -math.inf  # the first batch of a run never waits
 
     def end_of(
         self,
@@ -60,11 +61,15 @@ class Admission:
 def share_out(start: Offsets, backlog: Mapping[TopicPartition, int], most: int) -> Offsets:
     """`most` offsets over the partitions in proportion to what waits in each: exactly so many, none left over.
 
-    What rounding leaves goes to those with the largest remainders first, so that a small partition is not starved.
+    Each partition in which something waits gets one first, so that no small one is starved by a large one that grows:
+    with more of them than `most` it is one for each, as in Spark's own source.
     """
-    waiting = sum(backlog.values())
-    taken = {partition: most * count // waiting for partition, count in backlog.items()}
-    by_remainder = sorted(backlog, key=lambda partition: -(most * backlog[partition] % waiting))
-    for partition in by_remainder[: most - sum(taken.values())]:
-        taken[partition] += 1
+    taken = {partition: min(1, count) for partition, count in backlog.items()}
+    left, waiting = most - sum(taken.values()), sum(backlog.values()) - sum(taken.values())
+    if left > 0 and waiting > 0:
+        shares = {p: left * (count - taken[p]) for p, count in backlog.items()}
+        taken = {p: count + shares[p] // waiting for p, count in taken.items()}
+        by_remainder = sorted(backlog, key=lambda partition: -(shares[partition] % waiting))
+        for partition in by_remainder[: most - sum(taken.values())]:
+            taken[partition] += 1
     return {partition: start[partition] + count for partition, count in taken.items()}

@@ -31,7 +31,9 @@ def to_json(offsets: Offsets) -> Json:
 
 
 def from_json(told: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """What `to_json` made."""
+    """What `to_json` made. Raises ValueError for anything else."""
+    if not all(isinstance(numbers, Mapping) for numbers in told.values()):
+        raise ValueError(f"{told} are no offsets of topics")
     return {TopicPartition(topic, int(number)): at for topic, numbers in told.items() for number, at in numbers.items()}
 
 
@@ -52,10 +54,6 @@ class Bound:
     def named(self) -> frozenset[TopicPartition]:
         """The partitions that it names itself."""
         return frozenset({*self.offsets, *self.timestamps_ms})
-
-    def is_open(self, partition: TopicPartition) -> bool:
-        """Whether it says nothing of that partition."""
-        return self.otherwise is None and self.timestamp_ms is None and partition not in self.named
 
     def timestamp_of(self, partition: TopicPartition) -> int | None:
         """What to ask ListOffsets for (-2, -1 or ms), None where the offset itself is known."""

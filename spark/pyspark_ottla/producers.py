@@ -1,0 +1,104 @@
+"""Producers of this process, kept from one task to the next: Spark's Python workers live for many of them.
+
+A task has its producer for itself, so what its flush says is about its own rows. After a task that failed its producer
+goes, with all that it still held; after one that did not it waits for the next task for a while.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+from collections.abc import Iterator, Mapping
+from threading import Lock, Timer
+from typing import Any, Final, TypeAlias
+
+import ottla
+from ottla.errors import OttlaError
+from ottla.producer import check_config
+from pyspark_ottla.options import WriteOptions
+
+IDLE_S: Final = 60.0
+"""As long as Spark keeps a worker that has nothing to do."""
+
+BytesProducer: TypeAlias = "ottla.Producer[bytes, bytes]"
+
+
+def check_settings(options: WriteOptions) -> None:
+    """Raise ConfigError for settings that no producer can have."""
+    check_config(_config(options))
+
+
+def new_producer(options: WriteOptions) -> BytesProducer:
+    """One with these settings."""
+    return ottla.Producer(options.bootstrap, key="bytes", value="bytes", config=_config(options))
+
+
+def _config(options: WriteOptions) -> Mapping[str, str]:
+    """Idempotent; it waits for room as long as for an outcome, so that brokers may be away for that long."""
+    patience_ms = options.client.get("delivery.timeout.ms", "120000")
+    return {"enable.idempotence": "true", "max.block.ms": patience_ms, **options.client}
+
+
+class Producers:
+    """Lends producers, one to a task. Thread-safe."""
+
+    def __init__(self, idle_s: float = IDLE_S) -> None:
+        self._idle_s: Final = idle_s
+        self._lock: Final = Lock()
+        self._idle: dict[Any, tuple[BytesProducer, Timer]] = {}
+
+    @contextlib.contextmanager
+    def lent(self, options: WriteOptions) -> Iterator[BytesProducer]:
+        """A producer with these settings, until the block ends: in order, or with what made the task fail."""
+        settings = options.bootstrap, frozenset(options.client.items())
+        producer = self._taken(settings) or new_producer(options)
+        try:
+            yield producer
+        except BaseException:
+            _end(producer)
+            raise
+        self._keep(settings, producer)
+
+    def close(self) -> None:
+        """End those that nobody has."""
+        with self._lock:
+            idle, self._idle = self._idle, {}
+        for producer, timer in idle.values():
+            timer.cancel()
+            _end(producer)
+
+    def _taken(self, settings: Any) -> BytesProducer | None:
+        with self._lock:
+            producer, timer = self._idle.pop(settings, (None, None))
+        if timer is not None:
+            timer.cancel()
+        return producer
+
+    def _keep(self, settings: Any, producer: BytesProducer) -> None:
+        timer = Timer(self._idle_s, self._on_idle, [settings, producer])
+        timer.daemon = True
+        with self._lock:
+            is_one_more = settings in self._idle
+            if not is_one_more:
+                self._idle[settings] = producer, timer
+                timer.start()
+        if is_one_more:
+            _end(producer)
+
+    def _on_idle(self, settings: Any, producer: BytesProducer) -> None:
+        with self._lock:
+            if self._idle.get(settings, (None, None))[0] is not producer:
+                return
+            del self._idle[settings]
+        _end(producer)
+
+
+def _end(producer: BytesProducer) -> None:
+    with contextlib.suppress(OttlaError):  # nothing waits in it, or its task has failed already
+        producer.close(0)
+
+
+PRODUCERS: Final = Producers()
+"""This process's."""
+
+atexit.register(PRODUCERS.close)

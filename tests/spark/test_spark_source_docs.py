@@ -1,0 +1,58 @@
+"""docs/spark.md runs as it stands, prints what it says, and its tables have every option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from pyspark_ottla.options import READ_OPTIONS, WRITE_OPTIONS
+
+PAGE = (Path(__file__).parents[2] / "docs/spark.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def orders(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap) as admin, ottla.Producer(cluster.bootstrap, topic="orders") as producer:
+        for topic in ("orders", "orders-copy"):
+            admin.topics.create(topic, partitions=1)
+        for n, region in enumerate(["eu", "us", "eu"], 1):
+            producer.send({"id": n}, key=region)
+        producer.flush()
+        yield admin
+
+
+def test_the_page_runs_from_top_to_bottom(
+    spark: SparkSession, cluster: Cluster, orders: ottla.Admin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, Any] = {}
+    here = {"localhost:9650": cluster.bootstrap, "lake/": f"{tmp_path}/", "9464": "0"}
+    try:
+        for snippet in SNIPPETS:
+            source = snippet
+            for written, ours in here.items():
+                source = source.replace(written, ours)
+            exec(source, names)  # the page is ours
+            promised = re.findall(r"^# (.*)$", snippet, re.MULTILINE)
+            assert capsys.readouterr().out.splitlines() == promised
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+        spark.streams.removeListener(names["listener"])
+    assert [record.key for record in cluster.read("orders-copy", key="str")] == ["eu", "us", "eu"]
+    wait_until(lambda: sum(orders.groups.committed("orders-lake").values()) == 3)
+
+
+def test_the_page_has_every_option() -> None:
+    source, sink = (
+        PAGE.partition(f"## Options of the {which}\n")[2].partition("\n## ")[0] for which in ("source", "sink")
+    )
+    assert set(re.findall(r"^\| `([\w.*]+)` \|", source, re.MULTILINE)) == {*READ_OPTIONS, "kafka.*"}
+    assert set(re.findall(r"^\| `([\w.*]+)` \|", sink, re.MULTILINE)) == {*WRITE_OPTIONS, "kafka.*"}

@@ -1,0 +1,219 @@
+"""What a task of the sink does with its producer: it lends, flushes and gives back, or throws away."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import IntegerType, StringType, StructType
+from waiting import wait_until
+
+import ottla
+from ottla.errors import ConfigError, DeliveryError, ErrorCode
+from ottla.scripted import Refuse
+from ottla.testing import FakeCluster, FakeProducer
+from ottla_proto.contracts import Broker
+from pyspark_ottla import sink
+from pyspark_ottla.options import write_options
+from pyspark_ottla.producers import Producers
+from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter, Written, told
+from pyspark_ottla.source import COLUMNS_WITH_HEADERS, OttlaDataSource
+
+VALUE = StructType().add("value", StringType())
+WITH_PARTITION = StructType().add("key", StringType()).add("value", StringType()).add("partition", IntegerType())
+WITH_HEADERS = StructType().add("value", StringType()).add("headers", COLUMNS_WITH_HEADERS["headers"].dataType)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeProducer[bytes, bytes]]]:
+    """All producers that are made, over brokers in memory."""
+    all_of_them: list[FakeProducer[bytes, bytes]] = []
+
+    def make(*arguments: Any, **settings: Any) -> FakeProducer[bytes, bytes]:
+        all_of_them.append(FakeProducer(*arguments, **settings))
+        return all_of_them[-1]
+
+    monkeypatch.setattr(ottla, "Producer", make)
+    producers = Producers()
+    monkeypatch.setattr(sink, "PRODUCERS", producers)
+    yield all_of_them
+    producers.close()
+    assert all(producer._closed for producer in all_of_them)
+
+
+@pytest.fixture
+def brokers() -> Iterator[FakeCluster]:
+    with FakeCluster({"t": 2}) as cluster:
+        yield cluster
+
+
+def writer(brokers: FakeCluster, schema: StructType = VALUE, **options: str) -> RowWriter:
+    given = {"kafka.bootstrap.servers": brokers.bootstrap, "topic": "t", **options}
+    return RowWriter(write_options(given), schema)
+
+
+def batch(*values: str, **columns: Any) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.string()), **columns})
+
+
+def test_a_task_ends_when_every_row_is_acknowledged(made: list[Any], brokers: FakeCluster) -> None:
+    task = pickle.loads(pickle.dumps(writer(brokers)))
+    written = task.write([batch("a", "b"), batch("c")])
+    assert sorted(record.value for record in brokers.read("t", value="str")) == ["a", "b", "c"]
+    assert written.rows == {"t": 3}
+
+
+def test_the_next_task_has_the_same_producer_and_other_settings_another(made: list[Any], brokers: FakeCluster) -> None:
+    first = writer(brokers)
+    first.write([batch("a")])
+    first.write([batch("b")])
+    writer(brokers).write([batch("c")])
+    assert len(made) == 1
+    writer(brokers, **{"kafka.compression.type": "gzip"}).write([batch("d")])
+    assert len(made) == 2
+    assert not any(producer._closed for producer in made)
+
+
+def test_producers_are_idempotent_and_take_the_settings_given(made: list[Any], brokers: FakeCluster) -> None:
+    writer(brokers, **{"kafka.linger.ms": "7", "kafka.delivery.timeout.ms": "90000"}).write([batch("a")])
+    limits = made[-1]._accumulator.limits
+    assert (limits.idempotent, limits.linger_s, limits.delivery_timeout_s) == (True, 0.007, 90.0)
+    assert made[-1]._max_block == 90.0, "brokers may be away for as long as for an outcome"
+    writer(brokers, **{"kafka.max.block.ms": "5000"}).write([batch("a")])
+    assert made[-1]._max_block == 5.0
+
+
+def test_a_row_that_fails_lets_its_task_fail_and_the_producer_go(made: list[Any], brokers: FakeCluster) -> None:
+    task = writer(brokers)
+    brokers.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "not that one"))
+    with pytest.raises(DeliveryError, match="not that one") as caught:
+        task.write([batch("a", "b")])
+    assert caught.value.code == ErrorCode.INVALID_RECORD
+    assert all(producer._closed for producer in made)
+    assert task.write([batch("c")]).rows == {"t": 1}
+
+
+def test_what_comes_from_spark_may_fail_too(made: list[Any], brokers: FakeCluster) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield batch("a")
+        raise OSError("the stage before has failed")
+
+    with pytest.raises(OSError, match="stage before"):
+        writer(brokers).write(rows())
+    assert all(producer._closed for producer in made)
+
+
+@pytest.mark.parametrize("partition", [-1, 2])
+def test_a_partition_that_is_not_there_is_refused_at_once(
+    made: list[Any], brokers: FakeCluster, partition: int
+) -> None:
+    rows = batch("a", "b", key=pa.array(["x", "y"]), partition=pa.array([1, partition], pa.int32()))
+    words = f"row 1 of the task, with the key 'y', is for partition {partition} of t .*0 to 1"
+    with pytest.raises(ConfigError, match=words) as caught:
+        writer(brokers, WITH_PARTITION).write([rows])
+    assert caught.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert brokers.read("t") == []
+
+
+def test_a_partition_that_is_null_is_chosen(made: list[Any], brokers: FakeCluster) -> None:
+    keys = pa.array(["k"] * 4)
+    rows = batch("a", "b", "c", "d", key=keys, partition=pa.array([0, 1, None, None], pa.int32()))
+    writer(brokers, WITH_PARTITION).write([rows])
+    found = {record.value: record.partition for record in brokers.read("t", value="str")}
+    assert (found["a"], found["b"]) == (0, 1)
+    assert found["c"] == found["d"]
+
+
+def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeCluster) -> None:
+    task = writer(brokers, WITH_PARTITION)
+    for partition in (1, 2):
+        task.write([batch("a", key=pa.array(["k"]), partition=pa.array([partition], pa.int32()))])
+        brokers.add_topic("t", 3)
+    assert sorted(record.partition for record in brokers.read("t")) == [1, 2]
+    assert len(made) == 1
+
+
+def test_producers_that_nobody_wants_go(made: list[Any], brokers: FakeCluster) -> None:
+    options = writer(brokers).options
+    producers = Producers(idle_s=0.05)
+    with producers.lent(options) as first, producers.lent(options) as second:
+        assert first is not second
+    wait_until(lambda: all(producer._closed for producer in made))
+
+
+@pytest.mark.spark_option("topic")
+@pytest.mark.spark_option("delivery")
+@pytest.mark.spark_option("includeHeaders")
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delivery": "exactly_once"}, "needs transactions .*never lost, and may repeat"),
+        ({"delivery": "at_most_once"}, "delivery=at_most_once is not legal .*at_least_once or exactly_once"),
+        ({"topic": "no such name!"}, "no such name"),
+        ({"topic": " "}, "topic is empty"),
+        ({"includeHeaders": "perhaps"}, "includeHeaders=perhaps is not legal"),
+        ({"topics": "t"}, "option topics is unknown .*the nearest is topic"),
+        ({"subscribe": "t"}, "option subscribe is unknown"),
+        ({"kafka.acks": "1"}, "kafka.acks=1 can't be had: .*idempotent"),
+        ({"kafka.enable.idempotence": "false"}, "always idempotent"),
+        ({"kafka.retries": "0"}, "retries"),
+        ({"kafka.linger.ms": "soon"}, "linger.ms"),
+        ({"kafka.compression.type": "7zip"}, "7zip"),
+        ({"kafka.value.serializer": "x"}, "kafka.value.serializer can't be set here"),
+        ({"kafka.group.id": "g"}, "kafka.group.id"),
+    ],
+)
+def test_options_that_can_not_be(made: list[Any], brokers: FakeCluster, options: dict[str, str], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        writer(brokers, **options)
+
+
+def test_columns_that_can_not_be(made: list[Any], brokers: FakeCluster) -> None:
+    with pytest.raises(ConfigError, match="no column value"):
+        writer(brokers, StructType().add("key", StringType()))
+
+
+@pytest.mark.spark_option("kafka.bootstrap.servers")
+def test_brokers_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
+    with pytest.raises(ConfigError, match=r"kafka\.bootstrap\.servers is missing"):
+        write_options({"topic": "t"})
+
+
+@pytest.mark.spark_option("delivery")
+@pytest.mark.spark_option("includeHeaders")
+def test_options_that_change_nothing(made: list[Any], brokers: FakeCluster) -> None:
+    """Headers are written where there is such a column, as by Spark's own sink."""
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    rows = batch("a", headers=pa.array([[{"key": "h", "value": b"1"}]], kind))
+    for include in ("true", "false"):
+        writer(brokers, WITH_HEADERS, includeHeaders=include, delivery="at_least_once").write([rows])
+    assert [list(record.headers) for record in brokers.read("t")] == [[("h", b"1")]] * 2
+
+
+def test_modes(made: list[Any], brokers: FakeCluster) -> None:
+    source = OttlaDataSource({"kafka.bootstrap.servers": brokers.bootstrap, "topic": "t"})
+    assert isinstance(source.writer(VALUE, False), OttlaBatchWriter)
+    with pytest.raises(ConfigError, match=r"mode overwrite can't be had.*mode\('append'\)"):
+        source.writer(VALUE, True)
+    for complete in (False, True):
+        assert isinstance(source.streamWriter(VALUE, complete), OttlaStreamWriter)
+
+
+def test_the_driver_hears_how_many(made: list[Any], brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "ottla.spark")
+    messages = [Written(), None, writer(brokers).write([batch("a", "b")]), writer(brokers).write([batch("c")])]
+    assert told(pickle.loads(pickle.dumps(messages))) == "3 rows to t"
+    OttlaStreamWriter(writer(brokers)).commit(messages, 7)
+    OttlaStreamWriter(writer(brokers)).abort([None], 8)
+    OttlaBatchWriter(writer(brokers)).commit(messages)
+    OttlaBatchWriter(writer(brokers)).abort([messages[2], None])
+    assert [record.getMessage() for record in caplog.records if record.name == "ottla.spark"] == [
+        "micro-batch 7 is written: 3 rows to t",
+        "micro-batch 8 has failed; what is written comes again: no rows",
+        "written: 3 rows to t",
+        "a write has failed; what its other tasks have written stays: 2 rows to t",
+    ]

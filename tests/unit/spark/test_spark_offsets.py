@@ -1,0 +1,41 @@
+"""Offsets as the checkpoint has them, and the places that options mean."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla_core.model import TopicPartition
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, from_json, to_json
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+PARTITIONS = st.tuples(st.sampled_from(["a", "b-1", "c.d_e"]), st.integers(0, 2000)).map(lambda p: TopicPartition(*p))
+
+
+@given(st.dictionaries(PARTITIONS, st.integers(0, 2**63 - 1)))
+def test_offsets_come_back_from_the_checkpoint(offsets: dict[TopicPartition, int]) -> None:
+    assert from_json(json.loads(json.dumps(to_json(offsets)))) == offsets
+
+
+def test_equal_offsets_are_equal_texts_as_spark_compares_them() -> None:
+    texts = {json.dumps(to_json(told)) for told in ({A1: 2, B0: 3, A0: 1}, {A0: 1, A1: 2, B0: 3})}
+    assert texts == {'{"a": {"0": 1, "1": 2}, "b": {"0": 3}}'}
+
+
+@pytest.mark.parametrize("told", [{"a": 5}, {"a": {"x": 1}}, {"logOffset": 3}])
+def test_other_sources_offsets_are_told_from_ours(told: dict[str, dict[str, int]]) -> None:
+    with pytest.raises(ValueError, match=r"offsets|invalid literal"):
+        from_json(told)
+
+
+def test_a_bound_is_an_offset_a_time_or_an_end_of_the_log() -> None:
+    mixed = Bound(offsets={A0: 5, A1: LATEST, B0: EARLIEST})
+    assert [mixed.timestamp_of(p) for p in (A0, A1, B0)] == [None, -1, -2]
+    assert mixed.named == {A0, A1, B0}
+    assert Bound(otherwise=EARLIEST).timestamp_of(A0) == -2
+    assert Bound(timestamp_ms=7).timestamp_of(A0) == 7
+    assert Bound(timestamps_ms={A0: 8}).timestamp_of(A0) == 8
+    assert Bound(timestamp_ms=0).named == frozenset()
