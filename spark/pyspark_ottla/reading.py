@@ -81,17 +81,16 @@ class RangeReader:
             while not consumer.finished:
                 polled = consumer.poll(_POLL_S, max_records=_BATCH_RECORDS)
                 if polled:
-                    heard_at = time.monotonic()
+                    following = polled.offsets[wanted.partition]
+                    for batch in to_batches(polled.segments, schema):
+                        yield batch, following
+                    heard_at = time.monotonic()  # now: whoever takes a batch may take their time
                 elif time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise ottla.TimeoutError(
                         ottla.ErrorCode.REQUEST_TIMED_OUT,
                         f"no record of {wanted} came within {self.options.poll_timeout_s:.0f} s",
                         hint="see whether its leader runs (ottla topic show); kafkaConsumer.pollTimeoutMs is the wait",
                     )
-                if polled:
-                    following = polled.offsets[wanted.partition]
-                    for batch in to_batches(polled.segments, schema):
-                        yield batch, following
 
     def _consumer(self, wanted: Range) -> ottla.Consumer[bytes, bytes]:
         partition = wanted.partition
