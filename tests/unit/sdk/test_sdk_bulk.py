@@ -1,4 +1,4 @@
-"""send_columns: rows of bytes by the column end up where `send` would put them, and `flush` tells what became of them."""
+"""send_columns: rows of bytes by the column end up where `send` would put them; `flush` tells what became of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_what_the_broker_refuses_is_raised_by_flush_and_once() -> None:
     cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "no"))
     with producer_of(cluster) as producer:
         producer.send_columns(ByteColumns([b"a", b"b"]), "t")
-        with pytest.raises(DeliveryError, match="2 records were not delivered; the first: .*no") as caught:
+        with pytest.raises(DeliveryError, match=r"2 records were not delivered; the first: .*no") as caught:
             producer.flush()
         assert caught.value.code == ErrorCode.INVALID_RECORD
 
