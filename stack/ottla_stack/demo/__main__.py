@@ -1,8 +1,10 @@
-"""The main job, end to end, as a user would do it: `ottla up`, produce, restart every broker, read as a group of which
-one dies, compare, clean up.
+"""The main job, end to end, as a user would do it: `ottla up`; flights and weather are produced, Spark joins them as
+they come, and a group of consumers shows the result; every broker is restarted; another group, of which one dies, reads
+the flights; they are kept as a lake; everything is compared with where it came from; clean up.
 
-`--selftest` plants two faults on purpose (a record that is never sent, two that are swapped) in a smaller run and
-fails unless both are found. The last line is one JSON object.
+`--selftest` plants three faults on purpose (a record that is never sent, two that are swapped, a row that the lake has
+lost) in a smaller run and fails unless all are found. Where there is no Java for Spark, the rest runs, without the
+third. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,57 +30,37 @@ from ottla_core.errors import OttlaError
 from ottla_stack.demo.audit import flights_on_disk
 from ottla_stack.demo.flights import FLIGHTS, TOPIC, Flight, digest, read_flights
 from ottla_stack.demo.group import MEMBERS, read_as_group
+from ottla_stack.demo.live_table import LiveTable
+from ottla_stack.demo.pandas_check import by_pandas
+from ottla_stack.demo.pipeline import Pipeline
+from ottla_stack.demo.planted import plant_in_flights
+from ottla_stack.demo.plot import plot
+from ottla_stack.demo.producing import create_topics, produce, tick
+from ottla_stack.demo.spark_job import why_not
+from ottla_stack.demo.weather import read_weather
 from ottla_stack.running import RunningStack
 
-PARTITIONS: Final = 6
 BROKERS: Final = 3
 SELFTEST_FLIGHTS: Final = 20_000
-_LIMIT_S: Final = 90.0
+PICTURE: Final = "ottla-demo-delays.png"
 
 _console = Console(stderr=True)
 
 
-def produce(bootstrap: str, flights: list[Flight]) -> None:
-    ottla.Admin(bootstrap).topics.create(TOPIC, partitions=PARTITIONS, config={"retention.ms": "-1"})
-    columns = (TextColumn("producing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        Progress(*columns, console=_console) as progress,
-        ottla.Producer(bootstrap, topic=TOPIC, key="str", value="bytes", compression="zstd") as producer,
-    ):
-        task = progress.add_task("", total=len(flights))
-        deliveries = []
-        for n, flight in enumerate(flights, 1):
-            headers = [("row", b"%d" % flight.number)]
-            deliveries.append(
-                producer.send(flight.value, key=flight.carrier, timestamp=flight.timestamp_ms, headers=headers)
-            )
-            if n % 2_000 == 0 or n == len(flights):
-                progress.update(task, completed=n)
-        producer.flush()
-        for delivery in deliveries:
-            delivery.result(timeout=_LIMIT_S)
-
-
-def plant(flights: list[Flight]) -> list[Flight]:
-    """The faults of the self-test: one record is dropped, and two of one carrier change places."""
-    sent = list(flights)
-    first = len(sent) // 2
-    second = next(n for n in range(first + 1, len(sent)) if sent[n].carrier == sent[first].carrier)
-    sent[first], sent[second] = sent[second], sent[first]
-    del sent[len(sent) // 3]
-    return sent
-
-
-def run(directory: Path, source: list[Flight], sent: list[Flight]) -> dict[str, Any]:
+def run(directory: Path, source: list[Flight], *, selftest: bool) -> dict[str, Any]:
+    """Everything, in the directory; the fields of the last line."""
     began_at = time.monotonic()
-    with RunningStack(directory, brokers=BROKERS, group_coordinators=2) as stack:
+    sent = plant_in_flights(source) if selftest else source
+    picture = None if selftest else Path.cwd() / PICTURE
+    with RunningStack(directory, brokers=BROKERS, group_coordinators=2) as stack, ExitStack() as ended:
         _console.print(f"{BROKERS} brokers run after {time.monotonic() - began_at:.1f} s: {stack.bootstrap}")
-        produce(stack.bootstrap, sent)
-        _console.print("restarting every broker")
-        pids = stack.restart(*(f"broker-{n}" for n in range(BROKERS)))
-        _console.print(f"a group of {MEMBERS} processes reads the topic; one of them is killed half-way")
-        report = read_as_group(stack.bootstrap, directory, source, len(sent))
+        create_topics(stack.bootstrap)
+        if without := why_not():
+            _console.print(f"[bold]without Spark:[/bold] {without}")
+        pipeline = None if without else ended.enter_context(Pipeline(stack.bootstrap, directory))
+        pids, report = flow(stack, directory, source, sent, pipeline)
         topic_id = ottla.Admin(stack.bootstrap).topics.describe(TOPIC)[0].id
+        by_spark = spark_results(pipeline, len(source), picture, selftest=selftest)
     _console.print("the segment files, decoded by kafka-python")
     logs = [directory / f"broker-{n}" for n in range(BROKERS)]
     on_disk = {f.number: f for f in flights_on_disk(logs, topic_id)}
@@ -95,11 +78,48 @@ def run(directory: Path, source: list[Flight], sent: list[Flight]) -> dict[str, 
         "brokers": BROKERS,
         **{name: report[name] for name in ("members", "killed", "repeated")},
         "pids": pids,
+        **by_spark,
         "seconds": round(time.monotonic() - began_at, 1),
     }
 
 
+def flow(
+    stack: RunningStack, directory: Path, source: list[Flight], sent: list[Flight], pipeline: Pipeline | None
+) -> tuple[list[int], dict[str, Any]]:
+    """Records into the topics and out of them again: the brokers' pids after their restart, and what the group read."""
+    columns = (TextColumn("producing"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    progress = Progress(*columns, console=_console)
+    seen = read_weather(source[-1].timestamp_ms)
+    if pipeline:
+        pipeline.wait_until_it_runs()
+    with LiveTable(stack.bootstrap, _console, progress) if pipeline else progress as screen:
+        task = progress.add_task("", total=len(sent))
+        produce(stack.bootstrap, sent, seen, lambda count: progress.update(task, completed=count))
+        _console.print("restarting every broker")
+        pids = stack.restart(*(f"broker-{n}" for n in range(BROKERS)))
+        if pipeline:
+            pipeline.begin_lake()
+        _console.print(f"a group of {MEMBERS} processes reads the topic; one of them is killed half-way")
+        report = read_as_group(stack.bootstrap, directory, source, len(sent))
+        if pipeline and isinstance(screen, LiveTable):
+            pipeline.wait_until_it_has_read(len(sent))
+            tick(stack.bootstrap, source[-1].timestamp_ms)  # a flight that it overtook would come too late
+            pipeline.delays.wait_for(lambda: screen.flights() >= len(sent), "the last of its windows")
+    return pids, report
+
+
+def spark_results(pipeline: Pipeline | None, count: int, picture: Path | None, *, selftest: bool) -> dict[str, Any]:
+    """The fields that tell of Spark; without it, the picture is of pandas' figures."""
+    if pipeline:
+        _console.print("the lake against the topic, and both against pandas")
+        return pipeline.finish(count, picture, drop_a_row=selftest)
+    if picture:
+        plot(by_pandas(count), picture)
+    return {"batches": 0, "windows": 0, "lake_rows": 0, "lake_equals_pandas": None, "plot": picture and str(picture)}
+
+
 def show(delays: dict[str, list[float]]) -> None:
+    """The delays of each carrier, by the group that read the flights."""
     table = Table("carrier", "flights", "cancelled", "mean departure delay", title="New York, 2013")
     for carrier, (flights, departed, minutes) in sorted(delays.items(), key=lambda item: -item[1][0]):
         mean = f"{minutes / departed:.1f} min" if departed else ""
@@ -108,20 +128,42 @@ def show(delays: dict[str, list[float]]) -> None:
 
 
 def verdict(result: dict[str, Any]) -> bool:
+    """Whether everything came out as it went in."""
     counts = {result["records_in"], result["records_out"], result["records_on_disk"]}
     same = len(counts) == 1 and result["sha256_in"] == result["sha256_out"]
-    return same and not result["mismatches"] and not result["order_violations"]
+    return same and not result["mismatches"] and not result["order_violations"] and _spark_is_right(result)
+
+
+def _spark_is_right(result: dict[str, Any]) -> bool:
+    if result["lake_equals_pandas"] is None:
+        return True
+    same = result["lake_equals_pandas"] and result["windows_equal_pandas"]
+    kept = result["lake_rows"] == result["records_in"] and not result["lake_missing"] + result["lake_repeated"]
+    return bool(same and kept)
+
+
+def found(result: dict[str, Any]) -> dict[str, bool]:
+    """Of each planted fault, whether it was found."""
+    faults = {
+        "dropped": result["records_out"] == result["records_in"] - 1,
+        "swapped": result["order_violations"] > 0,
+    }
+    if result["lake_equals_pandas"] is not None:
+        # By the audit, and by pandas: the hour that lacks the dropped record, and that of the lake's own loss.
+        faults["dropped"] &= result["windows_differ_in"] == 1
+        faults["lost by the lake"] = result["lake_missing"] == 1 and result["lake_differs_in"] == 2
+    return faults
 
 
 def main(arguments: Iterable[str] | None = None) -> int:
+    """Exit codes: 0 where everything is right, 1 where it is not, 130 on Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m ottla_stack.demo", description=__doc__)
-    parser.add_argument("--selftest", action="store_true", help="plant two faults, and fail unless both are found")
+    parser.add_argument("--selftest", action="store_true", help="plant three faults, and fail unless all are found")
     selftest = parser.parse_args(None if arguments is None else list(arguments)).selftest
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the clean-up below runs
     directory = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
     try:
-        source = read_flights(SELFTEST_FLIGHTS if selftest else FLIGHTS)
-        result = run(directory, source, plant(source) if selftest else source)
+        result = run(directory, read_flights(SELFTEST_FLIGHTS if selftest else FLIGHTS), selftest=selftest)
     except OttlaError as error:
         _console.print(f"demo: {error}")
         return 1
@@ -133,9 +175,10 @@ def main(arguments: Iterable[str] | None = None) -> int:
     if not selftest:
         print(json.dumps(result))
         return 0 if verdict(result) else 1
-    found = {"dropped": result["records_out"] == len(source) - 1, "swapped": result["order_violations"] > 0}
-    passed = all(found.values()) and not verdict(result)
-    print(json.dumps({**result, "demo": "flights-selftest", "planted": 2, "found": sum(found.values()), "ok": passed}))
+    faults = found(result)
+    passed = all(faults.values()) and not verdict(result)
+    told = {"demo": "flights-selftest", "planted": len(faults), "found": sum(faults.values()), "ok": passed}
+    print(json.dumps({**result, **told}))
     return 0 if passed else 1
 
 

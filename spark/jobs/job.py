@@ -1,0 +1,179 @@
+"""What the jobs share: their arguments, a session, a stream's end, and what a failure looks like from outside.
+
+A job is a script with `parser()` and `run(spark, options)`, which returns what is printed as the last line, as JSON.
+It runs by itself (`python spark/jobs/lake.py …`: Spark on this machine) and under `spark-submit --py-files
+spark/jobs/job.py`, which then says where, and with how much memory.
+
+| exit | |
+|---|---|
+| 0 | done |
+| 1 | it failed |
+| 2 | the command was not understood |
+| 3 | the audit found records missing or repeated |
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from threading import Event
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ottla.errors import OttlaError
+
+FAILED: Final = 1
+FOUND: Final = 3
+
+_POLL_S: Final = 0.5
+_PATIENCE_S: Final = 30.0
+_LOCAL: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.log.level": "ERROR",
+    "spark.master": "local[*]",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 2),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""For Spark on this machine alone; under spark-submit its own settings hold."""
+
+_ALWAYS: Final = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what other readers of Parquet expect
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """The arguments that every job has; `about` is the job's docstring."""
+    found = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument(
+        "--bootstrap",
+        default=os.environ.get("OTTLA_BOOTSTRAP", "localhost:9650"),
+        help="gRPC addresses of brokers, by commas (OTTLA_BOOTSTRAP, or else localhost:9650)",
+    )
+    found.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark; repeatable"
+    )
+    return found
+
+
+def add_stream(found: argparse.ArgumentParser) -> None:
+    """The arguments of a job that runs as a stream."""
+    found.add_argument("--available-now", action="store_true", help="read what is there now, and end")
+    found.add_argument("--every", default="1 second", metavar="DURATION", help="between micro-batches (%(default)s)")
+    found.add_argument("--max-records", type=_positive, metavar="N", help="the most that one micro-batch reads")
+    found.add_argument("--group", help="commit what is processed to this group: `ottla group show` tells the lag")
+    found.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="where it is kept how far the job is; one for each output (_checkpoint in its directory)",
+    )
+
+
+def main(about: argparse.ArgumentParser, run: Callable[[SparkSession, Any], Mapping[str, Any]]) -> int:
+    """Run a job as a command. What `run` returns is printed as JSON; its "exit", if there is one, is the exit code."""
+    options = about.parse_args()
+    for given in options.conf:
+        if "=" not in given:
+            about.error(f"--conf {given}: give NAME=VALUE, such as spark.sql.shuffle.partitions=8")
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs what a failed query has raised already
+    name = os.path.basename(sys.argv[0]).removesuffix(".py")
+    try:
+        spark = session(name, dict(given.split("=", 1) for given in options.conf))
+        try:
+            report = dict(run(spark, options))
+        finally:
+            spark.stop()
+    except (PySparkException, OttlaError, OSError, ValueError) as error:
+        print(f"{name}: {in_words(error)}", file=sys.stderr)
+        return FAILED
+    exit_code = report.pop("exit", 0)
+    print(json.dumps(report), flush=True)
+    return int(exit_code)
+
+
+def session(name: str, settings: Mapping[str, str]) -> SparkSession:
+    """Spark on this machine, or where spark-submit has put us."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or else the workers are whatever `python3` is on PATH
+    builder = SparkSession.builder.appName(name)
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    for key, value in {**({} if submitted else _LOCAL), **_ALWAYS, **settings}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
+    """Topics from their beginning, by commas, as a stream that a job with `add_stream` reads."""
+    reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
+    reader = reader.option("subscribe", topics).option("startingOffsets", "earliest").options(**more)
+    if options.max_records:
+        reader = reader.option("maxOffsetsPerTrigger", options.max_records)
+    if options.group:
+        reader = reader.option("commitOffsets", options.group)
+    return reader.load()
+
+
+def write_topic(rows: DataFrame, options: argparse.Namespace, topic: str, **more: str) -> None:
+    """Send rows to a topic, each at least once."""
+    sink = rows.write.format("ottla").mode("append").option("kafka.bootstrap.servers", options.bootstrap)
+    sink.option("topic", topic).options(**more).save()
+
+
+def run_stream(writer: DataStreamWriter, options: argparse.Namespace, directory: str) -> StreamingQuery:
+    """Run a query until it ends (--available-now) or SIGTERM or Ctrl-C ends it. Raises what made it fail."""
+    stop = Event()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    writer = writer.option("checkpointLocation", options.checkpoint or checkpoint_of(directory))
+    if options.available_now:
+        writer = writer.trigger(availableNow=True)
+    else:
+        writer = writer.trigger(processingTime=options.every)
+    try:
+        query = writer.start()
+        while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # it takes fractions, too
+            if stop.is_set():
+                _stop(query)
+        return query
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Between two micro-batches, where one ends in time: one that is cut short is done again at the next start."""
+    give_up_at = time.monotonic() + _PATIENCE_S
+    while query.status["isTriggerActive"] and query.isActive and time.monotonic() < give_up_at:
+        time.sleep(_POLL_S / 10)
+    query.stop()
+
+
+def checkpoint_of(directory: str) -> str:
+    """Where a job that writes to `directory` keeps its checkpoint: whoever reads Parquet there skips such names."""
+    return f"{directory.rstrip('/')}/_checkpoint"
+
+
+def in_words(error: Exception) -> str:
+    """The one sentence of a failure that concerns the user: the innermost of those that Spark has wrapped."""
+    text = str(error)
+    wrapped = re.findall(r"^[\w.]+(?:Error|Exception): (.+)$", text, re.MULTILINE)
+    return str(wrapped[-1] if wrapped else text.strip().split("\n")[0])
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number

@@ -1,0 +1,58 @@
+"""A topic as a lake: Parquet files in directories by day (or month, or hour) of the records' timestamps.
+
+Resumable: the checkpoint says how far the lake is, and what was written by a run that was killed is not in the list of
+files that Spark keeps in `_spark_metadata`: no row is there twice for whoever reads the lake with Spark. One run a lake
+at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+import job
+
+_RECORD: Final = ("topic", "partition", "offset", "timestamp", "key")
+_UNITS: Final = {"month": "yyyy-MM", "day": "yyyy-MM-dd", "hour": "yyyy-MM-dd-HH"}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The job's arguments."""
+    found = job.parser(__doc__)
+    found.add_argument("--topic", required=True, help="what to keep; several by commas")
+    found.add_argument("--to", required=True, metavar="DIR", help="the lake")
+    found.add_argument("--by", choices=sorted(_UNITS), default="day", help="what a directory holds (%(default)s)")
+    found.add_argument(
+        "--json",
+        metavar="COLUMNS",
+        help="values are JSON: these columns of them in their place, such as 'id INT, to STRING'",
+    )
+    found.add_argument("--headers", action="store_true", help="keep the headers, too")
+    job.add_stream(found)
+    return found
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the last micro-batch of this run, and the offsets up to which the lake holds the topic."""
+    records = job.read_stream(spark, options, options.topic, includeHeaders=str(options.headers).lower())
+    when = f.date_format("timestamp", _UNITS[options.by]).alias(options.by)
+    value = f.from_json(f.col("value").cast("string"), options.json) if options.json else f.col("value")
+    names = [*_RECORD, *(["headers"] if options.headers else [])]
+    rows = records.select(*names, value.alias("value"), when)
+    if options.json:
+        rows = rows.select(*names, "value.*", options.by)
+    writer = rows.writeStream.format("parquet").partitionBy(options.by).option("path", options.to)
+    query = job.run_stream(writer, options, options.to)
+    progress = query.lastProgress
+    if progress is None:
+        return {"last_batch": None, "ends": {}}
+    return {"last_batch": progress.batchId, "ends": json.loads(progress.sources[0].endOffset)}
+
+
+if __name__ == "__main__":
+    sys.exit(job.main(parser(), run))

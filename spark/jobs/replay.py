@@ -1,0 +1,88 @@
+"""The records of a stretch of time once more: into another topic, as Parquet, or onto the screen.
+
+Times are ISO 8601 (2013-07-04T00:00Z; without a zone: UTC) or milliseconds since 1970; --from is in it, --to is not.
+Into a topic, keys, values, headers and the order of each partition stay; the header `original-timestamp` has the time
+that a record had (ms), for it gets a new one. A replay that fails half-way may be run again: what was sent stays sent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
+
+import job
+
+_SHOWN: Final = 1_000
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The job's arguments."""
+    found = job.parser(__doc__)
+    found.add_argument("--topic", required=True, help="what to read; several by commas")
+    found.add_argument("--from", dest="start_ms", type=instant_ms, default=0, metavar="TIME", help="from here on")
+    found.add_argument("--to", dest="end_ms", type=instant_ms, metavar="TIME", help="up to, not with (what is there)")
+    where = found.add_mutually_exclusive_group(required=True)
+    where.add_argument("--to-topic", metavar="TOPIC", help="into this topic")
+    where.add_argument("--to-parquet", metavar="DIR", help="into this directory, which must not be there yet")
+    where.add_argument("--console", action="store_true", help=f"onto the screen, the first {_SHOWN:,}")
+    found.add_argument("--keep-partitions", action="store_true", help="into partitions of the same numbers")
+    return found
+
+
+def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
+    """Returns the number of records replayed."""
+    count = Observation("replay")
+    records = stretch(spark, options).observe(count, f.count(f.lit(1)).alias("records"))
+    if options.to_topic:
+        job.write_topic(_as_sent(records, options), options, options.to_topic, includeHeaders="true")
+    elif options.to_parquet:
+        records.write.parquet(options.to_parquet)
+    else:
+        shown = [f.col(name).cast("string") if name in ("key", "value") else f.col(name) for name in records.columns]
+        rows = records.select(shown).limit(_SHOWN).collect()
+        for row in rows:
+            print(row.timestamp.isoformat(), f"{row.topic}-{row.partition}@{row.offset}", row.key, row.value)
+        return {"records": len(rows)}
+    return {"records": count.get["records"]}
+
+
+def stretch(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+    """The records of that time. Offsets are looked up by time; where times go up and down, the filter is exact."""
+    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
+    reader = reader.option("subscribe", options.topic).option("includeHeaders", "true")
+    reader = reader.option("startingTimestamp", options.start_ms).option("startingOffsetsByTimestampStrategy", "latest")
+    wanted = f.unix_millis("timestamp") >= options.start_ms
+    if options.end_ms is not None:
+        reader = reader.option("endingTimestamp", options.end_ms)
+        wanted &= f.unix_millis("timestamp") < options.end_ms
+    return reader.load().where(wanted)
+
+
+def _as_sent(records: DataFrame, options: argparse.Namespace) -> DataFrame:
+    time = f.unix_millis("timestamp").cast("string").cast("binary")
+    header = f.array(f.struct(f.lit("original-timestamp").alias("key"), time.alias("value")))
+    headers = f.concat(f.coalesce("headers", f.array().cast(_HEADERS)), header).alias("headers")
+    return records.select("key", "value", headers, *(["partition"] if options.keep_partitions else []))
+
+
+def instant_ms(text: str) -> int:
+    """Milliseconds since 1970. Raises ArgumentTypeError."""
+    try:
+        if text.isdigit():
+            return int(text)
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text} is no time; give 2013-07-04T00:00Z or milliseconds since 1970"
+        ) from None
+    return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+if __name__ == "__main__":
+    sys.exit(job.main(parser(), run))

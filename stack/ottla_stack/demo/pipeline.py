@@ -1,0 +1,101 @@
+"""What Spark does in the demo: a job that runs as a stream while there is something to read, a lake, and its audit.
+
+The jobs are commands in processes of their own. What they have made is compared with what pandas makes of the files of
+the data set.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import ottla
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_stack.demo import flights, pandas_check
+from ottla_stack.demo.pandas_check import by_pandas, differences
+from ottla_stack.demo.planted import plant_in_lake
+from ottla_stack.demo.plot import plot
+from ottla_stack.demo.producing import CLOCK, DELAYS, WATERMARK_DAYS
+from ottla_stack.demo.spark_job import SparkJob
+
+GROUP: Final = "delays-job"
+_COLUMNS: Final = "carrier STRING, origin STRING, dest STRING, dep_time BIGINT, dep_delay BIGINT"
+_A_BATCH: Final = 100_000
+"""So many records a micro-batch fit into the memory of a small Spark, also when it could not keep up for a while."""
+
+
+class Pipeline:
+    """The three jobs on one cluster; leaving the block ends what still runs."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self._bootstrap: Final = bootstrap
+        self._windows_in: Final = directory / "windows"
+        self._lake_in: Final = directory / "lake"
+        self._ended: Final = ExitStack()
+        clock = ["--clock", CLOCK, "--watermark", f"{WATERMARK_DAYS} days"]
+        where = ["--to-topic", DELAYS, "--to-parquet", self._windows_in, "--group", GROUP]
+        self.delays: Final = SparkJob("delays", directory, bootstrap, *clock, *where, "--max-records", _A_BATCH)
+        what = ["--topic", flights.TOPIC, "--json", _COLUMNS, "--by", "month"]
+        self._lake: Final = SparkJob("lake", directory, bootstrap, *what, "--to", self._lake_in, "--available-now")
+        self._audit: Final = SparkJob("audit", directory, bootstrap, "--topic", flights.TOPIC, "--lake", self._lake_in)
+
+    def __enter__(self) -> Self:
+        """Begin with the first job."""
+        self._ended.enter_context(self.delays)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._ended.close()
+
+    def wait_until_it_runs(self) -> None:
+        """Until the stream has begun: its first micro-batch waits for something to read."""
+        begun = self._windows_in / "_checkpoint" / "metadata"
+        self.delays.wait_for(begun.exists, "its start")
+
+    def wait_until_it_has_read(self, count: int) -> None:
+        """Until the stream has so many flights behind it, by what it has committed to its group."""
+
+        def has_read() -> bool:
+            try:
+                committed = admin.groups.committed(GROUP).items()
+            except OttlaError as error:
+                if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    raise
+                return False  # its first micro-batch is still at work
+            return sum(offset for partition, offset in committed if partition.topic == flights.TOPIC) >= count
+
+        with ottla.Admin(self._bootstrap) as admin:
+            self.delays.wait_for(has_read, "the last flight")
+
+    def begin_lake(self) -> None:
+        """Keep what is in the topic now."""
+        self._ended.enter_context(self._lake)
+
+    def finish(self, count: int, picture: Path | None, *, drop_a_row: bool) -> dict[str, Any]:
+        """End the stream and the lake, audit the lake, and compare both with pandas; `drop_a_row` plants a fault."""
+        streamed = self.delays.stop()
+        self._lake.result()
+        if drop_a_row:
+            plant_in_lake(self._lake_in)
+        with self._audit as audit:
+            _, audited = audit.result()
+        expected = by_pandas(count)
+        lake_rows, of_lake = pandas_check.of_lake(self._lake_in)
+        windows = pandas_check.of_windows(self._windows_in)
+        wrong_hours = differences(of_lake, expected)
+        wrong_windows = differences(windows, expected)
+        if picture is not None:
+            plot(windows, picture)
+        return {
+            **streamed,
+            "lake_rows": lake_rows,
+            "lake_missing": audited["missing"],
+            "lake_repeated": audited["repeated"],
+            "lake_differs_in": wrong_hours,
+            "lake_equals_pandas": not wrong_hours,
+            "windows_differ_in": wrong_windows,
+            "windows_equal_pandas": not wrong_windows,
+            "plot": None if picture is None else str(picture),
+        }

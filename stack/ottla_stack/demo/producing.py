@@ -1,0 +1,79 @@
+"""The writing side: flights and weather in the order of their time, and at the end a tick of the clock.
+
+At the end of each month everything is acknowledged before the next is sent. So no partition is ever more than a month
+behind another in event time, which is what the watermark of the job that joins the two topics allows for.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterator
+from itertools import groupby
+from typing import Any, Final
+
+import ottla
+from ottla_stack.demo import flights, weather
+from ottla_stack.demo.flights import Flight
+from ottla_stack.demo.weather import Observation
+
+CLOCK: Final = "clock"
+DELAYS: Final = "delays"
+PARTITIONS: Final = {flights.TOPIC: 6, weather.TOPIC: 3, CLOCK: 1, DELAYS: 3}
+WATERMARK_DAYS: Final = 60
+"""A month, and as much again for the time that it takes to ask one partition after the other where it ends."""
+
+_LIMIT_S: Final = 90.0
+_DAY_MS: Final = 86_400_000
+_MONTH_MS: Final = 30 * _DAY_MS
+_MONTH_S: Final = 1.5
+"""A month takes so long at least: or else the year is over before a stream that reads it has had a second batch."""
+
+_TOLD_EVERY: Final = 2_000
+
+Row = tuple[int, str, dict[str, Any]]
+"""When, into which topic, and what: the arguments of `send`."""
+
+
+def create_topics(bootstrap: str) -> None:
+    """All of the demo; nothing ages out, though it all happened in 2013."""
+    with ottla.Admin(bootstrap) as admin:
+        for name, partitions in PARTITIONS.items():
+            admin.topics.create(name, partitions=partitions, config={"retention.ms": "-1"})
+
+
+def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], told: Callable[[int], None]) -> None:
+    """Send both, and tell how many flights have been sent. Raises what a delivery failed with."""
+    rows = heapq.merge(_observations(seen), _flights(sent), key=lambda row: row[0])
+    number = 0
+    with ottla.Producer(bootstrap, key="str", value="bytes", compression="zstd") as producer:
+        for _, of_a_month in groupby(rows, key=lambda row: row[0] // _MONTH_MS):
+            due_at = time.monotonic() + _MONTH_S
+            deliveries = []
+            for at_ms, topic, what in of_a_month:
+                deliveries.append(producer.send(topic=topic, timestamp=at_ms, **what))
+                number += topic == flights.TOPIC
+                if number % _TOLD_EVERY == 0:
+                    told(number)
+            producer.flush()
+            for delivery in deliveries:
+                delivery.result(timeout=_LIMIT_S)
+            time.sleep(max(0.0, due_at - time.monotonic()))
+    told(number)
+
+
+def tick(bootstrap: str, last_ms: int) -> None:
+    """Say that the time is past everything: the last windows may close."""
+    with ottla.Producer(bootstrap, topic=CLOCK, value="bytes") as producer:
+        producer.send(None, timestamp=last_ms + (WATERMARK_DAYS + 1) * _DAY_MS)
+
+
+def _flights(sent: list[Flight]) -> Iterator[Row]:
+    for flight in sent:
+        headers = [("row", b"%d" % flight.number)]
+        yield flight.timestamp_ms, flights.TOPIC, {"value": flight.value, "key": flight.carrier, "headers": headers}
+
+
+def _observations(seen: list[Observation]) -> Iterator[Row]:
+    for each in seen:
+        yield each.timestamp_ms, weather.TOPIC, {"value": each.value, "key": each.origin}
