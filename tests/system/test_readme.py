@@ -11,7 +11,8 @@ import ottla
 from ottla.testing import Cluster
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SNIPPETS = [snippet for snippet in PYTHON if "pyspark" not in snippet]  # that one: tests/spark/test_spark_readme.py
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))

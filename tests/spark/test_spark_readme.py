@@ -1,0 +1,26 @@
+"""The README's Spark snippet runs as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import ottla
+from ottla.testing import Cluster
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def test_the_snippet_runs_as_it_stands(
+    spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (snippet,) = (code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "pyspark" in code)
+    ottla.Admin(cluster.bootstrap).topics.create("readme", partitions=1)
+    with ottla.Producer(cluster.bootstrap, topic="readme") as producer:
+        producer.send({"id": 1}, key="eu")
+    here = snippet.replace("localhost:9650", cluster.bootstrap).replace('"orders"', '"readme"')
+    exec(here, {})  # the README is ours
+    assert '|eu|{"id":1}|' in capsys.readouterr().out.replace(" ", "")
