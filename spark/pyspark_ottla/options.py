@@ -6,22 +6,19 @@ is refused with the nearest that is, and what can't be combined is refused in wo
 
 from __future__ import annotations
 
-import difflib
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from ottla.errors import ConfigError, config_error
-from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, Convert, bootstrap_addresses, check_topic, merge_config
-from ottla.units import parse_duration, size_bytes
+from ottla.errors import config_error
+from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, check_topic
+from ottla.units import size_bytes
 from ottla_core.model import TopicPartition
+from pyspark_ottla.given import Given
 from pyspark_ottla.machines.admission import Limits
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound
-
-T = TypeVar("T")
 
 READ_OPTIONS: Final = (
     "kafka.bootstrap.servers",
@@ -62,23 +59,6 @@ _STREAMING_ONLY: Final = frozenset(
     ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "commitOffsets"]
 )
 _BATCH_ONLY: Final = frozenset(["endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets"])
-
-_NOT_FOR_USERS: Final = {
-    "auto.offset.reset": "use startingOffsets instead: Spark itself keeps where a query is",
-    "key.deserializer": "keys are bytes: cast or decode them in the query",
-    "value.deserializer": "values are bytes: cast or decode them in the query",
-    "key.serializer": "keys are strings or bytes: encode them in the query",
-    "value.serializer": "values are strings or bytes: encode them in the query",
-    "enable.auto.commit": "use commitOffsets=<group> instead: offsets are committed as batches complete",
-    "auto.commit.interval.ms": "use commitOffsets=<group> instead: offsets are committed as batches complete",
-    "interceptor.classes": "interceptors would see records that Spark reads twice",
-    "group.instance.id": "no group is joined: Spark gives out the partitions",
-    "partition.assignment.strategy": "no group is joined: Spark gives out the partitions",
-    "session.timeout.ms": "no group is joined: Spark gives out the partitions",
-    "heartbeat.interval.ms": "no group is joined: Spark gives out the partitions",
-    "max.poll.interval.ms": "no group is joined: Spark gives out the partitions",
-    "enable.idempotence": "the sink's producers are always idempotent",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +113,7 @@ class WriteOptions:
 
 def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """The options of a source. Raises ConfigError for what can't be, with the remedy."""
-    options = _Given(given, READ_OPTIONS, CONSUMER_NAMES)
+    options = Given(given, READ_OPTIONS, CONSUMER_NAMES)
     options.refuse(_BATCH_ONLY if streaming else _STREAMING_ONLY, "batch" if streaming else "streaming")
     wanted = _wanted(options)
     group = options.text("kafka.group.id", "")
@@ -159,7 +139,7 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises ConfigError for what can't be, with the remedy."""
-    options = _Given(given, WRITE_OPTIONS, PRODUCER_NAMES)
+    options = Given(given, WRITE_OPTIONS, PRODUCER_NAMES)
     if options.choice("delivery", ("at_least_once", "exactly_once"), "at_least_once") == "exactly_once":
         raise config_error(
             "delivery=exactly_once can't be had yet: it needs transactions",
@@ -179,124 +159,10 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
 
 def wants_headers(given: Mapping[str, str]) -> bool:
     """Whether a source's columns include the headers. Raises ConfigError."""
-    return _Given(given, (*READ_OPTIONS, *WRITE_OPTIONS), CONSUMER_NAMES | PRODUCER_NAMES).flag("includeHeaders", False)
+    return Given(given, (*READ_OPTIONS, *WRITE_OPTIONS), CONSUMER_NAMES | PRODUCER_NAMES).flag("includeHeaders", False)
 
 
-class _Given:
-    """Options as Spark hands them over, and what each of them may be."""
-
-    def __init__(
-        self, given: Mapping[str, str], names: Iterable[str], client_names: Mapping[str, tuple[str, Convert]]
-    ) -> None:
-        known = {name.lower(): name for name in names}
-        self._values: dict[str, str] = {}
-        self.client: dict[str, str] = {}
-        for lower, value in given.items():
-            name = known.get(lower.lower())
-            if name is not None:
-                self._values[name] = value
-            elif lower.lower().startswith("kafka."):
-                client_name = lower.lower()[len("kafka.") :]
-                _check_client(client_name, value, client_names)
-                self.client[client_name] = value
-            elif lower.lower() not in _OF_SPARK:
-                raise _unknown(lower, known.values())
-
-    def refuse(self, names: frozenset[str], kind: str) -> None:
-        for name in self._values:
-            if name in names:
-                raise config_error(f"{name} is for {kind} queries", hint="remove it, or read the other way")
-
-    def bootstrap(self) -> str:
-        given = self._values.get("kafka.bootstrap.servers") or os.environ.get("OTTLA_BOOTSTRAP")
-        if not given:
-            raise config_error(
-                "option kafka.bootstrap.servers is missing",
-                hint="give the gRPC addresses of brokers, such as localhost:9650, or set OTTLA_BOOTSTRAP",
-            )
-        return ",".join(bootstrap_addresses(given))
-
-    def has(self, name: str) -> bool:
-        return name in self._values
-
-    def text(self, name: str, default: str) -> str:
-        value = self._values.get(name, default).strip()
-        if name in self._values and not value:
-            raise config_error(f"{name} is empty", hint="give a value, or leave it out")
-        return value
-
-    def choice(self, name: str, legal: tuple[str, ...], default: str) -> str:
-        value = self.text(name, default).lower()
-        if value not in legal:
-            raise config_error(f"{name}={value} is not legal", hint=f"use {' or '.join(legal)}")
-        return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
-
-    def number(self, name: str, *, least: int = 1, default: int | None = None) -> int | None:
-        if name not in self._values:
-            return default
-        return self._read(name, _whole(least), f"give a whole number, {least} or more")
-
-    def milliseconds(self, name: str, default_ms: int) -> float:
-        number = self.number(name, least=0, default=default_ms)
-        assert number is not None
-        return number / 1000
-
-    def delay(self, name: str, default: str) -> float:
-        """Seconds of a time as Spark writes it: a number alone is milliseconds, "min" are minutes."""
-        text = self.text(name, default).lower()
-        return parse_duration(f"{text}ms" if text.isdigit() else re.sub(r"min$", "m", text), name)
-
-    def json(self, name: str) -> Any:
-        return self._read(name, json.loads, 'give JSON, such as {"orders": {"0": 23, "1": -2}}')
-
-    def _read(self, name: str, convert: Callable[[str], T], hint: str) -> T:
-        try:
-            return convert(self._values[name].strip())
-        except ValueError:
-            raise config_error(f"{name}={self._values[name]} can't be read", hint=hint) from None
-
-
-_OF_SPARK: Final = frozenset(["checkpointlocation", "queryname"])
-"""What Spark itself adds to the options that a user gave."""
-
-
-def _whole(least: int) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        number = int(text)
-        if number < least:
-            raise ValueError
-        return number
-
-    return convert
-
-
-def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]]) -> None:
-    """Raise ConfigError for a client's setting that can't be, here and not in a task."""
-    if name in _NOT_FOR_USERS:
-        raise config_error(f"kafka.{name} can't be set here", hint=_NOT_FOR_USERS[name])
-    allowed = {each: how for each, how in names.items() if each not in _NOT_FOR_USERS}
-    unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
-    try:
-        merge_config(allowed, unset, unset, {name: value})
-    except ConfigError as error:
-        raise ConfigError(error.code, f"kafka.{name}: {error.message}", hint=error.hint) from None
-
-
-def _unknown(name: str, known: Iterable[str]) -> ConfigError:
-    by_lower = {each.lower(): each for each in known}
-    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    hint = f"the nearest is {by_lower[near[0]]}" if near else f"there are {', '.join(sorted(by_lower.values()))}"
-    if name.lower() == "path":
-        hint = (
-            "name topics with option('subscribe', …) or, to write, option('topic', …), and call load() without a path"
-        )
-    return config_error(f"option {name} is unknown", hint=hint)
-
-
-def _wanted(options: _Given) -> Wanted:
+def _wanted(options: Given) -> Wanted:
     strategies = [name for name in ("assign", "subscribe", "subscribePattern") if options.has(name)]
     if len(strategies) != 1:
         raise config_error(
@@ -328,7 +194,7 @@ def _wanted(options: _Given) -> Wanted:
     return Wanted(partitions=tuple(sorted({TopicPartition(*pair) for pair in pairs})))
 
 
-def _starting(options: _Given, wanted: Wanted, *, streaming: bool) -> Bound:
+def _starting(options: Given, wanted: Wanted, *, streaming: bool) -> Bound:
     strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
     bound = _bound(options, "starting", wanted, or_latest=strategy == "latest")
     if bound is not None:
@@ -340,7 +206,7 @@ def _starting(options: _Given, wanted: Wanted, *, streaming: bool) -> Bound:
     return Bound(otherwise=LATEST if streaming else EARLIEST)
 
 
-def _ending(options: _Given, wanted: Wanted) -> Bound:
+def _ending(options: Given, wanted: Wanted) -> Bound:
     bound = _bound(options, "ending", wanted, or_latest=True)
     if bound is None:
         return Bound(otherwise=LATEST)
@@ -349,7 +215,7 @@ def _ending(options: _Given, wanted: Wanted) -> Bound:
     return bound
 
 
-def _bound(options: _Given, which: str, wanted: Wanted, *, or_latest: bool) -> Bound | None:
+def _bound(options: Given, which: str, wanted: Wanted, *, or_latest: bool) -> Bound | None:
     """`startingTimestamp` beats `startingOffsetsByTimestamp`, and that `startingOffsets`."""
     if options.has(f"{which}Timestamp"):
         at_ms = options.number(f"{which}Timestamp", least=0)
@@ -366,7 +232,7 @@ def _bound(options: _Given, which: str, wanted: Wanted, *, or_latest: bool) -> B
     return Bound(offsets=_by_partition(options, name, wanted, least=EARLIEST))
 
 
-def _by_partition(options: _Given, name: str, wanted: Wanted, *, least: int) -> dict[TopicPartition, int]:
+def _by_partition(options: Given, name: str, wanted: Wanted, *, least: int) -> dict[TopicPartition, int]:
     told = options.json(name)
     by_partition: dict[TopicPartition, int] = {}
     for topic, numbers in told.items() if isinstance(told, dict) else [("", None)]:
@@ -387,7 +253,7 @@ def _by_partition(options: _Given, name: str, wanted: Wanted, *, least: int) -> 
     return by_partition
 
 
-def _limits(options: _Given) -> Limits:
+def _limits(options: Given) -> Limits:
     if options.has("maxTriggerDelay") and not options.has("minOffsetsPerTrigger"):
         raise config_error("maxTriggerDelay without minOffsetsPerTrigger delays nothing", hint="give both, or neither")
     most, least = options.number("maxOffsetsPerTrigger"), options.number("minOffsetsPerTrigger")

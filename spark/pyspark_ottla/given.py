@@ -1,0 +1,146 @@
+"""Options as Spark hands them over, their names in lower case, and what each of them may be."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from ottla.errors import ConfigError, config_error
+from ottla.settings import Convert, bootstrap_addresses, merge_config
+from ottla.units import parse_duration
+
+T = TypeVar("T")
+
+_OF_SPARK: Final = frozenset(["checkpointlocation", "queryname"])
+"""What Spark itself adds to the options that a user gave."""
+
+_NOT_FOR_USERS: Final = {
+    "auto.offset.reset": "use startingOffsets instead: Spark itself keeps where a query is",
+    "key.deserializer": "keys are bytes: cast or decode them in the query",
+    "value.deserializer": "values are bytes: cast or decode them in the query",
+    "key.serializer": "keys are strings or bytes: encode them in the query",
+    "value.serializer": "values are strings or bytes: encode them in the query",
+    "enable.auto.commit": "use commitOffsets=<group> instead: offsets are committed as batches complete",
+    "auto.commit.interval.ms": "use commitOffsets=<group> instead: offsets are committed as batches complete",
+    "interceptor.classes": "interceptors would see records that Spark reads twice",
+    "group.instance.id": "no group is joined: Spark gives out the partitions",
+    "partition.assignment.strategy": "no group is joined: Spark gives out the partitions",
+    "session.timeout.ms": "no group is joined: Spark gives out the partitions",
+    "heartbeat.interval.ms": "no group is joined: Spark gives out the partitions",
+    "max.poll.interval.ms": "no group is joined: Spark gives out the partitions",
+    "enable.idempotence": "the sink's producers are always idempotent",
+}
+
+
+class Given:
+    """Options as Spark hands them over, and what each of them may be."""
+
+    def __init__(
+        self, given: Mapping[str, str], names: Iterable[str], client_names: Mapping[str, tuple[str, Convert]]
+    ) -> None:
+        known = {name.lower(): name for name in names}
+        self._values: dict[str, str] = {}
+        self.client: dict[str, str] = {}
+        for lower, value in given.items():
+            name = known.get(lower.lower())
+            if name is not None:
+                self._values[name] = value
+            elif lower.lower().startswith("kafka."):
+                client_name = lower.lower()[len("kafka.") :]
+                _check_client(client_name, value, client_names)
+                self.client[client_name] = value
+            elif lower.lower() not in _OF_SPARK:
+                raise _unknown(lower, known.values())
+
+    def refuse(self, names: frozenset[str], kind: str) -> None:
+        for name in self._values:
+            if name in names:
+                raise config_error(f"{name} is for {kind} queries", hint="remove it, or read the other way")
+
+    def bootstrap(self) -> str:
+        given = self._values.get("kafka.bootstrap.servers") or os.environ.get("OTTLA_BOOTSTRAP")
+        if not given:
+            raise config_error(
+                "option kafka.bootstrap.servers is missing",
+                hint="give the gRPC addresses of brokers, such as localhost:9650, or set OTTLA_BOOTSTRAP",
+            )
+        return ",".join(bootstrap_addresses(given))
+
+    def has(self, name: str) -> bool:
+        return name in self._values
+
+    def text(self, name: str, default: str) -> str:
+        value = self._values.get(name, default).strip()
+        if name in self._values and not value:
+            raise config_error(f"{name} is empty", hint="give a value, or leave it out")
+        return value
+
+    def choice(self, name: str, legal: tuple[str, ...], default: str) -> str:
+        value = self.text(name, default).lower()
+        if value not in legal:
+            raise config_error(f"{name}={value} is not legal", hint=f"use {' or '.join(legal)}")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), str(default).lower()) == "true"
+
+    def number(self, name: str, *, least: int = 1, default: int | None = None) -> int | None:
+        if name not in self._values:
+            return default
+        return self._read(name, _whole(least), f"give a whole number, {least} or more")
+
+    def milliseconds(self, name: str, default_ms: int) -> float:
+        number = self.number(name, least=0, default=default_ms)
+        assert number is not None
+        return number / 1000
+
+    def delay(self, name: str, default: str) -> float:
+        """Seconds of a time as Spark writes it: a number alone is milliseconds, "min" are minutes."""
+        text = self.text(name, default).lower()
+        return parse_duration(f"{text}ms" if text.isdigit() else re.sub(r"min$", "m", text), name)
+
+    def json(self, name: str) -> Any:
+        return self._read(name, json.loads, 'give JSON, such as {"orders": {"0": 23, "1": -2}}')
+
+    def _read(self, name: str, convert: Callable[[str], T], hint: str) -> T:
+        try:
+            return convert(self._values[name].strip())
+        except ValueError:
+            raise config_error(f"{name}={self._values[name]} can't be read", hint=hint) from None
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def convert(text: str) -> int:
+        number = int(text)
+        if number < least:
+            raise ValueError
+        return number
+
+    return convert
+
+
+def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]]) -> None:
+    """Raise ConfigError for a client's setting that can't be, here and not in a task."""
+    if name in _NOT_FOR_USERS:
+        raise config_error(f"kafka.{name} can't be set here", hint=_NOT_FOR_USERS[name])
+    allowed = {each: how for each, how in names.items() if each not in _NOT_FOR_USERS}
+    unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
+    try:
+        merge_config(allowed, unset, unset, {name: value})
+    except ConfigError as error:
+        raise ConfigError(error.code, f"kafka.{name}: {error.message}", hint=error.hint) from None
+
+
+def _unknown(name: str, known: Iterable[str]) -> ConfigError:
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
+    hint = f"the nearest is {by_lower[near[0]]}" if near else f"there are {', '.join(sorted(by_lower.values()))}"
+    if name.lower() == "path":
+        hint = (
+            "name topics with option('subscribe', …) or, to write, option('topic', …), and call load() without a path"
+        )
+    return config_error(f"option {name} is unknown", hint=hint)
