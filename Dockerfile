@@ -3,10 +3,12 @@
 ARG BASE_IMAGE=python:3.11-slim
 
 # ---- build: the pinned dependencies, then our wheel, in a virtual environment without pip ------------------------------
-FROM ${BASE_IMAGE} AS build
+FROM ${BASE_IMAGE} AS tools
 WORKDIR /build
 RUN python3 -m venv tools && python3 -m venv --without-pip /opt/ottla
 ENV INSTALL="tools/bin/python -m pip --python /opt/ottla/bin/python install --no-cache-dir"
+
+FROM tools AS build
 COPY requirements/build.txt requirements/server.txt requirements/
 RUN tools/bin/python -m pip install --no-cache-dir --require-hashes -r requirements/build.txt \
  && $INSTALL --require-hashes -r requirements/server.txt \
@@ -63,3 +65,22 @@ COPY loadtest /opt/load/loadtest
 WORKDIR /opt/load
 ENTRYPOINT ["python", "-m", "locust", "--locustfile=loadtest/locustfile.py", "--headless", "--only-summary", \
             "--stop-timeout=40", "--loglevel=WARNING"]
+
+# ---- Spark: a JRE, PySpark and the connector, for a master, workers and jobs alike --------------------------------------
+FROM tools AS build_spark
+COPY requirements/spark.txt requirements/
+RUN $INSTALL --require-hashes -r requirements/spark.txt
+COPY --from=build /build/wheel/ wheel/
+RUN $INSTALL --no-deps wheel/*.whl
+
+FROM ground AS spark
+USER root
+# Hadoop's classes, which Spark is built on, want the user's name.
+RUN groupadd --gid 10001 ottla \
+ && useradd --uid 10001 --gid 10001 --home-dir /var/lib/ottla --no-create-home ottla \
+ && apt-get update -qq && apt-get install -y -qq --no-install-recommends default-jre-headless \
+ && rm -rf /var/lib/apt/lists/*
+USER 10001:10001
+COPY --from=build_spark /opt/ottla/ /opt/ottla/
+COPY spark/jobs /opt/spark/jobs
+ENTRYPOINT ["spark-class"]

@@ -46,6 +46,7 @@ lock: $(VENV)/bin/python  ## pin the requirements anew
 	$$compile --extra load -c requirements/dev.txt pyproject.toml -o requirements/load.txt; \
 	$$compile --extra locust -c requirements/load.txt pyproject.toml -o requirements/locust.txt; \
 	$$compile --extra server -c requirements/dev.txt pyproject.toml -o requirements/server.txt; \
+	$$compile --extra spark -c requirements/dev.txt pyproject.toml -o requirements/spark.txt; \
 	$$compile -c requirements/dev.txt requirements/build.in -o requirements/build.txt; \
 	$$compile --no-deps requirements/demo-data.in -o requirements/demo-data.txt
 
@@ -53,10 +54,10 @@ proto: $(VENV)/.dev  ## generate the code of the contracts
 	$(BIN)/python tools/generate_proto.py
 
 # ---- the stack ----------------------------------------------------------------------------------------------------
-demo: $(VENV)/.demo  ## the main job on real data: flights of New York 2013 through a real cluster and back
+demo: $(VENV)/.demo  ## the main job on real data: flights of New York 2013 through a cluster and Spark, into a picture
 	$(BIN)/python -m ottla_stack.demo
 
-demo-selftest: $(VENV)/.demo  ## the demo's own checks, with a record dropped and two swapped: must be found
+demo-selftest: $(VENV)/.demo  ## the demo's own checks: a record dropped, two swapped, a row lost by the lake: must be found
 	$(BIN)/python -m ottla_stack.demo --selftest
 
 up: $(VENV)/.demo  ## a cluster on this machine, in .ottla/
@@ -93,11 +94,20 @@ compat: $(VENV)/.dev  ## the compatibility matrix: every Kafka client, unchanged
 bench-kafka: $(VENV)/.dev  ## ottla beside Apache Kafka, same clients, in turn; ROWS=start,p99 PAIRS=3
 	$(BIN)/python -m loadtest.kafka --only "$(ROWS)" --pairs $(or $(PAIRS),5)
 
-compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none)
-	$(BIN)/python tests/compose/prove.py
+bench-spark: $(VENV)/.dev  ## format("ottla") beside Spark's own Kafka source and sink, in turn; ROWS=read,memory PAIRS=3
+	$(BIN)/python -m loadtest.spark --only "$(ROWS)" --pairs $(or $(PAIRS),5)
+
+scaling: $(VENV)/.dev  ## a job on a standalone Spark cluster of one worker, then of two; RECORDS=2000000 RUNS=3
+	$(BIN)/python -m loadtest.spark.scaling --records $(or $(RECORDS),2000000) --runs $(or $(RUNS),3)
+
+compose: $(VENV)/.dev  ## docker-compose.yml proved on a real Docker Engine (Debian's is installed where there is none); PROFILE=spark
+	$(BIN)/python tests/compose/prove.py $(if $(PROFILE),--profile $(PROFILE),)
 
 faults: $(VENV)/.dev  ## real faults on a real cluster, and a checker of what clients saw; ROWS=F1,F5 MINUTES=3 SEED=7
 	$(BIN)/python -m tests.faults --rows "$(ROWS)" --minutes $(or $(MINUTES),0) --seed $(or $(SEED),0)
+
+faults-spark: $(VENV)/.dev  ## a streaming query and at least 30 kills of Spark, over every step: no row is missing; SEED=7
+	$(BIN)/python -m tests.faults.spark --seed $(or $(SEED),0)
 
 fuzz: $(VENV)/.dev  ## bad input for the Kafka listener, every API and version; CASES=200000 SEED=7
 	$(BIN)/python -m tests.fuzz --cases $(or $(CASES),200000) --seed $(or $(SEED),0)
@@ -116,4 +126,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench bench-kafka compose compat faults fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

@@ -15,7 +15,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -29,14 +29,16 @@ from rich.console import Console
 from rich.table import Table
 
 import ottla
-from loadtest.compare import short
+from loadtest.compare import run, short
 from loadtest.spark.cluster_cpu import CpuMeter, CpuSeconds
 from loadtest.spark.processes import WorkerMemory
-from loadtest.spark.rates import fill, records_of
+from loadtest.spark.rates import SIZE, fill, records_of
 from loadtest.spark.sides import PARTITIONS, Side
 from ottla_stack.running import RunningStack, wait_for
 
 TOPIC: Final = "scaling"
+ONE: Final = "scaling-one"
+"""As many records in one partition."""
 _CORES: Final = (1, 2)
 _FINELY_CUT: Final = 40
 """Tasks, where `maxRecordsPerPartition` makes many of a few partitions."""
@@ -106,8 +108,11 @@ class Scaling:
         """Of one executor's Python processes, the most there was in a read."""
         self._stack, self._directory, self._runs = stack, directory, runs
         self._side: Final = Side("ottla", stack.bootstrap)
+        self._records: Final = records
         fill(self._side, TOPIC, records)
-        self._records: Final = records_of(self._side, TOPIC)
+        with ottla.Admin(stack.bootstrap) as admin:
+            admin.topics.create(ONE, partitions=1)
+        run("produce", stack.bootstrap, "--topic", ONE, "--records", str(records - 1), "--size", str(SIZE))
 
     def run(self, cores: int) -> None:
         """Every row on that many workers. Raises ValueError where a job does not read or write everything."""
@@ -116,19 +121,16 @@ class Scaling:
             measure = partial(self._measure, CpuMeter(self._stack, cluster, spark), cores)
             read = partial(self._read, spark)
             with WorkerMemory(cluster.executors()[0]) as memory:
-                read(self._records)  # which warms up the JVMs, too
+                read(TOPIC)
             self.python_mb = max(self.python_mb, memory.all_mb)
-            measure("read", self._records, partial(read, self._records))
-            measure("copy", self._records, partial(self._copy, spark))
+            measure("read", partial(read, TOPIC))
+            measure("copy", partial(self._copy, spark))
             if cores == 1:
                 return
-            one = {"assign": json.dumps({TOPIC: [0]})}
-            part = records_in(self._side, 0)
-            measure("one partition", part, partial(read, part, **one))
-            measure("… minPartitions=2", part, partial(read, part, **one, minPartitions=2))
+            measure("read, one partition", partial(read, ONE))
+            measure("… minPartitions=2", partial(read, ONE, minPartitions=2))
             most = -(-self._records // _FINELY_CUT)
-            finely = partial(read, self._records, subscribe=TOPIC, maxRecordsPerPartition=most)
-            measure(f"read, maxRecordsPerPartition={most}", self._records, finely)
+            measure(f"read, maxRecordsPerPartition={most}", partial(read, TOPIC, maxRecordsPerPartition=most))
 
     def tell(self, console: Console) -> None:
         """The table."""
@@ -139,9 +141,10 @@ class Scaling:
             table.add_row(row.name, str(row.cores), str(row.tasks), *rates, *cpu)
         console.print(table)
 
-    def _measure(self, meter: CpuMeter, cores: int, name: str, records: int, job: Callable[[], int]) -> None:
-        """`job` returns how many tasks it had."""
-        row = Row(name, cores, records)
+    def _measure(self, meter: CpuMeter, cores: int, name: str, job: Callable[[], int]) -> None:
+        """`job` returns how many tasks it had. It runs once more before, while the JVMs still compile."""
+        job()
+        row = Row(name, cores, self._records)
         for _ in range(self._runs):
             cpu, began = meter.read(), time.monotonic()
             row.tasks = job()
@@ -149,13 +152,13 @@ class Scaling:
             row.cpu += meter.read() + cpu.scaled(-1)
         self.rows.append(row)
 
-    def _read(self, spark: SparkSession, wanted: int, **options: Any) -> int:
+    def _read(self, spark: SparkSession, topic: str, **options: Any) -> int:
         """Every column of every record goes through an aggregate."""
-        rows = self._rows(spark, options or {"subscribe": TOPIC})
         sized = f.sum(f.length("value") + f.coalesce(f.length("key"), f.lit(0)))
+        rows = self._rows(spark, topic, **options)
         found = rows.groupBy(f.spark_partition_id()).agg(f.count("*").alias("records"), sized).collect()
-        if (count := sum(row.records for row in found)) != wanted:
-            raise ValueError(f"{count} records were read of {wanted}")
+        if (count := sum(row.records for row in found)) != self._records:
+            raise ValueError(f"{count} records were read of {self._records}")
         return len(found)
 
     def _copy(self, spark: SparkSession) -> int:
@@ -165,26 +168,20 @@ class Scaling:
             admin.topics.create(topic, partitions=PARTITIONS)
             spark.sparkContext.setJobGroup(topic, "copy")
             try:
-                self._side.write(self._rows(spark, {"subscribe": TOPIC}).select("key", "value"), topic)
+                self._side.write(self._rows(spark, TOPIC).select("key", "value"), topic)
                 if (written := records_of(self._side, topic)) != self._records:
                     raise ValueError(f"{written} records were written of {self._records}")
             finally:
                 admin.topics.delete(topic)
         return tasks_of(spark, topic)
 
-    def _rows(self, spark: SparkSession, options: Mapping[str, Any]) -> DataFrame:
+    def _rows(self, spark: SparkSession, topic: str, **options: Any) -> DataFrame:
         reader = spark.read.format("ottla").option("kafka.bootstrap.servers", self._side.bootstrap)
-        return reader.options(**options).load()
+        return reader.option("subscribe", topic).options(**options).load()
 
 
 _CPU: Final = ("broker", "JVM", "Python", "driver", "daemons")
 _TITLE: Final = "a job on a standalone cluster; on the right CPU s per million records"
-
-
-def records_in(side: Side, partition: int) -> int:
-    """Of the topic, from which nothing was deleted."""
-    with ottla.Admin(side.bootstrap) as admin:
-        return admin.topics.offsets(TOPIC)[partition] or 0
 
 
 def tasks_of(spark: SparkSession, group: str) -> int:
@@ -231,19 +228,18 @@ def main() -> int:
 
 
 def last_line(scaling: Scaling, records: int) -> dict[str, Any]:
-    """Every row by name and cores, and what more cores and a finer cut gave."""
-    found = {(row.name, row.cores): row for row in scaling.rows}
-    whole, halved = (
-        next(row for row in scaling.rows if row.name == name) for name in ("one partition", "… minPartitions=2")
-    )
+    """Every row, and what a second core and another cut have changed."""
+    read, copy, read_2, copy_2, whole, halved, finely = scaling.rows
+    more_cpu_s = (finely.per_million.executors - read_2.per_million.executors) * finely.records / 1e6
     return {
         "machine_cores": os.cpu_count(),
         "records": records,
         "partitions": PARTITIONS,
         "python_mb": round(scaling.python_mb),
-        "read_speedup": round(found["read", 2].records_s / found["read", 1].records_s, 2),
-        "copy_speedup": round(found["copy", 2].records_s / found["copy", 1].records_s, 2),
+        "read_speedup": round(read_2.records_s / read.records_s, 2),
+        "copy_speedup": round(copy_2.records_s / copy.records_s, 2),
         "min_partitions_speedup": round(halved.records_s / whole.records_s, 2),
+        "cpu_ms_per_task": round(more_cpu_s * 1e3 / (finely.tasks - read_2.tasks)),
         "rows": [{"job": row.name, **row.report()} for row in scaling.rows],
     }
 

@@ -6,7 +6,20 @@ Spark finds this package by its name and registers `DefaultSource` by itself. Co
 those of Spark's own Kafka source and sink; docs/spark.md has the table, and what is here besides.
 """
 
-from pyspark_ottla.lag import LagListener
+from typing import TYPE_CHECKING, Any
+
 from pyspark_ottla.source import OttlaDataSource as DefaultSource
 
+if TYPE_CHECKING:
+    from pyspark_ottla.lag import LagListener
+
 __all__ = ["DefaultSource", "LagListener"]
+
+
+def __getattr__(name: str) -> Any:
+    """The listener is for drivers; most processes that import this package are workers."""
+    if name == "LagListener":
+        from pyspark_ottla.lag import LagListener
+
+        return LagListener
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,63 +1,22 @@
-"""A query's columns on their way into topics: which there may be, and Arrow batches as the producer takes them.
-
-As in Spark's own Kafka sink: value is needed; key, headers, topic and partition are known by their names; whatever else
-the query has is left out, a timestamp too.
-"""
+"""A query's rows on their way into topics: Arrow batches as the producer takes them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    CharType,
-    DataType,
-    IntegerType,
-    StringType,
-    StructType,
-    VarcharType,
-)
 
 from ottla.bulk import ByteColumns
-from ottla.errors import ConfigError, ErrorCode, SerializationError, config_error
+from ottla.errors import ConfigError, ErrorCode, SerializationError
 from ottla_core.records.record import Header
+from pyspark_ottla.producers import BytesProducer
 
 _PART_BYTES: Final = 4 * 1024 * 1024
 """Of an Arrow batch that becomes Python objects at a time: Spark bounds batches by rows, however large a row is."""
-
-
-def _is_text(kind: DataType) -> bool:
-    return isinstance(kind, StringType | VarcharType | CharType)
-
-
-def _is_bytes(kind: DataType) -> bool:
-    return _is_text(kind) or isinstance(kind, BinaryType)
-
-
-def _is_headers(kind: DataType) -> bool:
-    if not (isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType)):
-        return False
-    fields = kind.elementType.fields
-    return (
-        [field.name for field in fields] == ["key", "value"]
-        and _is_text(fields[0].dataType)
-        and isinstance(fields[1].dataType, BinaryType)
-    )
-
-
-_COLUMNS: Final[dict[str, tuple[Callable[[DataType], bool], str]]] = {
-    "topic": (_is_text, "string"),
-    "key": (_is_bytes, "string or binary"),
-    "value": (_is_bytes, "string or binary"),
-    "headers": (_is_headers, "array<struct<key:string,value:binary>>"),
-    "partition": (lambda kind: isinstance(kind, IntegerType), "int"),
-}
 
 
 class Part(NamedTuple):
@@ -86,24 +45,6 @@ class Rows(NamedTuple):
     topic: str
     columns: ByteColumns
     numbers: Sequence[int]
-
-
-def check_columns(schema: StructType, topic: str) -> None:
-    """Raise ConfigError unless rows of `schema` can be written; `topic` is that of all rows, "" where a column says."""
-    names = [name for name in schema.names if name in _COLUMNS]
-    for name in names:
-        if names.count(name) > 1:
-            raise config_error(f"the column {name} is there {names.count(name)} times", hint="give one of that name")
-        fits, legal = _COLUMNS[name]
-        kind = schema[name].dataType
-        if not fits(kind):
-            raise config_error(f"the column {name} is {kind.simpleString()}", hint=f"it has to be {legal}: cast it")
-    if "value" not in names:
-        raise config_error("there is no column value", hint="name the one that is to be written: … AS value")
-    if "topic" not in names and not topic:
-        raise config_error(
-            "nothing says which topic to write to", hint="give option('topic', …), or a column topic with every row's"
-        )
 
 
 def parts(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
@@ -144,6 +85,26 @@ def rows_by_topic(part: Part, topic: str) -> Iterator[Rows]:
         mine = order.slice(first, counts[index])
         first += counts[index]
         yield Rows(name, _columns(part._replace(rows=part.rows.take(mine))), mine.to_pylist())
+
+
+def check_partitions(producer: BytesProducer, rows: Rows, part: Part) -> None:
+    """Raise ConfigError for a row whose partition is not there, before any of them is sent."""
+    asked = rows.columns.partitions
+    if asked is None:
+        return
+    given = [partition for partition in asked if partition is not None]
+    count = producer.partitions_for(rows.topic)
+    if max(given) >= count:
+        count = producer.partitions_now(rows.topic)
+    if min(given) >= 0 and max(given) < count:
+        return
+    for number, partition in zip(rows.numbers, asked, strict=True):
+        if partition is not None and not 0 <= partition < count:
+            raise ConfigError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"{part.named(number)} is for partition {partition} of {rows.topic}",
+                hint=f"its partitions are 0 to {count - 1}; null lets the key decide",
+            )
 
 
 def _columns(part: Part) -> ByteColumns:

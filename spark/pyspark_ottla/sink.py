@@ -11,16 +11,17 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.errors import ConfigError, ErrorCode
+from pyspark_ottla.columns import check_columns
 from pyspark_ottla.options import WriteOptions
-from pyspark_ottla.outgoing import Part, Rows, check_columns, parts, rows_by_topic
 from pyspark_ottla.producers import PRODUCERS, BytesProducer, check_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 logger = logging.getLogger("ottla.spark")
 
@@ -54,10 +55,12 @@ class RowWriter:
 
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
         """Hand the rows to the producer, and say how many they are: nobody has acknowledged them yet."""
+        from pyspark_ottla.outgoing import check_partitions, parts, rows_by_topic  # not where Spark only counts
+
         written = Written()
         for part in parts(batches):
             for rows in rows_by_topic(part, self.options.topic):
-                _check_partitions(producer, rows, part)
+                check_partitions(producer, rows, part)
                 producer.send_columns(rows.columns, rows.topic)
                 written.rows[rows.topic] += len(rows.numbers)
         return written
@@ -108,23 +111,3 @@ def told(messages: Iterable[WriterCommitMessage | None]) -> str:
         if isinstance(message, Written):
             rows += message.rows
     return ", ".join(f"{count} rows to {topic}" for topic, count in sorted(rows.items())) or "no rows"
-
-
-def _check_partitions(producer: BytesProducer, rows: Rows, part: Part) -> None:
-    """Raise ConfigError for a row whose partition is not there, before any of them is sent."""
-    asked = rows.columns.partitions
-    if asked is None:
-        return
-    given = [partition for partition in asked if partition is not None]
-    count = producer.partitions_for(rows.topic)
-    if max(given) >= count:
-        count = producer.partitions_now(rows.topic)
-    if min(given) >= 0 and max(given) < count:
-        return
-    for number, partition in zip(rows.numbers, asked, strict=True):
-        if partition is not None and not 0 <= partition < count:
-            raise ConfigError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"{part.named(number)} is for partition {partition} of {rows.topic}",
-                hint=f"its partitions are 0 to {count - 1}; null lets the key decide",
-            )

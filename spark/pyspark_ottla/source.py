@@ -1,9 +1,13 @@
-"""The data source's face: what Spark asks for a schema, a reader or a writer."""
+"""The data source's face: what Spark asks for a schema, a reader or a writer.
+
+Spark asks in a process of its own each time, several of them a micro-batch, so a process imports what it needs and not
+the rest: a tenth of a second each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import (
@@ -18,11 +22,11 @@ from pyspark.sql.types import (
 )
 
 from ottla.errors import config_error
-from pyspark_ottla.batch_reader import OttlaBatchReader, pushes_filters
-from pyspark_ottla.filters import FilteringBatchReader
 from pyspark_ottla.options import read_options, wants_headers, write_options
-from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter
-from pyspark_ottla.stream_reader import OttlaStreamReader
+
+if TYPE_CHECKING:
+    from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter
+    from pyspark_ottla.stream_reader import OttlaStreamReader
 
 COLUMNS: Final = StructType(
     [
@@ -56,17 +60,24 @@ class OttlaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`. Raises ConfigError."""
+        from pyspark_ottla.batch_reader import OttlaBatchReader, pushes_filters
+        from pyspark_ottla.filters import FilteringBatchReader
+
         self._check(schema)
         make = FilteringBatchReader if pushes_filters() else OttlaBatchReader
         return make(read_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> OttlaStreamReader:
         """For `spark.readStream`. Raises ConfigError."""
+        from pyspark_ottla.stream_reader import OttlaStreamReader
+
         self._check(schema)
         return OttlaStreamReader(read_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> OttlaBatchWriter:
         """For `df.write`. Raises ConfigError."""
+        from pyspark_ottla.sink import OttlaBatchWriter, RowWriter
+
         if overwrite:
             raise config_error(
                 "mode overwrite can't be had: a topic only grows", hint="use mode('append'), or delete the topic before"
@@ -75,6 +86,8 @@ class OttlaDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> OttlaStreamWriter:
         """For `df.writeStream`; the rows of every output mode are appended. Raises ConfigError."""
+        from pyspark_ottla.sink import OttlaStreamWriter, RowWriter
+
         return OttlaStreamWriter(RowWriter(write_options(self.options), schema))
 
     def _check(self, schema: StructType) -> None:

@@ -14,7 +14,8 @@ from shell import run, say, wait_for, works
 NAME: Final = "ottla-prove"
 _LABEL: Final = "com.docker.compose"
 _BUILD_S: Final = 1200.0
-_PROFILES: Final = tuple(word for name in ("tools", "load", "observe") for word in ("--profile", name))
+_PROFILES: Final = ("tools", "load", "observe")
+_ALL_PROFILES: Final = (*_PROFILES, "spark")
 
 CRASH: Final = """
 import os, signal
@@ -56,10 +57,10 @@ class Project:
         if not works(["docker", "buildx", "version"]):
             self._environment["DOCKER_BUILDKIT"] = "0"
 
-    def build(self) -> float:
-        """Every image of ours, those of the profiles too; seconds."""
+    def build(self, profiles: Iterable[str] = _PROFILES) -> float:
+        """Every image of ours that is in no profile or in one of these; seconds."""
         began_at = time.monotonic()
-        self(*_PROFILES, "build", timeout_s=_BUILD_S)
+        self(*_named(profiles), "build", timeout_s=_BUILD_S)
         return time.monotonic() - began_at
 
     def up(self, limit_s: float) -> float:
@@ -81,7 +82,7 @@ class Project:
 
     def down(self, *, volumes: bool) -> None:
         """Containers and network go; volumes too where it is said. Also what an earlier run left of this project."""
-        self(*_PROFILES, "down", "--remove-orphans", *(["-v"] if volumes else []), timeout_s=180)
+        self(*_named(_ALL_PROFILES), "down", "--remove-orphans", *(["-v"] if volumes else []), timeout_s=180)
 
     def containers(self) -> dict[str, Container]:
         ids = run(["docker", "ps", "-aq", *_of_project(), "--filter", f"label={_LABEL}.oneoff=False"]).split()
@@ -109,13 +110,27 @@ class Project:
         """Kill the service inside its container, which its restart policy then starts again."""
         works(["docker", "exec", self.containers()[service].id, "python", "-c", CRASH])
 
+    def log(self, service: str) -> str:
+        """All that it has said so far."""
+        return _log(self.containers()[service].id)
+
     def tell_logs(self, lines: int = 20) -> None:
         for container in self.containers().values():
             say(f"the last lines of {container.service}:")
-            print(run(["sh", "-c", 'docker logs --tail "$1" "$2" 2>&1', "sh", str(lines), container.id]))
+            print(_log(container.id, lines))
 
     def __call__(self, *arguments: str, timeout_s: float = 60) -> str:
         return run([*self._compose, *arguments], timeout_s=timeout_s, environment=self._environment)
+
+
+def _named(profiles: Iterable[str]) -> list[str]:
+    return [word for name in profiles for word in ("--profile", name)]
+
+
+def _log(container_id: str, lines: int | None = None) -> str:
+    """Both of its streams; the last lines, or all."""
+    tail = "all" if lines is None else str(lines)
+    return run(["sh", "-c", 'docker logs --tail "$1" "$2" 2>&1', "sh", tail, container_id])
 
 
 def _of_project() -> Iterable[str]:

@@ -5,6 +5,8 @@ kcat from the host and a Kafka client from inside, each through all brokers by i
 loses its coordinator and goes on, outside and inside; Locust from inside without a failure; memory; down and up again
 with the data still there; down with the volumes. The last line is one JSON object. What is started here is ended here,
 by its process or its project name. The default ports of the stack have to be free.
+
+`--profile spark` is another proof, of that profile alone: the stack, a Spark master and two workers, and a job.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from groups import GroupReport, use_a_group
 from kafka_sides import use_from_both_sides
 from project import Project
 from shell import ProofError, say, wait_for
+from spark_job import PROFILE as SPARK
+from spark_job import SparkReport, run_a_job
 from traffic import BOOTSTRAP, Traffic, check_all_there
 
 import ottla
@@ -85,6 +89,13 @@ def prove(project: Project, report: Report) -> None:
     missed += [] if report.rss_mb <= MEMORY_GOAL_MB else [f"{report.rss_mb} MB resident, not {MEMORY_GOAL_MB:g}"]
     if missed:
         raise ProofError("; ".join(missed))
+
+
+def prove_spark(project: Project) -> SparkReport:
+    say(f"images built in {project.build([SPARK]):.1f} s")
+    check_ports(PLAN)
+    say(f"all healthy after {project.up(_UP_LIMIT_S):.1f} s")
+    return run_a_job(project, BOOTSTRAP)
 
 
 def start(project: Project, report: Report) -> None:
@@ -190,15 +201,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--compose", help="another compose command than `docker compose` or `docker-compose`")
     parser.add_argument("--base-image", help="another base than the Dockerfile's, or Debian where that can't be pulled")
+    parser.add_argument("--profile", choices=[SPARK], help="prove this profile instead of all the others")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what was started is ended
-    report, failure = Report(), ""
+    report: Report | SparkReport = SparkReport() if given.profile else Report()
+    failure = ""
     try:
         with docker_engine():
             compose = given.compose.split() if given.compose else compose_command()
             project = Project(compose, given.base_image or base_image())
             with ended(project):
-                prove(project, report)
+                if isinstance(report, Report):
+                    prove(project, report)
+                else:
+                    report = prove_spark(project)
     except (ProofError, ottla.OttlaError) as error:
         failure = str(error)
         print(f"not proved: {failure}", file=sys.stderr)

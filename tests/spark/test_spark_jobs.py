@@ -135,7 +135,7 @@ def test_delays_joins_two_streams_and_closes_windows_as_the_clock_moves(
     table = pd.read_parquet(out)
     assert_equal(table, wanted)
     records = list(ottla.read("delays", bootstrap=topics.bootstrap))
-    assert_equal(pd.DataFrame([json.loads(record.value) for record in records]), wanted)
+    assert_equal(pd.DataFrame([record.value for record in records]), wanted)
     assert len({record.key for record in records}) == len(wanted)
 
 

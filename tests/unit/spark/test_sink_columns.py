@@ -24,7 +24,8 @@ from pyspark.sql.types import (
 
 from ottla.errors import ConfigError, ErrorCode, SerializationError
 from pyspark_ottla import outgoing
-from pyspark_ottla.outgoing import Part, check_columns, parts, rows_by_topic
+from pyspark_ottla.columns import check_columns
+from pyspark_ottla.outgoing import Part, parts, rows_by_topic
 
 TEXT, BYTES = StringType(), BinaryType()
 
