@@ -12,6 +12,10 @@ from pyspark_ottla.machines.ranges import Range
 _NAMED: Final = 20
 
 
+class PartitionsGoneError(UnknownTopicError):
+    """Partitions that a query has read are no more."""
+
+
 def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
     """The error for ranges that can't be read any more: raised, or logged where the user allows it."""
     total = sum(each.size for each in gone)
@@ -45,10 +49,10 @@ def foreign_checkpoint(told: str, read: str) -> ConfigError:
     )
 
 
-def partitions_gone(missing: Sequence[TopicPartition]) -> UnknownTopicError:
+def partitions_gone(missing: Sequence[TopicPartition]) -> PartitionsGoneError:
     """The error for partitions that a query has read and that are no more: raised, or logged."""
     named = ", ".join(map(str, missing[:_NAMED])) + (", …" if len(missing) > _NAMED else "")
-    return UnknownTopicError(
+    return PartitionsGoneError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"{named}: deleted while the query read them",
         hint="to go on without them, set failOnDataLoss to false; to read a topic that was made anew from its "

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -23,11 +23,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.errors import OttlaError
+from ottla.errors import OttlaError, UnknownTopicError
 from ottla_core.model import TopicPartition
 from pyspark_ottla.cluster import Partitions
 from pyspark_ottla.commits import Commits
-from pyspark_ottla.errors import beyond_end, data_lost, foreign_checkpoint, partitions_gone
+from pyspark_ottla.errors import PartitionsGoneError, beyond_end, data_lost, foreign_checkpoint, partitions_gone
 from pyspark_ottla.machines.admission import Admission
 from pyspark_ottla.machines.offsets import Json, Offsets, from_json, to_json
 from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
@@ -35,6 +35,8 @@ from pyspark_ottla.options import ReadOptions
 from pyspark_ottla.reading import RangeOfOffsets, RangeReader
 
 logger = logging.getLogger("ottla.spark")
+
+T = TypeVar("T")
 
 
 class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -79,7 +81,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the next micro-batch ends; `start` for "nothing yet". What lies before `start` has been processed."""
         processed = self._offsets(start)
         self._commit(processed)
-        latest = self._ends(processed) if self._target is None else self._target
+        latest = _twice(lambda: self._ends(processed)) if self._target is None else self._target
         if self._available_now:
             self._target = latest
         begins = self._with_new({p: min(at, latest.get(p, at)) for p, at in processed.items()}, latest)
@@ -96,9 +98,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range a task. Raises OffsetOutOfRangeError for offsets that are gone, unless failOnDataLoss is false."""
-        ends, options = self._there(self._offsets(end)), self._options
-        ranges = ranges_between(self._with_new(self._offsets(start), ends), ends)
-        first, last = self._ends_of_logs(ranges)
+        options, begins = self._options, self._offsets(start)
+        ranges, first, last = _twice(lambda: self._ranges(begins, self._offsets(end)))
         gone = lost(ranges, first)
         self._report_lost(gone)
         self._report_beyond([Range(p, last[p], at) for p, _, at in ranges if at > last[p]])
@@ -160,10 +161,12 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._warn_or_raise(partitions_gone(missing))
         return {partition: end for partition, end in ends.items() if partition in there}
 
-    def _ends_of_logs(self, ranges: list[Range]) -> tuple[Offsets, Offsets]:
-        """Where the logs of `ranges` begin and end."""
+    def _ranges(self, begins: dict[TopicPartition, int], ends: Offsets) -> tuple[list[Range], Offsets, Offsets]:
+        """What of a batch is still there, and where the logs of it begin and end."""
+        there = self._there(ends)
+        ranges = ranges_between(self._with_new(begins, there), there)
         ends = {each.partition: each.end for each in ranges}
-        return self._asked().earliest(ends), self._asked().latest(ends, ends)
+        return ranges, self._asked().earliest(ends), self._asked().latest(ends, ends)
 
     def _with_new(self, begins: dict[TopicPartition, int], ends: Offsets) -> dict[TopicPartition, int]:
         """`begins` with the partitions that were added since: they are read from their beginning."""
@@ -188,3 +191,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._commits is None:
                 self._commits = Commits(self._options)
             self._commits.commit(processed)
+
+
+def _twice(ask: Callable[[], T]) -> T:
+    """A topic may be deleted between two questions: then all are asked again, and the first one tells."""
+    try:
+        return ask()
+    except PartitionsGoneError:
+        raise
+    except UnknownTopicError:
+        return ask()

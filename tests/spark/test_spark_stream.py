@@ -18,6 +18,7 @@ import ottla
 from ottla.offsets import list_offsets_or_end
 from ottla.testing import Cluster
 from ottla_core.model import TopicPartition
+from pyspark_ottla.cluster import Partitions
 
 OPTION = pytest.mark.spark_option
 
@@ -287,6 +288,32 @@ def test_a_topic_that_is_deleted_fails_the_query_or_is_left_out(
     admin.topics.create(topic, partitions=1)
     send(cluster, topic, 2, to=0)
     assert lenient.values() == ["v0", "v1"]
+
+
+@OPTION("failOnDataLoss")
+@pytest.mark.parametrize("question", ["latest", "earliest"])
+def test_a_topic_that_is_deleted_between_two_questions_is_one_that_was_deleted(
+    cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    monkeypatch.setattr("pyspark_ottla.cluster.UNKNOWN_TOPIC_GRACE_S", 0.3)
+    monkeypatch.setattr("ottla.offsets.UNKNOWN_TOPIC_GRACE_S", 0.3)
+    admin.topics.create(f"{topic}-other", partitions=1)
+    asked = {"subscribe": f"{topic},{topic}-other", "startingOffsets": "earliest"}
+    strict, lenient = begin(**asked), begin(**asked, failOnDataLoss="false")
+    send(cluster, topic, 4)
+    planned = [query.plan() for query in (strict, lenient)]
+    asks = getattr(Partitions, question)
+
+    def ask_late(self: Partitions, *arguments: Any) -> Any:
+        admin.topics.delete(topic, if_missing="ok")
+        return asks(self, *arguments)
+
+    monkeypatch.setattr(Partitions, question, ask_late)
+    words = refused(strict.run, planned[0])
+    assert f"{topic}-0, {topic}-1: deleted while the query read them" in words
+    send(cluster, f"{topic}-other", 1, to=0)
+    assert lenient.run(planned[1]) == []
+    assert lenient.values() == ["v0"]
 
 
 @OPTION("failOnDataLoss")
