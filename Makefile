@@ -81,6 +81,9 @@ format: $(VENV)/.dev  ## format and sort
 test: check  ## everything, on a fresh machine too
 	$(BIN)/python -m pytest -q tests --ignore tests/unit --ignore tests/architecture
 
+test-spark: $(VENV)/.dev  ## the part of it that is about Spark
+	$(BIN)/python -m pytest -q tests/unit/spark tests/spark
+
 coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which test
 	$(BIN)/python tools/coverage_table.py
 	$(BIN)/python tools/kafka_apis.py
@@ -126,4 +129,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test coverage-table bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test test-spark coverage-table bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import ottla
 from ottla.testing import Cluster
 
 
@@ -40,6 +41,12 @@ def spark() -> Iterator[SparkSession]:
 def cluster() -> Iterator[Cluster]:
     with Cluster(group_coordinators=1) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        yield admin
 
 
 @pytest.fixture

@@ -29,11 +29,6 @@ EVERYTHING = """
 """
 
 
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> ottla.Admin:
-    return ottla.Admin(cluster.bootstrap)
-
-
 @pytest.fixture
 def topic(admin: ottla.Admin, request: pytest.FixtureRequest) -> str:
     name = f"{request.function.__name__}-{next(_numbers)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -33,12 +33,6 @@ RECORDS = 20
 BATCH_OPTION = pytest.mark.spark_option
 
 Read = Callable[..., Table]
-
-
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
 
 
 def fill(cluster: Cluster, topic: str, *, first: int = 0, count: int = RECORDS, partitions: int = 2) -> None:

@@ -33,12 +33,6 @@ PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 @pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
-@pytest.fixture(scope="module")
 def table(cluster: Cluster, admin: ottla.Admin) -> str:
     """Three partitions with twenty records each, a second apart: v0 to v59, in turns."""
     admin.topics.create("table", partitions=3)

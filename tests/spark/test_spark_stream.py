@@ -25,12 +25,6 @@ OPTION = pytest.mark.spark_option
 Begin = Callable[..., Stream]
 
 
-@pytest.fixture(scope="module")
-def admin(cluster: Cluster) -> Iterator[ottla.Admin]:
-    with ottla.Admin(cluster.bootstrap) as admin:
-        yield admin
-
-
 @pytest.fixture
 def topic(admin: ottla.Admin, request: pytest.FixtureRequest) -> str:
     """An empty topic of two partitions with the test's name."""
