@@ -37,12 +37,11 @@ def main(arguments: list[str]) -> int:
     directory = given.directory.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
     print(f"seed {seed}; histories, checkpoints and logs in {directory}", flush=True)
     began_at = time.monotonic()
+    shown, there_are = shown_options(), all_options()
 
     with Cluster() as cluster:
         caught = [name for name in MUTANTS if _is_caught(name, cluster.bootstrap, directory, seed)]
         result = SparkRun(cluster.bootstrap, directory / "run", "run", seed=seed).run(schedule(seed))
-    shown, there_are = shown_options(), all_options()
-
     failures = [*result.failures]
     failures += [f"the planted fault {name!r} was not found" for name in MUTANTS if name not in caught]
     failures += [f"no test shows the option {name}" for name in sorted(there_are - shown)]
