@@ -107,9 +107,8 @@ def _partition(number: int, first: int, end: int, row: dict[str, Any]) -> dict[s
 
 def _topic(spark: SparkSession, options: argparse.Namespace, end: Mapping[int, int | None]) -> DataFrame:
     ends = {options.topic: {str(number): offset or 0 for number, offset in end.items()}}
-    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
-    reader = reader.option("subscribe", options.topic).option("endingOffsets", json.dumps(ends))
-    return reader.load().select("partition", "offset", f.col("timestamp").alias("sent_at"))
+    records = job.read_topics(spark, options, options.topic, endingOffsets=json.dumps(ends))
+    return records.select("partition", "offset", f.col("timestamp").alias("sent_at"))
 
 
 def _lake(spark: SparkSession, options: argparse.Namespace) -> DataFrame:

@@ -115,6 +115,12 @@ def session(name: str, settings: Mapping[str, str]) -> SparkSession:
     return builder.getOrCreate()
 
 
+def read_topics(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
+    """Topics, by commas, as a table."""
+    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
+    return reader.option("subscribe", topics).options(**more).load()
+
+
 def read_stream(spark: SparkSession, options: argparse.Namespace, topics: str, **more: str) -> DataFrame:
     """Topics from their beginning, by commas, as a stream that a job with `add_stream` reads."""
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)

@@ -54,14 +54,12 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 def stretch(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     """The records of that time. Offsets are looked up by time; where times go up and down, the filter is exact."""
-    reader = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
-    reader = reader.option("subscribe", options.topic).option("includeHeaders", "true")
-    reader = reader.option("startingTimestamp", options.start_ms).option("startingOffsetsByTimestampStrategy", "latest")
+    bounds = {"startingTimestamp": str(options.start_ms), "startingOffsetsByTimestampStrategy": "latest"}
     wanted = f.unix_millis("timestamp") >= options.start_ms
     if options.end_ms is not None:
-        reader = reader.option("endingTimestamp", options.end_ms)
+        bounds["endingTimestamp"] = str(options.end_ms)
         wanted &= f.unix_millis("timestamp") < options.end_ms
-    return reader.load().where(wanted)
+    return job.read_topics(spark, options, options.topic, includeHeaders="true", **bounds).where(wanted)
 
 
 def _as_sent(records: DataFrame, options: argparse.Namespace) -> DataFrame:

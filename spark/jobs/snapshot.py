@@ -32,8 +32,7 @@ def parser() -> argparse.ArgumentParser:
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     """Returns the number of rows and the table's version. Raises ValueError where `--to` is something else."""
     version = next_version(options.to)
-    records = spark.read.format("ottla").option("kafka.bootstrap.servers", options.bootstrap)
-    table = newest(records.option("subscribe", options.topic).load())
+    table = newest(job.read_topics(spark, options, options.topic))
     if options.json:
         table = table.withColumn("value", f.from_json(f.col("value").cast("string"), options.json))
         table = table.select("key", "value.*", "timestamp", "partition", "offset")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator
 from typing import Final
@@ -11,14 +10,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ottla.errors import OttlaError, config_error
+from ottla.errors import config_error
 from pyspark_ottla.cluster import Partitions
-from pyspark_ottla.errors import beyond_end, data_lost
+from pyspark_ottla.errors import beyond_end, data_lost, raise_or_warn
 from pyspark_ottla.machines.ranges import Range, cut, lost, without
 from pyspark_ottla.options import ReadOptions
 from pyspark_ottla.reading import RangeOfOffsets, RangeReader
-
-logger = logging.getLogger("ottla.spark")
 
 _PUSHDOWN_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
@@ -66,7 +63,7 @@ class OttlaBatchReader(DataSourceReader):
         end = partitions.at(self._options.ending, wanted, "ending")
         first, last = partitions.earliest(wanted), partitions.latest(wanted)
         if missing := [Range(p, last[p], max(start[p], end[p])) for p in wanted if max(start[p], end[p]) > last[p]]:
-            self._warn_or_raise(beyond_end(missing))
+            raise_or_warn(beyond_end(missing), self._options)
         ranges = [Range(p, min(start[p], last[p]), min(end[p], last[p])) for p in wanted]
         if crossed := [each for each in ranges if each.size < 0]:
             partition, begins, ends = crossed[0]
@@ -75,10 +72,5 @@ class OttlaBatchReader(DataSourceReader):
                 hint="let the starting… options mean an earlier place than the ending… ones",
             )
         if gone := lost(ranges, first):
-            self._warn_or_raise(data_lost(gone))
+            raise_or_warn(data_lost(gone), self._options)
         return without(ranges, gone)
-
-    def _warn_or_raise(self, error: OttlaError) -> None:
-        if self._options.fail_on_data_loss:
-            raise error
-        logger.warning("%s", error)

@@ -1,19 +1,30 @@
-"""What is said when records that a query wanted are gone."""
+"""What is said when records that a query wanted are gone, and whether the query ends of it."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.errors import ConfigError, ErrorCode, OffsetOutOfRangeError, UnknownTopicError
+from ottla.errors import ConfigError, ErrorCode, OffsetOutOfRangeError, OttlaError, UnknownTopicError
 from ottla_core.model import TopicPartition
 from pyspark_ottla.machines.ranges import Range
+from pyspark_ottla.options import ReadOptions
+
+logger = logging.getLogger("ottla.spark")
 
 _NAMED: Final = 20
 
 
 class PartitionsGoneError(UnknownTopicError):
     """Partitions that a query has read are no more."""
+
+
+def raise_or_warn(error: OttlaError, options: ReadOptions) -> None:
+    """What failOnDataLoss is about: raise, or log a warning and let the query go on."""
+    if options.fail_on_data_loss:
+        raise error
+    logger.warning("%s", error)
 
 
 def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 import ottla
 from ottla.errors import OffsetOutOfRangeError, RetriableError, UnknownTopicError
 from pyspark_ottla.arrow import to_batches
-from pyspark_ottla.errors import data_lost, partitions_gone
+from pyspark_ottla.errors import data_lost, partitions_gone, raise_or_warn
 from pyspark_ottla.machines.ranges import Range
 from pyspark_ottla.options import ReadOptions
 
@@ -60,11 +60,8 @@ class RangeReader:
                     at, heard_at = following, time.monotonic()
             except OffsetOutOfRangeError:
                 at = self._after_loss(wanted._replace(start=at))
-            except UnknownTopicError as error:
-                gone = partitions_gone([wanted.partition])
-                if self.options.fail_on_data_loss:
-                    raise gone from error
-                logger.warning("%s", gone)
+            except UnknownTopicError:
+                raise_or_warn(partitions_gone([wanted.partition]), self.options)
                 return
             except RetriableError as error:  # a consumer gives up earlier where no broker is there when it begins
                 if time.monotonic() - heard_at > self.options.poll_timeout_s:
@@ -115,8 +112,5 @@ class RangeReader:
         gone = wanted._replace(end=min(wanted.end, max(first, wanted.start)))
         if gone.size <= 0:
             gone = wanted  # the log ends before it: it was truncated, or made anew
-        error = data_lost([gone])
-        if self.options.fail_on_data_loss:
-            raise error
-        logger.warning("%s", error)
+        raise_or_warn(data_lost([gone]), self.options)
         return gone.end

@@ -6,7 +6,6 @@ and keeps offsets in its checkpoint. Tasks only get ranges.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -23,18 +22,23 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ottla.errors import OttlaError, UnknownTopicError
+from ottla.errors import UnknownTopicError
 from ottla_core.model import TopicPartition
 from pyspark_ottla.cluster import Partitions
 from pyspark_ottla.commits import Commits
-from pyspark_ottla.errors import PartitionsGoneError, beyond_end, data_lost, foreign_checkpoint, partitions_gone
+from pyspark_ottla.errors import (
+    PartitionsGoneError,
+    beyond_end,
+    data_lost,
+    foreign_checkpoint,
+    partitions_gone,
+    raise_or_warn,
+)
 from pyspark_ottla.machines.admission import Admission
 from pyspark_ottla.machines.offsets import Json, Offsets, from_json, to_json
 from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
 from pyspark_ottla.options import ReadOptions
 from pyspark_ottla.reading import RangeOfOffsets, RangeReader
-
-logger = logging.getLogger("ottla.spark")
 
 T = TypeVar("T")
 
@@ -141,7 +145,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             error = foreign_checkpoint(", ".join(map(str, foreign[:10])), str(self._options.wanted))
             if len(foreign) == len(offsets):
                 raise error
-            self._warn_or_raise(error)
+            raise_or_warn(error, self._options)
         return {partition: offset for partition, offset in offsets.items() if partition not in foreign}
 
     def _ends(self, processed: Offsets) -> Offsets:
@@ -149,7 +153,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         asked = self._asked()
         wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=processed)
         if missing := sorted(set(processed) - set(wanted)):
-            self._warn_or_raise(partitions_gone(missing))
+            raise_or_warn(partitions_gone(missing), self._options)
         self._latest = asked.latest(wanted, processed)
         self._report_beyond([Range(p, at, processed[p]) for p, at in self._latest.items() if at < processed.get(p, 0)])
         return self._latest
@@ -158,7 +162,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """`ends` without the partitions that were deleted since the batch was planned: perhaps in an earlier run."""
         there = set(self._asked().wanted(skip_missing=not self._options.fail_on_data_loss, known=ends))
         if missing := sorted(set(ends) - there):
-            self._warn_or_raise(partitions_gone(missing))
+            raise_or_warn(partitions_gone(missing), self._options)
         return {partition: end for partition, end in ends.items() if partition in there}
 
     def _ranges(self, begins: dict[TopicPartition, int], ends: Offsets) -> tuple[list[Range], Offsets, Offsets]:
@@ -175,16 +179,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _report_lost(self, gone: list[Range]) -> None:
         if gone:
-            self._warn_or_raise(data_lost(gone))
+            raise_or_warn(data_lost(gone), self._options)
 
     def _report_beyond(self, missing: list[Range]) -> None:
         if missing:
-            self._warn_or_raise(beyond_end(missing))
-
-    def _warn_or_raise(self, error: OttlaError) -> None:
-        if self._options.fail_on_data_loss:
-            raise error
-        logger.warning("%s", error)
+            raise_or_warn(beyond_end(missing), self._options)
 
     def _commit(self, processed: Offsets) -> None:
         if self._options.commit_group and processed:
