@@ -38,7 +38,7 @@ from wire import Wire, batch
 
 from ottla_broker.kafka.dispatch import APIS
 from ottla_core.errors import ErrorCode
-from ottla_core.records.batch import iter_headers
+from ottla_core.records.batch import body_crc, iter_headers
 from ottla_core.records.reader import read_records
 from ottla_stack.cluster import Cluster
 
@@ -461,3 +461,32 @@ def test_a_request_may_come_byte_by_byte(kafka: KafkaWire, topic: Topic) -> None
         kafka.socket.sendall(bytes([byte]))
     assert kafka.answer(9, ProduceResponse)[0] == 5
     assert kafka.answer(0, ApiVersionsResponse)[0] == 6
+
+
+@pytest.mark.rule(58, 64)
+def test_batches_that_lie_about_their_counts_are_refused_and_stay_so_after_a_kill() -> None:
+    lie = bytearray(batch(b"x"))
+    struct.pack_into(">i", lie, 23, 2**26)
+    struct.pack_into(">i", lie, 57, 2**26 + 1)
+    struct.pack_into(">I", lie, 17, body_crc(lie))
+    with Cluster(brokers=1, group_coordinators=0) as alone:
+        with Wire(alone.bootstrap) as wire:
+            name = Topic(wire).name
+        with KafkaWire(alone.kafka_bootstrap) as kafka:
+            for records, code in ((batch(b"a"), 0), (bytes(lie) * 100, ErrorCode.INVALID_RECORD), (batch(b"b"), 0)):
+                answer = kafka.ask(produce(name, records), 9, ProduceResponse)
+                assert answer.responses[0].partition_responses[0].error_code == code
+        alone.brokers[0].kill()
+        alone.brokers[0].restart()
+        with KafkaWire(alone.kafka_bootstrap) as kafka:
+            wait_until(lambda: end_of(kafka, name) is not None)
+            assert end_of(kafka, name) == 2
+
+
+def end_of(kafka: KafkaWire, topic: str) -> int | None:
+    """Where the log of partition 0 ends; None while nobody leads it."""
+    asked = ListOffsetsRequest.ListOffsetsTopic
+    part = asked.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=-1)
+    request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[asked(name=topic, partitions=[part])])
+    found = kafka.ask(request, 4, ListOffsetsResponse).topics[0].partitions[0]
+    return None if found.error_code else int(found.offset)

@@ -152,17 +152,20 @@ class Disk:
         """Write `size_bytes` at `position`, the file's end; or raise KAFKA_STORAGE_ERROR and leave it as it was."""
         try:
             written = file.write(buffers, position)
-            if written == size_bytes:
-                return
-            failure = OSError(ENOSPC, f"the disk took {written} of {size_bytes} bytes")
-        except OSError as error:
-            failure = error
+            if written != size_bytes:
+                raise OSError(ENOSPC, f"the disk took {written} of {size_bytes} bytes")
+        except BaseException as error:
+            self.cut_back(file, position)
+            if isinstance(error, OSError):
+                raise self.error(f"an append to {file.path}, of which nothing was kept,", error) from error
+            raise
+
+    def cut_back(self, file: DataFile, end: int) -> None:
+        """Take back an append: what is left of it could pass for real batches after the next, shorter one."""
         try:
-            # What is left of a failed append could pass for real batches after the next, shorter one.
-            file.truncate(position)
+            file.truncate(end)
         except OSError as error:
             raise self.fail(f"undoing an append to {file.path.name}", error) from error
-        raise self.error(f"an append to {file.path}, of which nothing was kept,", failure)
 
     def sync(self, file: DataFile) -> None:
         """Data on the platter, or the directory offline."""

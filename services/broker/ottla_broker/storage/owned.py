@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla_broker.machines.shard import find_place, mismatch
 from ottla_broker.storage.log import Appended, Log
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.storage.validator import check_keys
+from ottla_broker.storage.validator import check_count, check_keys
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CODEC_MASK, CONTROL, NO_PRODUCER_ID, BatchHeader, Buffer, check_batch, read_header
 from ottla_core.records.fence import ShardFence, fence_of
@@ -32,6 +32,7 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
     Raises MESSAGE_TOO_LARGE, INVALID_REQUEST, INVALID_RECORD, and what `check_batch` raises for damaged bytes.
     """
     header = check_batch(records, 0, max_bytes=min(config.max_message_bytes, config.segment_bytes))
+    check_count(header)
     if header.size_bytes != len(records):
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,

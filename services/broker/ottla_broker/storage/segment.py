@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -146,16 +146,21 @@ class Segment:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def append(self, buffers: Sequence[bytes | memoryview], size_bytes: int, batches: Iterable[PlacedBatch]) -> None:
+    def append(self, buffers: Sequence[bytes | memoryview], size_bytes: int, batches: Sequence[PlacedBatch]) -> None:
         """Write batches whose offsets are placed already. Raises KAFKA_STORAGE_ERROR and is then as before."""
         assert self._file is not None, "appends go to the active segment"
+        assert batches[-1].last_offset - self.base_offset <= MAX_INT32, "the log rolls before its indexes overflow"
         position = self.size_bytes
         self._disk.append(self._file, buffers, position, size_bytes)
-        for batch in batches:
-            if position == 0:
-                self.first_timestamp_ms = batch.max_timestamp_ms
-            self.indexes.note(position, *batch)
-            position += batch.size_bytes
+        try:
+            for batch in batches:
+                if position == 0:
+                    self.first_timestamp_ms = batch.max_timestamp_ms
+                self.indexes.note(position, *batch)
+                position += batch.size_bytes
+        except BaseException:  # indexes are hints; what lies behind the log's end would be taken for batches
+            self._disk.cut_back(self._file, self.size_bytes)
+            raise
         self.size_bytes = position
 
     def must_roll(

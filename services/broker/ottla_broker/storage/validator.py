@@ -21,9 +21,11 @@ from ottla_core.records.batch import (
     check_stored,
     corrupt,
 )
-from ottla_core.records.compression import has_linked_blocks
+from ottla_core.records.compression import Codec, has_linked_blocks, output_limit
 from ottla_core.records.reader import read_records
 
+_MIN_RECORD_BYTES = 7
+"""A length, attributes, a time, an offset, no key, no value and no headers."""
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
@@ -40,9 +42,10 @@ def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[Ba
             hint="send less at once or raise the topic's segment.bytes",
         )
     headers: list[BatchHeader] = []
-    at = 0
+    at = count = 0
     while at < len(records):
         header = check_batch(records, at, max_bytes=config.max_message_bytes)
+        check_count(header)
         _check_admissible(header)
         if has_linked_blocks(header.codec, memoryview(records)[at + HEADER_SIZE : at + header.size_bytes]):
             raise _linked_blocks()
@@ -51,10 +54,32 @@ def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[Ba
         if config.compacts:
             check_keys(memoryview(records)[at : at + header.size_bytes])
         headers.append(header)
-        at += header.size_bytes
+        at, count = at + header.size_bytes, count + header.record_count
+    if count > MAX_INT32:
+        raise OttlaError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"{count} records are more than a segment has offsets for, {MAX_INT32}",
+            hint="send less at once",
+        )
     if not headers:
         raise OttlaError(ErrorCode.INVALID_RECORD, "a produce request without a batch for the partition")
     return headers
+
+
+def check_count(header: BatchHeader) -> None:
+    """Raise INVALID_RECORD where the batch has no room for the records it counts: they would take offsets for nothing.
+
+    For what a client sends. In a log a batch may have lost records, and keeps the offsets of all it had (rule 62).
+    """
+    size = header.size_bytes - HEADER_SIZE
+    room = size if header.codec == Codec.NONE or not size else output_limit(size)
+    if header.record_count * _MIN_RECORD_BYTES > room:
+        raise OttlaError(
+            ErrorCode.INVALID_RECORD,
+            f"a batch of {header.size_bytes} bytes says that it holds {header.record_count} records, and a record has "
+            f"{_MIN_RECORD_BYTES} bytes at least",
+            hint="the client counts wrong; nothing of the request was written to this partition",
+        )
 
 
 def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> list[BatchHeader]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 from pathlib import Path
 
 import cramjam
@@ -9,11 +11,13 @@ import pytest
 from batches import NOON, raw_batch, raw_record, sealed, simple_records
 from logs import all_records, fill, headers_of, open_log, records_of, values_batch
 
+from ottla_broker.storage.disk import DataFile
+from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, body_crc
-from ottla_core.records.compression import Codec
+from ottla_core.records.compression import Codec, compress, output_limit
 from ottla_core.records.reader import read_records
 
 HOUR_MS = 3_600_000
@@ -95,10 +99,79 @@ def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
     for codec in Codec:
         last = sealed([*simple_records(5), (5, NOON, None, b"x", [])], codec)
         assert "record 5" in refused(log, last).message
-    assert refused(log, raw_batch(b"no records at all", 3)).code == ErrorCode.CORRUPT_MESSAGE
+    assert refused(log, raw_batch(b"no records at all, really", 3)).code == ErrorCode.CORRUPT_MESSAGE
     assert log.append(keyed, 1, NOON).last_offset == 2
     log.config = LogConfig()
     assert log.append(bare, 1, NOON).base_offset == 3, "elsewhere nobody looks"
+
+
+def counting(count: int, records: bytes = raw_record(0), **fields: int) -> bytes:
+    """A batch that says it holds `count` records, whatever is in it."""
+    return raw_batch(records, count, **fields)
+
+
+@pytest.mark.rule(64)
+def test_a_batch_that_counts_more_records_than_it_has_room_for_gets_no_offset(log: Log) -> None:
+    smallest = len(raw_record(0))
+    for count in (2, 2**26, 2**31 - 1):
+        error = refused(log, counting(count))
+        assert (error.code, error.retriable) == (ErrorCode.INVALID_RECORD, False)
+    assert refused(log, raw_batch(raw_record(0)) + counting(2**26)).code == ErrorCode.INVALID_RECORD
+    several = b"".join(raw_record(n) for n in range(9))
+    assert len(several) == 9 * smallest
+    assert log.append(counting(9, several), 1, NOON).last_offset == 8, "none is smaller"
+    assert refused(log, counting(10, several)).code == ErrorCode.INVALID_RECORD
+    for codec in (codec for codec in Codec if codec is not Codec.NONE):
+        packed = compress(codec, several)
+        most = output_limit(len(packed)) // smallest
+        assert refused(log, counting(most + 1, packed, attributes=codec)).code == ErrorCode.INVALID_RECORD
+        assert refused(log, counting(1, b"", attributes=codec)).code == ErrorCode.INVALID_RECORD
+        log.append(counting(most, packed, attributes=codec), 1, NOON)
+
+
+@pytest.mark.rule(59, 64)
+def test_a_request_of_more_offsets_than_a_segment_holds_is_refused_whole(log: Log) -> None:
+    log.append(values_batch(b"honest"), 1, NOON)
+    data = log.segments[0].path.read_bytes()
+    packed = b"\0" * 700_000  # nobody looks inside here, so it may announce what would come out of it at most
+    count = output_limit(len(packed)) // 7
+    batch = counting(count, packed, attributes=Codec.ZSTD)
+    batches = 2**31 // count + 1
+    log.config = LogConfig(segment_bytes=batches * len(batch))
+    assert refused(log, batch * batches).code == ErrorCode.RECORD_LIST_TOO_LARGE
+    assert log.segments[0].path.read_bytes() == data
+    assert log.append(batch * (batches - 1), 1, NOON).last_offset == (batches - 1) * count
+    assert log.segment_count == 1
+
+
+@pytest.mark.rule(58)
+@pytest.mark.parametrize("where", ["in the index", "after the write"])
+def test_whatever_goes_wrong_after_a_write_the_file_ends_where_the_log_ends(
+    log: Log, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what was refused would be taken for sound by a start after a crash."""
+    log.append(values_batch(b"kept"), 1, NOON)
+    data = log.segments[0].path.read_bytes()
+
+    def writes_and_is_interrupted(file: DataFile, buffers: list[bytes], position: int) -> int:
+        os.pwritev(file._fd, buffers, position)
+        raise KeyboardInterrupt
+
+    def overflows(*_: object) -> None:
+        raise struct.error("'i' format requires -2147483648 <= number <= 2147483647")
+
+    with monkeypatch.context() as patched:
+        if where == "in the index":
+            patched.setattr(SegmentIndexes, "note", overflows)
+        else:
+            patched.setattr(DataFile, "write", writes_and_is_interrupted)
+        with pytest.raises((struct.error, KeyboardInterrupt)):
+            log.append(values_batch(b"refused") * 30, 1, NOON)
+    assert log.segments[0].path.read_bytes() == data
+    log.append(values_batch(b"kept, too"), 1, NOON)
+    log.abandon()
+    again = open_log(log.directory, LogConfig())
+    assert all_records(again) == [(0, b"kept"), (1, b"kept, too")]
 
 
 @pytest.mark.rule(65)

@@ -89,7 +89,7 @@ def test_the_newest_record_is_one_that_is_not_deleted(tmp_path: Path, config: Lo
 
 def test_the_newest_record_of_a_batch_that_lies_is_the_batchs(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
-    log.append(raw_batch(b"no records at all", 3, max_timestamp=NOON + 5), 1, NOON)
+    log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON)
     log.append(values_batch(b"b", at_ms=NOON), 1, NOON)
     log.delete_records_before(1, 4)
     assert log.offset_for_time(MAX_TIMESTAMP, 4) == (1, NOON + 5)
@@ -121,7 +121,7 @@ def test_records_without_times_are_not_found_by_time(tmp_path: Path) -> None:
 def test_a_batch_that_lies_about_its_inside_is_passed_over_by_nobody(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log")
     log.append(values_batch(b"a", at_ms=NOON), 1, NOON)
-    log.append(raw_batch(b"no records at all", 3, max_timestamp=NOON + 5), 1, NOON)
+    log.append(raw_batch(b"no records at all, really", 3, max_timestamp=NOON + 5), 1, NOON)
     log.append(values_batch(b"b", at_ms=NOON + 9), 1, NOON)
     assert log.offset_for_time(NOON + 3, 5) == (1, NOON + 5)
     assert log.offset_for_time(NOON + 6, 5) == (4, NOON + 9)
