@@ -118,14 +118,16 @@ class FetchRequest(_message.Message):
     def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ...) -> None: ...
 
 class Follower(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "seen_check")
+    __slots__ = ("broker_id", "broker_epoch", "seen_check", "secret")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     SEEN_CHECK_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     seen_check: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_check: _Optional[int] = ...) -> None: ...
+    secret: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_check: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class FetchPartition(_message.Message):
     __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes", "last_fetched_epoch", "high_watermark", "log_start_offset")

@@ -255,14 +255,16 @@ class ConfigsAlterResult(_message.Message):
     def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class AllocateProducerIdsRequest(_message.Message):
-    __slots__ = ("kind", "instance_id", "instance_epoch")
+    __slots__ = ("kind", "instance_id", "instance_epoch", "secret")
     KIND_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
     kind: str
     instance_id: int
     instance_epoch: int
-    def __init__(self, kind: _Optional[str] = ..., instance_id: _Optional[int] = ..., instance_epoch: _Optional[int] = ...) -> None: ...
+    secret: bytes
+    def __init__(self, kind: _Optional[str] = ..., instance_id: _Optional[int] = ..., instance_epoch: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class AllocateProducerIdsReply(_message.Message):
     __slots__ = ("error", "first", "count")
@@ -289,14 +291,16 @@ class AllocateBrokerIdReply(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "partitions")
+    __slots__ = ("broker_id", "broker_epoch", "partitions", "secret")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     partitions: _containers.RepeatedCompositeFieldContainer[IsrProposal]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[IsrProposal, _Mapping]]] = ...) -> None: ...
+    secret: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[IsrProposal, _Mapping]]] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class IsrProposal(_message.Message):
     __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "new_isr", "recovered")
@@ -349,12 +353,14 @@ class IsrDecided(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
 
 class ControlledShutdownRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch")
+    __slots__ = ("broker_id", "broker_epoch", "secret")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+    secret: bytes
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class ControlledShutdownReply(_message.Message):
     __slots__ = ("error", "remaining_leaders")

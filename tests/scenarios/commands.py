@@ -214,7 +214,7 @@ class Interpreter:
 
     async def _do_shutdown(self, words: Words, options: Options) -> list[str]:
         [node] = self._nodes(words)
-        await self._world.controller.shut_down(node.id, node.broker_epoch)
+        await self._world.controller.shut_down(node.id, node.broker_epoch, node.secret)
         return [f"{node.id} is shutting down"]
 
     async def _do_begin(self, words: Words, options: Options) -> list[str]:

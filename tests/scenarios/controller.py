@@ -61,8 +61,8 @@ class Controller:
         asked = pb.ElectLeadersRequest(type=kind, partitions=[pb.PartitionOfTopic(topic=TOPIC, partition=0)])
         return (await self.service.elect_leaders(asked, RequestContext())).partitions[0]
 
-    async def shut_down(self, broker_id: int, broker_epoch: int) -> None:
-        asked = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch)
+    async def shut_down(self, broker_id: int, broker_epoch: int, secret: bytes) -> None:
+        asked = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=broker_epoch, secret=secret)
         await self.service.controlled_shutdown(asked, RequestContext())
 
     # ---- the store --------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from tests.scenarios.controller import Controller
 from ottla_broker.addresses import Addresses
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.isr_changes import IsrChanges
+from ottla_broker.lives import Lives
 from ottla_broker.log_settings import default_log_config
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
@@ -33,6 +34,7 @@ from ottla_broker.storage.soundness import BOOT_ID
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.cluster.proof import new_secret
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import iter_headers
 from ottla_core.rpc.context import RequestContext
@@ -122,11 +124,12 @@ class Node:
         self._threads = DiskThreads()
         self.replicas = SteppedReplicas(metadata, lambda: self.log_dir, self._clock, self._threads, _fail)
         self.line = Line(self._controller)
-        self._seat = Seat(metadata, self._incarnation, lambda: self.id)
+        self._seat = Seat(metadata, self._incarnation, lambda: self.id, new_secret())
         self._isr_changes = SteppedIsrChanges(cast(Any, self.line), self._seat)
         self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
         no_ids = cast(Any, None)
-        self.service = BrokerService(self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids)
+        lives = Lives(metadata, self._clock)
+        self.service = BrokerService(self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids, lives)
         await self.replicas.start()
         self.state = State.RUNS
 
@@ -157,7 +160,15 @@ class Node:
             self._controller.put(key, None)
         unclean, identity = self.log_dir.may_have_lost_tail, self.log_dir.identity
         address = f"broker-{self.id}:9650"
-        broker = Broker(self.id, 0, identity.directory_id, address, incarnation=self._incarnation, unclean=unclean)
+        broker = Broker(
+            self.id,
+            0,
+            identity.directory_id,
+            address,
+            incarnation=self._incarnation,
+            unclean=unclean,
+            secret=self.secret,
+        )
         self._controller.put(key, broker)
         return self._controller.image.brokers[self.id]
 
@@ -180,6 +191,10 @@ class Node:
     @property
     def replica(self) -> Replica:
         return self.replicas.find(PARTITION)
+
+    @property
+    def secret(self) -> bytes:
+        return self._seat.secret
 
     @property
     def broker_epoch(self) -> int:
@@ -215,7 +230,7 @@ class Node:
             high_watermark=replica.high_watermark,
             log_start_offset=replica.log.log_start_offset,
         )
-        follower = pb.Follower(broker_id=self.id, broker_epoch=self.broker_epoch)
+        follower = pb.Follower(broker_id=self.id, broker_epoch=self.broker_epoch, secret=self.secret)
         request = pb.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=NEVER, follower=follower, partitions=[asked])
         reply = await leader.service.fetch(request, RequestContext())
         answer = reply.partitions[0] if reply.partitions else pb.PartitionFetched(high_watermark=-1)

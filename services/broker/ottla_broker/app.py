@@ -20,6 +20,7 @@ from ottla_broker.gauges import add_gauges
 from ottla_broker.isr_changes import IsrChanges
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.wiring import KafkaSide
+from ottla_broker.lives import Lives
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.registration import Registration
@@ -35,6 +36,7 @@ from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Broker
+from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
 from ottla_core.lifecycle import App, Component
@@ -80,11 +82,12 @@ def build(
     directory = DataDirectory(config, follower, controller, clock, lambda: replicas.high_watermarks())
     replicas = Replicas(follower, log_dir, clock, threads, on_fatal, lambda: registration.registered)
     incarnation = uuid.uuid4().hex
-    seat = Seat(follower, incarnation, lambda: log_dir().identity.node_id)
+    seat = Seat(follower, incarnation, lambda: log_dir().identity.node_id, new_secret())
     isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
     replicas.on_proposal(isr_changes.submit, isr_changes.forget)
     producer_ids = ProducerIds(controller, seat)
-    service = BrokerService(replicas, follower, log_dir, Addresses(config.published_hosts), producer_ids)
+    addresses, lives = Addresses(config.published_hosts), Lives(follower, clock)
+    service = BrokerService(replicas, follower, log_dir, addresses, producer_ids, lives)
     server.add(contracts.Broker, service)
     kafka = KafkaSide(
         config, replicas, follower, service, controller, coordinators, producer_ids, log_dir, metrics, around_kafka
@@ -105,6 +108,7 @@ def build(
             rack=config.rack,
             incarnation=incarnation,
             unclean=log_dir().may_have_lost_tail,
+            secret=seat.secret,
         )
 
     fitness = Fitness(replicas, log_dir, threads)

@@ -54,7 +54,7 @@ class ControlledShutdown:
         """How many partitions are left that nobody else can lead."""
         while True:
             broker_id, epoch = self._seat.life()
-            request = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch)
+            request = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
             try:
                 reply = await self._controller.call(Controller.CONTROLLED_SHUTDOWN, request, timeout=_CALL_S)
             except OttlaError as error:

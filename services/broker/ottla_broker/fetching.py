@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
 from ottla_broker.replica import Replica
 from ottla_broker.waiters import Checks, Waiters
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import whole_batches
 
@@ -230,16 +230,3 @@ class Followers:
         start = replica.log.log_start_offset
         moved = replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
         return moved or replica.newest_check > self._seen_check
-
-
-def check_follower(follower_id: int, broker_epoch: int, known_epoch: int | None) -> None:
-    """Raise STALE_BROKER_EPOCH for whoever is not the present life of that broker (rule 22).
-
-    `known_epoch` is None while the broker is not registered: a lease that has lapsed stops no replication.
-    """
-    if known_epoch is not None and broker_epoch != known_epoch:
-        raise OttlaError(
-            ErrorCode.STALE_BROKER_EPOCH,
-            f"broker {follower_id} is registered with epoch {known_epoch}, and this fetch says {broker_epoch}",
-            hint="a former life of the broker, or somebody else, is asking; or this broker's metadata is behind",
-        )

@@ -105,7 +105,7 @@ class IsrChanges:
     async def _send(self, batch: list[tuple[Replica, Proposal]]) -> bool:
         """Whether it is known now what becomes of each."""
         broker_id, epoch = self._seat.life()
-        request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch)
+        request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
         request.partitions.extend(_message(replica, proposal) for replica, proposal in batch)
         reply = await self._controller.call(Controller.ALTER_PARTITION, request, timeout=_CALL_S)
         sent = {replica.id: (replica, proposal) for replica, proposal in batch}

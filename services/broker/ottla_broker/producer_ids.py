@@ -91,6 +91,8 @@ class ProducerIds:
         broker_id, epoch = self._seat.life()
         if epoch == UNREGISTERED:
             raise OttlaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "this broker is not registered yet")
-        request = pb.AllocateProducerIdsRequest(kind="broker", instance_id=broker_id, instance_epoch=epoch)
+        request = pb.AllocateProducerIdsRequest(
+            kind="broker", instance_id=broker_id, instance_epoch=epoch, secret=self._seat.secret
+        )
         block = await self._controller.call(Controller.ALLOCATE_PRODUCER_IDS, request, timeout=_CALL_S)
         return range(block.first, block.first + block.count)

@@ -181,11 +181,14 @@ class Fetcher:
     def _request(self, asked: Iterable[Replica]) -> pb.FetchRequest:
         broker_id, broker_epoch = self._seat.life()
         settings = self._replicas.settings
+        follower = pb.Follower(
+            broker_id=broker_id, broker_epoch=broker_epoch, seen_check=self._seen_check, secret=self._seat.secret
+        )
         request = pb.FetchRequest(
             max_wait_ms=settings.wait_max_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.response_max_bytes,
-            follower=pb.Follower(broker_id=broker_id, broker_epoch=broker_epoch, seen_check=self._seen_check),
+            follower=follower,
         )
         for replica in asked:
             log = replica.log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla_core.cluster.follower import MetadataFollower
 
@@ -20,7 +20,10 @@ class BrokerLife(NamedTuple):
 class Seat:
     """The broker's registration, as the metadata shows it to the broker itself."""
 
-    def __init__(self, metadata: MetadataFollower, incarnation: str, node_id: Callable[[], int]) -> None:
+    def __init__(
+        self, metadata: MetadataFollower, incarnation: str, node_id: Callable[[], int], secret: bytes = b""
+    ) -> None:
+        self.secret: Final = secret  # in the registration, and said with what is asked as this broker
         self._metadata = metadata
         self._incarnation = incarnation
         self._node_id = node_id

@@ -13,7 +13,8 @@ from typing import Final, Protocol
 from ottla_broker.addresses import Addresses
 from ottla_broker.checks import check_fence
 from ottla_broker.deleting import delete_records
-from ottla_broker.fetching import Audience, Closest, Consumers, FetchWant, Followers, check_follower, fetch
+from ottla_broker.fetching import Audience, Closest, Consumers, FetchWant, Followers, fetch
+from ottla_broker.lives import Lives
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
@@ -50,12 +51,14 @@ class BrokerService:
         log_dir: Callable[[], LogDir],
         addresses: Addresses,
         producer_ids: ProducerIds,
+        lives: Lives,
     ) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
         self._producer_ids = producer_ids
+        self._lives = lives
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
         check_acks(request.acks)
@@ -86,7 +89,7 @@ class BrokerService:
         max_bytes = min(request.max_bytes or MAX_REPLY_BYTES, MAX_REPLY_BYTES)
         fetched = await fetch(
             wants,
-            self._audience(request),
+            self._audience(request, context),
             max_wait_s=request.max_wait_ms / 1000,
             min_bytes=min(request.min_bytes, max_bytes),  # more than a reply can hold would never be there
             max_bytes=max_bytes,
@@ -114,13 +117,12 @@ class BrokerService:
                 answer.preferred_read_replica = part.preferred_replica
         return reply
 
-    def _audience(self, request: pb.FetchRequest) -> Audience:
+    def _audience(self, request: pb.FetchRequest, context: RequestContext) -> Audience:
         if not request.HasField("follower"):
             closest = self.closest_to(request.rack)
             return Consumers(self._replicas, closest, from_follower=request.from_follower)
         follower = request.follower
-        registered = self._metadata.image.brokers.get(follower.broker_id)
-        check_follower(follower.broker_id, follower.broker_epoch, None if registered is None else registered.epoch)
+        self._lives.check(follower, context)
         return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_check)
 
     def closest_to(self, rack: str) -> Closest | None:

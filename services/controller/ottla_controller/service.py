@@ -40,6 +40,7 @@ from ottla_controller.machines.topics import (
 )
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition
+from ottla_core.cluster.proof import check_proof
 from ottla_core.config_values import Effective
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
@@ -122,7 +123,7 @@ class ControllerService:
         self, request: pb.AllocateProducerIdsRequest, context: RequestContext
     ) -> pb.AllocateProducerIdsReply:
         journal = self._leadership.journal()
-        await self._until_registration(request.instance_epoch)
+        await self._check_broker(request.instance_id, request.instance_epoch, request.secret)
         block = await journal.commit(
             partial(
                 decide_allocate_producer_ids,
@@ -145,7 +146,7 @@ class ControllerService:
     ) -> pb.AlterPartitionReply:
         """Up to a hundred partitions a transaction, so that others come between (rule C13)."""
         self._leadership.journal()
-        await self._until_registration(request.broker_epoch)
+        await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
         verdicts: list[Verdict] = []
         for batch in chunks([_proposal(p) for p in request.partitions]):
             decide = partial(
@@ -163,7 +164,7 @@ class ControllerService:
     ) -> pb.ControlledShutdownReply:
         """Mark the broker as going, and give reconcile a moment to move what it leads: it asks again until 0 remain."""
         self._leadership.journal()
-        await self._until_registration(request.broker_epoch)
+        await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
         await self._commit(partial(decide_controlled_shutdown, broker_id=request.broker_id, epoch=request.broker_epoch))
         with contextlib.suppress(TimeoutError):
             await self._follower.wait_for(
@@ -284,6 +285,14 @@ class ControllerService:
     async def _commit(self, decide: Decide[T], *, dry: bool = False) -> T:
         """Commit in the current term; a dry run decides on the same image and writes nothing."""
         return await self._leadership.journal().commit(_without_writes(decide) if dry else decide)
+
+    async def _check_broker(self, broker_id: int, epoch: int, secret: bytes) -> None:
+        """That it is this broker's process that asks. A life that is over is for the decision to refuse: it can't come
+        back, so what is proved here holds for every later image in which that life still is."""
+        await self._until_registration(epoch)
+        registered = self._follower.image.brokers.get(broker_id)
+        if registered is not None and registered.epoch == epoch:
+            check_proof(registered, secret)
 
     async def _until_registration(self, epoch: int) -> None:
         """A broker's epoch is a revision: the image may be behind one that has just registered, for a moment."""

@@ -22,6 +22,8 @@ ALONE = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1,))
 
 
 class Seated:
+    secret = b"proof"
+
     def life(self) -> BrokerLife:
         return BrokerLife(1, 11)
 

@@ -17,6 +17,8 @@ from ottla_proto import controller_pb2 as pb
 
 
 class Seated:
+    secret = b"proof"
+
     def life(self) -> BrokerLife:
         return BrokerLife(3, 33)
 

@@ -22,6 +22,8 @@ BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
 
 
 class Seated:
+    secret = b"proof"
+
     def life(self) -> BrokerLife:
         return BrokerLife(2, 12)
 

@@ -1,0 +1,33 @@
+"""Who says that it is a broker must prove it: ids and epochs are published, so they tell lives apart and prove nothing.
+
+Each process of a broker draws a secret and puts it into its registration in etcd, where only services read. It says it
+with what it asks of other services as that broker. No answer to a client carries it, and no log.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+
+from ottla_core.cluster.image import Broker
+from ottla_core.errors import ErrorCode, OttlaError
+
+_SIZE_BYTES = 32
+
+
+def new_secret() -> bytes:
+    return secrets.token_bytes(_SIZE_BYTES)
+
+
+def check_proof(registered: Broker, secret: bytes) -> None:
+    """Raise CLUSTER_AUTHORIZATION_FAILED for whoever is not the process that has registered.
+
+    A registration without a secret is of an older release: its epoch has to do, or brokers could not be replaced one
+    after the other.
+    """
+    if registered.secret and not hmac.compare_digest(registered.secret, secret):
+        raise OttlaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"whoever asks as broker {registered.id} does not have the secret of its registration",
+            hint="only a broker's own process may ask for it; clients fetch as consumers",
+        )

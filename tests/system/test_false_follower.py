@@ -1,0 +1,149 @@
+"""Anybody may reach a broker's port and say that he is another broker: it is believed from its own process only."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+import ottla
+from ottla.testing import Cluster
+from ottla_broker.config import BrokerConfig
+from ottla_broker.replication import Fetcher
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.client import Peer
+from ottla_proto import broker_pb2 as pb
+from ottla_proto import contracts, controller_pb2
+
+CLUSTER_ID = BrokerConfig().cluster_id
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=2, group_coordinators=0) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create("t", partitions=1, replicas=2, config={"min.insync.replicas": 2})
+        yield cluster
+
+
+@pytest.mark.rule(22)
+def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1. The follower stands still. 2. A record waits for it. 3. Somebody fetches in its name, with its epoch."""
+    cluster.produce("t", [b"x"], acks="all")
+    still = asyncio.Event()
+    real = Fetcher.round
+
+    async def stand_still(self: Fetcher, stream: Any) -> None:
+        await still.wait()
+        await real(self, stream)
+
+    monkeypatch.setattr(Fetcher, "round", stand_still)
+    with ottla.Admin(cluster.bootstrap) as admin:
+        leader = admin.topics.describe("t")[0].partitions[0].leader
+    follower = 1 - leader
+    with (
+        closing(Peer(cluster.brokers[leader].address)) as peer,
+        ottla.Producer(cluster.bootstrap, topic="t", acks="all", value="bytes") as producer,
+    ):
+        known = metadata(peer)
+        epoch = next(broker.epoch for broker in known.brokers if broker.id == follower)
+        fetch(peer, known, follower, epoch, secret_of(cluster, follower), offset=1)  # what was parked has an answer now
+        sent = producer.send(b"not copied yet")
+        for secret in (b"", b"guess" * 8):
+            error = fetch(peer, known, follower, epoch, secret, offset=2).error
+            assert error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            assert "does not have the secret" in error.message
+        with pytest.raises(TimeoutError):
+            sent.result(timeout=1.0)
+        cluster.run(release(still))
+        assert sent.result(timeout=20).offset == 1
+    copies = [broker.data_dir.glob("*-0/*.log") for broker in cluster.brokers]
+    assert len({path.read_bytes() for paths in copies for path in paths if b"not copied" in path.read_bytes()}) == 1
+
+
+@pytest.mark.rule(22)
+def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> None:
+    with closing(Peer(cluster.brokers[0].address)) as peer:
+        known = metadata(peer)
+    (topic,) = known.topics
+    (partition,) = topic.partitions
+    leader = next(broker for broker in known.brokers if broker.id == partition.leader)
+    alone = controller_pb2.IsrProposal(
+        topic_id=topic.topic_id,
+        leader_epoch=partition.leader_epoch,
+        new_isr=[controller_pb2.IsrMember(broker_id=leader.id, broker_epoch=leader.epoch)],
+    )
+    named = {"broker_id": leader.id, "broker_epoch": leader.epoch}
+    as_instance = {"kind": "broker", "instance_id": leader.id, "instance_epoch": leader.epoch}
+    calls: list[tuple[Any, Any]] = [
+        (contracts.Controller.ALTER_PARTITION, controller_pb2.AlterPartitionRequest(**named, partitions=[alone])),
+        (contracts.Controller.CONTROLLED_SHUTDOWN, controller_pb2.ControlledShutdownRequest(**named)),
+        (contracts.Controller.ALLOCATE_PRODUCER_IDS, controller_pb2.AllocateProducerIdsRequest(**as_instance)),
+    ]
+    with closing(Peer(known.controller.address)) as controller:
+        for method, request in calls:
+            with pytest.raises(OttlaError) as refused:
+                controller.call(method, request, timeout=5)
+            assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    with closing(Peer(cluster.brokers[0].address)) as peer:
+        assert set(metadata(peer).topics[0].partitions[0].isr) == {0, 1}
+
+
+def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    secret = secret_of(cluster, 1)
+    assert len(secret) == 32
+    assert secret != secret_of(cluster, 0)
+    with caplog.at_level(logging.DEBUG), closing(Peer(cluster.brokers[0].address)) as peer:
+        told = metadata(peer, shards=True).SerializeToString()
+        cluster.produce("t", [b"x"], acks="all")
+    assert b"directory" not in told
+    assert secret not in told
+    assert secret.hex() not in caplog.text
+    assert repr(secret)[2:-1] not in caplog.text
+
+
+def metadata(peer: Peer, **asked: bool) -> pb.MetadataReply:
+    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, **asked), timeout=5)
+
+
+def secret_of(cluster: Cluster, broker_id: int) -> bytes:
+    """As it lies in the metadata store, which clients do not reach."""
+    key = keys.broker(broker_id)
+    prefix = keys.prefix(CLUSTER_ID)
+    snapshot = cluster.run(cluster._store.snapshot(prefix, timeout=5))
+    text = keys.key_text(CLUSTER_ID, key)
+    return next(bytes(decode(key, entry).secret) for entry in snapshot.entries if entry.key == text)
+
+
+def fetch(
+    peer: Peer, known: pb.MetadataReply, follower: int, epoch: int, secret: bytes, *, offset: int
+) -> pb.FetchReply:
+    """One frame, as a follower sends it that has everything up to `offset`."""
+    (topic,) = known.topics
+    leader_epoch = topic.partitions[0].leader_epoch
+    said = pb.Follower(broker_id=follower, broker_epoch=epoch, secret=secret)
+    request = pb.FetchRequest(max_wait_ms=0, max_bytes=1000, follower=said)
+    request.partitions.add(
+        topic_id=topic.topic_id,
+        current_leader_epoch=leader_epoch,
+        fetch_offset=offset,
+        last_fetched_epoch=leader_epoch,
+    )
+    replies: queue.Queue[pb.FetchReply] = queue.Queue()
+    stream = peer.open_stream(contracts.Broker.FETCH, lambda number, reply: replies.put(reply), lambda *_: None)
+    try:
+        stream.send(request, timeout_ms=2000)
+        return replies.get(timeout=10)
+    finally:
+        stream.close()
+
+
+async def release(event: asyncio.Event) -> None:
+    event.set()
