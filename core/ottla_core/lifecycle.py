@@ -18,6 +18,8 @@ from typing import Any, Final, Protocol
 from ottla_core.allocator import keep_freed_memory
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.errors import OttlaError
+from ottla_core.telemetry import Metrics
+from ottla_core.watchdog import Watchdog
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +46,11 @@ class App:
         ready: Callable[[], str | None],
         address: Callable[[], str],
         listeners: Mapping[str, Callable[[], str]] | None = None,
+        *,
+        metrics: Metrics | None = None,
     ) -> None:
         self.name: Final = name
+        self.metrics: Final = metrics
         self.ready: Final = ready
         self.address: Final = address
         self.listeners: Final = listeners or {}
@@ -132,10 +137,13 @@ async def _live(build: Callable[[], App]) -> int:
         print(f"{sys.argv[0].rpartition('/')[2]}: {error}", file=sys.stderr)
         return 1
     _log.info("%s is up", app.name)
+    watchdog = Watchdog(app.metrics)
+    watchdog.start()
     failed = asyncio.create_task(app.until_failed())
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait({failed, stopped}, return_when=asyncio.FIRST_COMPLETED)
     _log.info("%s goes down", app.name)
+    watchdog.stop()
     await app.stop()
     stopped.cancel()
     if failed.done():

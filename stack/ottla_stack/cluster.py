@@ -29,6 +29,7 @@ from ottla_core import lifecycle
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.lifecycle import App
+from ottla_core.watchdog import Watchdog
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock
@@ -58,6 +59,7 @@ class Cluster:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
         self._store: Final = MemoryStore()
+        self._watchdog: Final = Watchdog()
         self._controller: App | None = None
         folder = Path(self._folder.name)
         self.brokers: Final = [
@@ -146,9 +148,11 @@ class Cluster:
         for process in (*self.brokers, *self.group_coordinators):
             await process.start_app()
         await until_ready(self._controller)
+        self._watchdog.start()
 
     async def _stop(self) -> None:
         """Coordinators, brokers together, the controller, the store, whichever of them fails to; raises after all."""
+        self._watchdog.stop()
         failures = await _end(*(coordinator.stop_app() for coordinator in self.group_coordinators))
         failures += await _end(*(broker.stop_app() for broker in self.brokers))
         if self._controller is not None:

@@ -14,7 +14,7 @@ from kafka_wire import KafkaWire, framed
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.long_turns]
 
 TOPICS = 10_000
 _MB = 1_000_000

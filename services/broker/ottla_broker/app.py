@@ -138,5 +138,5 @@ def build(
         registration,
         ControlledShutdown(controller, replicas, seat),
     ]
-    app = App(f"broker-{config.node_id}", components, ready, address, {"kafka": kafka.address})
+    app = App(f"broker-{config.node_id}", components, ready, address, {"kafka": kafka.address}, metrics=metrics)
     return app

@@ -79,4 +79,4 @@ def build(
         server,
         leadership,
     ]
-    return App(f"controller-{config.node_id}", components, ready, address)
+    return App(f"controller-{config.node_id}", components, ready, address, metrics=metrics)

@@ -114,7 +114,7 @@ def build(
         seat,
         Drain(shards),
     ]
-    app = App(f"group-coordinator-{config.node_id}", components, ready, address)
+    app = App(f"group-coordinator-{config.node_id}", components, ready, address, metrics=metrics)
     return app
 
 

@@ -1,0 +1,136 @@
+"""Whether the turns of an event loop stay short: while one lasts nobody else is served, and in the end leases lapse.
+
+A turn is measured by the CPU time of the loop's thread: that other programs had the processor is no fault of this one.
+The loop can't be asked what it runs, so it has a heartbeat: what its thread used from one beat to the next is no less
+than the longest turn in between, and more than it by at most the time between two beats. A thread beside the loop looks
+what is being run where a beat does not come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from types import FrameType
+from typing import Final
+
+from ottla_core.telemetry import Counter, Metrics
+
+LIMIT_S: Final = 0.1
+"""Of CPU time for one turn: what takes longer belongs into slices or another thread."""
+
+_IDLE_BEAT_S: Final = 0.05
+_BUSY_BEAT_S: Final = 0.01
+_BUSY_SHARE: Final = 0.1
+_LOOK_S: Final = 0.1
+_SUSPECT_S: Final = 0.02
+_FRAMES: Final = 8
+_TELL_EACH_S: Final = 1.0
+
+_FULL: Final = 2
+
+_log = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Of one loop, on which `start` and `stop` are called. `max_cpu_s` and `max_wall_s` are of all turns since."""
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        metrics = metrics or Metrics()
+        self.max_cpu_s = 0.0
+        self.max_wall_s = 0.0
+        self.long_turns: Final[Counter] = metrics.counter(
+            "ottla_loop_long_turns_total", f"Turns of the event loop that used more than {LIMIT_S:g} s of CPU time."
+        )
+        metrics.gauge("ottla_loop_turn_cpu_max_seconds", "CPU time of the longest turn.", lambda: self.max_cpu_s)
+        metrics.gauge("ottla_loop_turn_wall_max_seconds", "The longest turn by the clock.", lambda: self.max_wall_s)
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = threading.Event()
+        self._thread_id = 0
+        self._used_s = 0.0
+        self._collecting_from_s = 0.0
+        self._collected_s = 0.0
+        self._due_at = 0.0
+        self._beat_s = _IDLE_BEAT_S
+        self._seen: tuple[float, str] = (0.0, "")
+        self._told_at = -_TELL_EACH_S
+        self._untold = 0
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._stopped.clear()
+        self._thread_id = threading.get_ident()
+        gc.callbacks.append(self._on_collection)
+        self._note()
+        self._timer = loop.call_later(self._beat_s, self._beat, loop)
+        threading.Thread(target=self._look, name="watchdog", daemon=True).start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            gc.callbacks.remove(self._on_collection)
+
+    # ---- on the loop -------------------------------------------------------------------------------------------------
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        began_s, used_s = self._used_s, time.thread_time() - self._used_s
+        self.max_cpu_s = max(self.max_cpu_s, used_s)
+        self.max_wall_s = max(self.max_wall_s, time.monotonic() - self._due_at)
+        if used_s > LIMIT_S:
+            self.long_turns.value += 1
+            self._tell(used_s, self._seen[1] if self._seen[0] == began_s else "")
+        # While there is work the loop is awake anyway, and a beat costs little; else it would cost a wake-up.
+        self._beat_s = _BUSY_BEAT_S if used_s > _BUSY_SHARE * self._beat_s else _IDLE_BEAT_S
+        self._note()
+        self._timer = loop.call_later(self._beat_s, self._beat, loop)
+
+    def _note(self) -> None:
+        self._used_s, self._collected_s = time.thread_time(), 0.0
+        self._due_at = time.monotonic() + self._beat_s
+
+    def _tell(self, used_s: float, where: str) -> None:
+        now = time.monotonic()
+        if now - self._told_at < _TELL_EACH_S:
+            self._untold += 1
+            return
+        others = f", and {self._untold} before it" if self._untold else ""
+        self._told_at, self._untold = now, 0
+        _log.warning(
+            "a turn of the loop took %.0f ms of CPU time (%.0f ms for garbage)%s: nobody else was served meanwhile; %s",
+            used_s * 1000,
+            self._collected_s * 1000,
+            others,
+            f"it ran {where}" if where else "what it ran was not seen",
+        )
+
+    def _on_collection(self, phase: str, info: Mapping[str, int]) -> None:
+        """Of all objects of the process; the younger generations take no time worth telling."""
+        if info["generation"] == _FULL and threading.get_ident() == self._thread_id:
+            if phase == "start":
+                self._collecting_from_s = time.thread_time()
+            else:
+                self._collected_s += time.thread_time() - self._collecting_from_s
+
+    # ---- beside it ---------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        clock = time.pthread_getcpuclockid(self._thread_id)
+        while not self._stopped.wait(_LOOK_S):
+            began_s = self._used_s
+            if time.clock_gettime(clock) - began_s > _SUSPECT_S:
+                frame = sys._current_frames().get(self._thread_id)
+                if frame is not None and self._used_s == began_s:
+                    self._seen = (began_s, _path_of(frame))
+
+
+def _path_of(frame: FrameType) -> str:
+    """The innermost calls, outermost first."""
+    calls = traceback.extract_stack(frame)[-_FRAMES:]
+    return " > ".join(f"{call.name} ({call.filename.rpartition('/')[2]}:{call.lineno})" for call in calls)

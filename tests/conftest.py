@@ -1,0 +1,38 @@
+"""What holds for every test: no loop of a service may have had a turn of more than 100 ms of CPU time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from ottla_core import watchdog
+from ottla_core.watchdog import LIMIT_S
+
+
+class _LongTurns(logging.Handler):
+    """What the watchdogs of this process have told since a test last looked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        used_ms, collecting_ms, *_ = record.args if isinstance(record.args, tuple) else ()
+        if used_ms - collecting_ms > LIMIT_S * 1000:  # the garbage is that of this process, tests and all
+            self.told.append(record.getMessage())
+
+
+_long_turns = _LongTurns()
+logging.getLogger(watchdog.__name__).addHandler(_long_turns)
+
+
+@pytest.fixture(autouse=True)
+def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails the test during which a cluster of this process had a long turn (`core/ottla_core/watchdog.py`)."""
+    _long_turns.told.clear()
+    yield
+    told, _long_turns.told = _long_turns.told, []
+    if told and request.node.get_closest_marker("long_turns") is None:
+        pytest.fail("\n".join(told), pytrace=False)

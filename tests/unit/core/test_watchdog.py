@@ -1,0 +1,145 @@
+"""The watchdog of the event loop: long turns by the CPU time of its thread, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvloop
+from waiting import until
+
+from ottla_core import watchdog
+from ottla_core.watchdog import LIMIT_S, Watchdog
+
+_ROOT = Path(__file__).parents[3]
+
+pytestmark = pytest.mark.long_turns
+
+
+def burn(cpu_s: float) -> None:
+    until_s = time.thread_time() + cpu_s
+    while time.thread_time() < until_s:
+        pass
+
+
+@contextmanager
+def watching() -> Iterator[Watchdog]:
+    dog = Watchdog()
+    dog.start()
+    try:
+        yield dog
+    finally:
+        dog.stop()
+
+
+def on_uvloop(test: Callable[[], object]) -> None:
+    """The loop that services run on."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(test())  # type: ignore[arg-type]
+
+
+def test_a_long_turn_is_counted_and_told_with_what_it_ran(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        with watching() as dog:
+            await asyncio.sleep(0.06)
+            burn(3 * LIMIT_S)
+            await until(lambda: dog.long_turns.value)
+            assert dog.long_turns.value == 1
+            assert 3 * LIMIT_S <= dog.max_cpu_s < 4 * LIMIT_S
+
+    on_uvloop(test)
+    (record,) = [each for each in caplog.records if each.name == watchdog.__name__]
+    assert "ms of CPU time" in record.getMessage()
+    assert "burn (test_watchdog.py:" in record.getMessage()
+
+
+def test_many_short_turns_are_none() -> None:
+    async def test() -> None:
+        with watching() as dog:
+            for _ in range(100):
+                burn(0.01)
+                await asyncio.sleep(0)
+            assert dog.long_turns.value == 0
+            assert 0.01 <= dog.max_cpu_s < LIMIT_S
+
+    on_uvloop(test)
+
+
+def test_a_turn_that_waits_uses_nothing() -> None:
+    async def test() -> None:
+        with watching() as dog:
+            await asyncio.sleep(0.06)
+            time.sleep(3 * LIMIT_S)
+            await until(lambda: dog.max_wall_s > 2 * LIMIT_S)
+            assert dog.long_turns.value == 0
+            assert dog.max_cpu_s < LIMIT_S
+
+    on_uvloop(test)
+
+
+def test_what_comes_too_fast_is_counted_and_told_together(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        with watching() as dog:
+            for _ in range(12):
+                await asyncio.sleep(0.02)
+                burn(1.2 * LIMIT_S)
+            await until(lambda: dog.long_turns.value == 12)
+
+    on_uvloop(test)
+    told = [each.getMessage() for each in caplog.records if each.name == watchdog.__name__]
+    assert 1 <= len(told) < 12
+    assert len(told) == 1 or "before it" in told[1]
+
+
+def test_what_was_spent_on_garbage_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    async def test() -> None:
+        with watching() as dog:
+            await asyncio.sleep(0.06)
+            until_s = time.thread_time() + 1.5 * LIMIT_S
+            while time.thread_time() < until_s:
+                gc.collect()
+            await until(lambda: dog.long_turns.value)
+
+    on_uvloop(test)
+    (record,) = [each for each in caplog.records if each.name == watchdog.__name__]
+    assert isinstance(record.args, tuple)
+    used_ms, collecting_ms, *_ = record.args
+    assert isinstance(used_ms, float)
+    assert isinstance(collecting_ms, float)
+    assert used_ms >= collecting_ms > 0.9 * used_ms
+
+
+def test_a_test_fails_on_a_long_turn_of_a_cluster(tmp_path: Path) -> None:
+    """The fixture of tests/conftest.py."""
+    test = tmp_path / "test_holds.py"
+    test.write_text(
+        textwrap.dedent(
+            """
+            import asyncio
+            import time
+            from ottla.testing import Cluster
+
+            async def hold():
+                until_s = time.thread_time() + 0.3
+                while time.thread_time() < until_s:
+                    pass
+
+            def test_holds():
+                with Cluster(group_coordinators=0) as cluster:
+                    cluster.run(hold())
+                    cluster.run(asyncio.sleep(0.1))
+            """
+        )
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest", str(test)]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stdout
+    assert "a turn of the loop took" in done.stdout
