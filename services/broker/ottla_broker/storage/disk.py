@@ -151,9 +151,7 @@ class Disk:
     def append(self, file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
         """Write `size_bytes` at `position`, the file's end; or raise KAFKA_STORAGE_ERROR and leave it as it was."""
         try:
-            written = file.write(buffers, position)
-            if written != size_bytes:
-                raise OSError(ENOSPC, f"the disk took {written} of {size_bytes} bytes")
+            _write_all(file, buffers, position, size_bytes)
         except BaseException as error:
             self.cut_back(file, position)
             if isinstance(error, OSError):
@@ -211,6 +209,12 @@ class Disk:
             self._discarded.popleft().unlink(missing_ok=True)
             count += 1
         return count
+
+
+def _write_all(file: DataFile, buffers: Sequence[bytes | memoryview], position: int, size_bytes: int) -> None:
+    written = file.write(buffers, position)
+    if written != size_bytes:
+        raise OSError(ENOSPC, f"the disk took {written} of {size_bytes} bytes")
 
 
 def sync_directory(path: Path) -> None:
