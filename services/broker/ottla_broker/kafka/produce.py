@@ -21,6 +21,7 @@ from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
 from ottla_broker.kafka.frames import Parts, Request
 from ottla_broker.kafka.leaders import CHANGED, Leaders
 from ottla_broker.producing import Taken, append, check_acks
+from ottla_broker.storage.bad_records import BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.primitives import MalformedError, Reader, Writer
@@ -89,13 +90,13 @@ def _append(backend: Backend, topic: str, number: int, records: memoryview | byt
         if partition_id is None:
             raise unknown_topic(topic)
         replica = backend.replicas.leader(partition_id, None)
+        result.log_start_offset = replica.log.log_start_offset
         taken = append(replica, records, acks)
     except OttlaError as error:
         result.error = error
         return result
     result.base_offset = taken.appended.base_offset
     result.log_append_time_ms = taken.appended.log_append_time_ms
-    result.log_start_offset = replica.log.log_start_offset
     if not taken.is_acknowledged:
         result.taken = taken
     return result
@@ -126,7 +127,7 @@ async def _acknowledge(result: _Result) -> None:
 
 def _fail(result: _Result, error: OttlaError) -> None:
     result.taken, result.error, result.base_offset = None, error, -1
-    result.log_append_time_ms = result.log_start_offset = -1
+    result.log_append_time_ms = -1
 
 
 def _finish(backend: Backend, request: Request, results: _Results, acks: int) -> Parts | None:
@@ -144,6 +145,16 @@ def _check_silence(results: _Results) -> None:
                 raise CloseConnectionError(f"an acks=0 produce to {topic}-{each.partition} failed: {each.error}")
 
 
+def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
+    """The records that the whole batch was refused for: a client sends the others again (KIP-467)."""
+    bad = error.records if isinstance(error, BadRecordsError) else ()
+    writer.array(len(bad))
+    for record in bad:
+        writer.int32(record.number)
+        writer.string(record.why)
+        writer.tags()
+
+
 def _encoded(backend: Backend, request: Request, results: Sequence[tuple[str, list[_Result]]]) -> Parts:
     version, flexible = request.version, request.body.flexible
     writer, leaders = Writer(flexible=flexible), Leaders(backend, request.caller)
@@ -158,7 +169,7 @@ def _encoded(backend: Backend, request: Request, results: Sequence[tuple[str, li
             if version >= _LOG_START_FROM:
                 writer.pack(_INT64, each.log_start_offset)
             if version >= _MESSAGE_FROM:
-                writer.array(0)
+                _write_record_errors(writer, error)
                 writer.string(None if error is None else words_of(error))
             leader = None
             if version >= _LEADER_FROM and error is not None and error.code in CHANGED and each.id is not None:

@@ -6,6 +6,9 @@ is inside (rule 64, docs/rules.md).
 
 from __future__ import annotations
 
+from itertools import islice
+
+from ottla_broker.storage.bad_records import MOST_NAMED, BadRecord, BadRecordsError
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig, TimestampType
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import (
@@ -145,13 +148,22 @@ def _linked_blocks() -> OttlaError:
 
 def check_keys(batch: memoryview) -> None:
     """Compaction keeps the newest record of each key: one without a key, INVALID_RECORD, could neither stay nor go."""
-    for offset, _, key, *_ in read_records(batch):
-        if key is None:
-            raise OttlaError(
-                ErrorCode.INVALID_RECORD,
-                f"record {offset} of a batch has no key, and the topic is compacted; nothing of the batch was taken",
-                hint="give every record a key, or set cleanup.policy=delete on the topic",
-            )
+    keyless = (number for number, (_, _, key, *_) in enumerate(read_records(batch)) if key is None)
+    bad = list(islice(keyless, MOST_NAMED))
+    if bad:
+        raise BadRecordsError(
+            ErrorCode.INVALID_RECORD,
+            f"the topic is compacted, and record {bad[0]} of a batch has no key{_and_others(bad)}; nothing of the "
+            "batch was taken",
+            [BadRecord(number, "the topic is compacted, and the record has no key") for number in bad],
+            hint="give every record a key, or set cleanup.policy=delete on the topic",
+        )
+
+
+def _and_others(bad: list[int]) -> str:
+    """In words: those beside the first."""
+    others = len(bad) - 1
+    return f" ({others}{' or more' if len(bad) == MOST_NAMED else ''} others neither)" if others else ""
 
 
 def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:

@@ -17,6 +17,7 @@ from ottla_broker.kafka.dispatch import APIS
 from ottla_broker.kafka.fetch_request import Asked, Part
 from ottla_broker.kafka.frames import Caller, Request
 from ottla_broker.kafka.leaders import Leaders
+from ottla_broker.storage.bad_records import BadRecord, BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader
@@ -87,6 +88,24 @@ def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
         assert (good.current_leader.leader_id, good.current_leader.leader_epoch) == (-1, -1)
         (node,) = answer.node_endpoints
         assert (node.node_id, node.host, node.port, node.rack) == (1, "host-1", 9093, "rack-1")
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+def test_the_bad_records_of_a_batch_are_named(version: int) -> None:
+    bad = [BadRecord(0, "no key"), BadRecord(70_000, "ü")]
+    error = BadRecordsError(ErrorCode.INVALID_RECORD, "two of them", bad, hint="take others")
+    results = [("a", [produce._Result(3, None, log_start_offset=5, error=error)])]
+    body = reader_of(b"", PRODUCE, version)
+    parts = produce._encoded(backend_of_two(), Request(version, 1, "me", body, CALLER), results)
+    ((told,),) = (
+        t.partition_responses for t in read(load_response_schema(PRODUCE, version), b"".join(parts)).responses
+    )
+    assert (int(told.error_code), told.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    if version >= 5:
+        assert told.log_start_offset == 5
+    if version >= 8:
+        assert [(e.batch_index, e.batch_index_error_message) for e in told.record_errors] == bad
+        assert told.error_message == "two of them; take others"
 
 
 @pytest.mark.parametrize("version", FETCH_VERSIONS)

@@ -11,6 +11,7 @@ import pytest
 from batches import NOON, raw_batch, raw_record, sealed, simple_records
 from logs import all_records, fill, headers_of, open_log, records_of, values_batch
 
+from ottla_broker.storage.bad_records import MOST_NAMED, BadRecordsError
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.index import SegmentIndexes
 from ottla_broker.storage.log import Log
@@ -95,6 +96,8 @@ def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
     error = refused(log, keyed + bare)
     assert error.code == ErrorCode.INVALID_RECORD
     assert "record 0 of a batch has no key" in error.message
+    assert isinstance(error, BadRecordsError)
+    assert [record.number for record in error.records] == [0]
     assert "cleanup.policy" in error.hint
     for codec in Codec:
         last = sealed([*simple_records(5), (5, NOON, None, b"x", [])], codec)
@@ -103,6 +106,20 @@ def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
     assert log.append(keyed, 1, NOON).last_offset == 2
     log.config = LogConfig()
     assert log.append(bare, 1, NOON).base_offset == 3, "elsewhere nobody looks"
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+def test_every_record_without_a_key_is_named_up_to_a_bound(log: Log, codec: Codec) -> None:
+    log.config = LogConfig(compacts=True)
+    mixed = [(n, NOON, None if n in (1, 4, 5) else b"k", b"v", []) for n in range(7)]
+    error = refused(log, sealed(mixed, codec))
+    assert isinstance(error, BadRecordsError)
+    assert [record.number for record in error.records] == [1, 4, 5]
+    assert "record 1 of a batch has no key (2 others neither)" in error.message
+    assert log.append(sealed([record for record in mixed if record[2]], codec), 1, NOON).last_offset == 3
+    error = refused(log, sealed([(n, NOON, None, b"", []) for n in range(3 * MOST_NAMED)], codec))
+    assert isinstance(error, BadRecordsError)
+    assert [record.number for record in error.records] == list(range(MOST_NAMED))
 
 
 def counting(count: int, records: bytes = raw_record(0), **fields: int) -> bytes:

@@ -1,0 +1,29 @@
+"""The records for which a batch is refused, by their place in it (KIP-467): the client may send the others again.
+
+Whoever judges records raises `BadRecordsError`; the adapters tell it to the client beside the error of the partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from ottla_core.errors import OttlaError
+
+MOST_NAMED: Final = 1_000
+"""Of one batch: an answer has a bound, and who sends the others again is told of the next ones."""
+
+
+class BadRecord(NamedTuple):
+    """`number` counts the records of the batch from 0; `why` stands for itself, without the topic's name."""
+
+    number: int
+    why: str
+
+
+class BadRecordsError(OttlaError):
+    """A batch is refused as a whole, for these records: all of them, or the first `MOST_NAMED`."""
+
+    def __init__(self, code: int, message: str, records: Sequence[BadRecord], *, hint: str = "") -> None:
+        super().__init__(code, message, hint=hint)
+        self.records: Final = records
