@@ -1,5 +1,5 @@
-"""The threads that wait for the disk: reads, flushes and directory work each have their own, so that a slow fsync
-holds up no reader and a broker's start no flush.
+"""The threads that wait for the disk: reads, flushes, directory work and cuts each have their own, so that a slow fsync
+holds up no reader, a broker's start no flush, and a thousand logs that are to be cut no election.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ T = TypeVar("T")
 _READERS: Final = 4
 _FLUSHERS: Final = 2
 _KEEPERS: Final = 4
+_CUTTERS: Final = 2
 
 
 class DiskThreads:
@@ -24,12 +25,13 @@ class DiskThreads:
         self._readers = ThreadPoolExecutor(_READERS, "read")
         self._flushers = ThreadPoolExecutor(_FLUSHERS, "flush")
         self._keepers = ThreadPoolExecutor(_KEEPERS, "keep")
+        self._cutters = ThreadPoolExecutor(_CUTTERS, "cut")
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
 
     async def stop(self) -> None:
-        for pool in (self._readers, self._flushers, self._keepers):
+        for pool in (self._readers, self._flushers, self._keepers, self._cutters):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
@@ -43,6 +45,10 @@ class DiskThreads:
     def keep(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For directories, epochs and checkpoints."""
         return _run(self._keepers, call, *args, **kwargs)
+
+    def cut(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """For logs that have left their leader's."""
+        return _run(self._cutters, call, *args, **kwargs)
 
 
 def _run(pool: ThreadPoolExecutor, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:

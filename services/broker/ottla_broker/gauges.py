@@ -27,6 +27,14 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas,
         "Led partitions that refuse acks=all.",
         lambda: sum(r.is_under_min_isr for r in replicas.all()),
     )
+    gauge(
+        "ottla_broker_failing_partitions",
+        "Partitions that can't take their part, and are tried again.",
+        lambda: replicas.failing,
+    )
+    gauge("ottla_broker_deleting_partitions", "Logs that wait to be deleted.", lambda: replicas.deleting)
+    gauge("ottla_broker_stray_partitions", "Logs set aside.", lambda: replicas.strays.partitions)
+    gauge("ottla_broker_stray_bytes", "Bytes of logs set aside.", lambda: replicas.strays.size_bytes)
     gauge("ottla_broker_replica_lag_records", "Largest lag of a follower here behind its leader.", replication.lag)
     gauge("ottla_metadata_revision", "Revision of the own image.", lambda: follower.image.revision)
     gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)

@@ -90,7 +90,7 @@ class IsrChanges:
                 await asyncio.sleep(backoff.next())
 
     def _take(self) -> list[tuple[Replica, Proposal]]:
-        """What is still proposed of what was submitted; it stays submitted until it is settled."""
+        """What is still proposed of what was submitted; it stays submitted until it is settled, behind the others."""
         batch: list[tuple[Replica, Proposal]] = []
         for partition_id, replica in list(self._waiting.items()):
             proposal = replica.proposal
@@ -98,6 +98,7 @@ class IsrChanges:
                 del self._waiting[partition_id]
             elif len(batch) < _MAX_BATCH:
                 batch.append((replica, proposal))
+                self._waiting[partition_id] = self._waiting.pop(partition_id)
         if not self._waiting:
             self._wake.clear()
         return batch

@@ -55,6 +55,7 @@ class Maintenance:
                 if now - retained_at >= self._config.retention_check_interval_s:
                     retained_at = now
                     self._tidy()
+                    await self._threads.keep(self._log_dir().measure_strays)
                 if now - checkpointed_at >= self._config.checkpoint_interval_s:
                     checkpointed_at = now
                     await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())

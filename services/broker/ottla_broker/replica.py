@@ -72,7 +72,7 @@ class Replica(HeldLog):
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
         self._tenures = 0
-        self._cutting: asyncio.Future[object] | None = None
+        self._working: asyncio.Future[object] | None = None
         self.newest_check = 0
 
     # ---- its part in the partition -------------------------------------------------------------------------------
@@ -144,6 +144,12 @@ class Replica(HeldLog):
         """
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
+
+    async def begin_epoch(self, leader_epoch: int) -> None:
+        """Take nothing more until the start of the epoch is on the platter; `become_leader` is next."""
+        self.step_back()
+        await self.until_whole()
+        await self._in_thread(self.log.assign_epoch, leader_epoch)
 
     def become_leader(self, partition: Partition) -> None:
         """Lead the epoch, whose start the log knows already (rule 4)."""
@@ -388,36 +394,48 @@ class Replica(HeldLog):
             await self._cut(self.log.truncate_fully_and_start_at, leader_start)
 
     async def until_whole(self) -> None:
-        """Return once no cut is under way. A cut goes on where who waited for it has gone."""
-        if self._cutting is not None:
-            await asyncio.wait({self._cutting})
+        """Return once no thread has the log in hand. What it does goes on where who waited for it has gone."""
+        while self._working is not None:
+            await asyncio.wait({self._working})
+
+    @property
+    def is_in_a_thread(self) -> bool:
+        """Whether a thread has the log in hand, and nothing is written to it by anybody else."""
+        return self._working is not None
 
     def _follows(self, leader_epoch: int) -> bool:
         """Whether an answer of the leader of that epoch is to be acted upon."""
-        return self.leader_id is not None and leader_epoch == self.leader_epoch and self._cutting is None
+        return self.leader_id is not None and leader_epoch == self.leader_epoch and self._working is None
+
+    async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_cut: bool = False) -> None:
+        """What waits for the disk. Never two at a time on one log, whoever has given up waiting for the first."""
+        assert self._working is None, f"{self}: a thread has the log in hand already"
+        run = self._threads.cut if is_cut else self._threads.keep
+        self._working = asyncio.ensure_future(run(work, argument))
+        self._working.add_done_callback(self._on_worked)
+        with self._watching_the_disk():
+            await asyncio.shield(self._working)
+
+    def _on_worked(self, done: asyncio.Future[object]) -> None:
+        """Here and not after the wait, which may have been given up: the log may end earlier now."""
+        self._working = None
+        if not done.cancelled():
+            done.exception()  # told to who waits, if anybody does
+        self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, self.log.log_end_offset))
+        self._around.consumers.wake(self.id)
 
     async def _cut(self, cut: Callable[[int], object], offset: int) -> None:
-        """In a thread: a cut waits for the disk. Nothing is written to the log meanwhile, by nobody."""
         before, leader_id = self.log.log_end_offset, self.leader_id
         committed = self._high_watermark - offset
-        self._cutting = asyncio.ensure_future(self._threads.keep(cut, offset))
-        self._cutting.add_done_callback(self._on_cut)
-        with self._watching_the_disk():
-            await asyncio.shield(self._cutting)
+        await self._in_thread(cut, offset, is_cut=True)
         end = self.log.log_end_offset
         _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
         if committed > 0:
             _log.warning("%s: up to %d records that were committed are gone: an unclean election?", self, committed)
 
-    def _on_cut(self, done: asyncio.Future[object]) -> None:
-        self._cutting = None
-        end = self.log.log_end_offset
-        self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, end))
-        self._around.consumers.wake(self.id)
-
     def tidy(self, now_ms: int) -> None:
-        """Retention, and producers that are idle for too long. Not beside a cut: it has the segments in hand."""
-        if self._cutting is not None:
+        """Retention, and producers that are idle for too long. Not beside a thread that has the segments in hand."""
+        if self._working is not None:
             return
         with self._watching_the_disk():
             causes = self.log.delete_old_segments(self.high_watermark, now_ms)

@@ -3,6 +3,9 @@
 Reconciling is level-triggered: one task brings the replicas to what the newest image says, however many changes came
 meanwhile, and looks at no more than what differs from the image that was applied before. Directory work runs in
 threads; a replica is installed, and takes its part, on the loop only.
+
+A partition that fails, or has to wait for its disk, holds up no other: it is tried again by itself, at longer and
+longer intervals, and never while what was tried before still runs.
 """
 
 from __future__ import annotations
@@ -14,23 +17,29 @@ from typing import Final, NamedTuple
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.log_settings import log_config
+from ottla_broker.removals import Removals
 from ottla_broker.replica import Replica, Surroundings
 from ottla_broker.replication_settings import ReplicationSettings, replication_settings
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.log_dir import LogDir, Strays
 from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
 
 _RETRY_S = 1.0
+_RETRY_MOST_S: Final = 10.0
 _TICK_S = 0.5
+_PATIENCE_S: Final = 1.0
+"""How long the others wait for a partition that takes its part; it goes on alone then."""
+_STOP_S: Final = 3.0
 _AT_ONCE: Final = 8
 """Partitions that take their part side by side: each waits for an fsync or two."""
 
@@ -39,6 +48,28 @@ class _Wanted(NamedTuple):
     topic: Topic
     id: PartitionId
     partition: Partition
+
+
+class LogEnd(NamedTuple):
+    """Where a log ends: the newest epoch that it knows, and the offset after its last record."""
+
+    leader_epoch: int
+    offset: int
+
+
+class _Failure:
+    """A partition that could not take its part, until it can."""
+
+    def __init__(self) -> None:
+        self.words = ""
+        self.again_at = 0.0
+        self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
+
+    def again(self, words: str, now: float) -> float:
+        """One more try has failed; in how many seconds the next one is due."""
+        wait_s = self._backoff.next()
+        self.words, self.again_at = words, now + wait_s
+        return wait_s
 
 
 class Replicas:
@@ -70,7 +101,13 @@ class Replicas:
         self._live: dict[int, int] = {}
         self._replicas: dict[PartitionId, Replica] = {}
         self._applied = ClusterImage(metadata.image.cluster_id)
-        self._not_applied: set[PartitionId] = set()
+        self._failures: dict[PartitionId, _Failure] = {}
+        self._applying: dict[PartitionId, asyncio.Task[None]] = {}
+        self._look_again: set[PartitionId] = set()
+        """Those that took their part while the others had gone on: the image may say something else by then."""
+        self._room: Final = asyncio.Semaphore(_AT_ONCE)
+        self._removals: Final = Removals(log_dir, threads)
+        self._stopping = False
         self._configs: dict[str, tuple[Topic, LogConfig]] = {}
         self._changed = asyncio.Event()
         self._news = asyncio.Condition()
@@ -87,7 +124,7 @@ class Replicas:
     async def start(self) -> None:
         image = self._metadata.image
         known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
-        await self._threads.keep(self._log_dir().set_strays_aside, known)
+        await self._threads.keep(self._set_strays_aside, known)
         self._around = Surroundings(
             self._broker_id,
             self._clock,
@@ -102,17 +139,32 @@ class Replicas:
             self._is_registered,
         )
         self._metadata.on_change(lambda old, new: self._changed.set())
-        await self._reconcile(image)
+        await self._removals.start()
+        try:
+            await self._reconcile(image, whole=True)
+        except BaseException:
+            await self.stop()
+            raise
         self._tasks = [
             asyncio.create_task(self._follow(), name="replicas"),
             asyncio.create_task(self._tick(), name="replicas-tick"),
         ]
 
     async def stop(self) -> None:
+        """Once no thread has a log in hand, within a bound: the data directory is closed next."""
+        self._stopping = True
         for task in self._tasks:
             await end_task(task)
-        for replica in self._replicas.values():
-            await replica.until_whole()
+        await self._removals.stop()
+        busy = [
+            asyncio.ensure_future(replica.until_whole())
+            for replica in self._replicas.values()
+            if replica.is_in_a_thread
+        ]
+        if works := [*self._applying.values(), *busy]:
+            _, late = await asyncio.wait(works, timeout=_STOP_S)
+            if late:
+                _log.warning("%d logs wait for the disk still", len(late))
 
     def drain(self) -> None:
         """Answer what is parked: the broker goes down."""
@@ -136,6 +188,23 @@ class Replicas:
         replica = self.find(partition_id)
         replica.check_leader(known_epoch)
         return replica
+
+    @property
+    def failing(self) -> int:
+        """How many partitions can't take their part, and are tried again."""
+        return len(self._failures)
+
+    @property
+    def deleting(self) -> int:
+        return self._removals.count
+
+    @property
+    def strays(self) -> Strays:
+        return self._log_dir().strays if self._tasks else Strays(0, 0)
+
+    def log_ends(self) -> dict[PartitionId, LogEnd]:
+        """Of every log here, for who has to choose a leader by what there is (rule C18)."""
+        return {id_: LogEnd(r.log.epochs.latest, r.log.log_end_offset) for id_, r in self._replicas.items()}
 
     def high_watermarks(self) -> dict[PartitionId, int]:
         return {replica.id: replica.high_watermark for replica in self._replicas.values()}
@@ -200,25 +269,31 @@ class Replicas:
     def _try_again(self) -> None:
         asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
 
-    async def _reconcile(self, image: ClusterImage) -> None:
-        """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs."""
+    async def _reconcile(self, image: ClusterImage, *, whole: bool = False) -> None:
+        """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs.
+
+        Unless the `whole` of it is wanted, those whose disk is slow take their part later.
+        """
         before = self._applied
         self._live.clear()
         self._live.update((n, b.epoch) for n, b in image.live_brokers().items() if not b.shutting_down)
         assigned = self._assigned(image)
-        await self._remove_gone({wanted.id for wanted in assigned})
+        self._remove_gone({wanted.id for wanted in assigned})
         if image.configs is not before.configs:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
             changed = assigned
         else:
             changed = [wanted for wanted in assigned if self._differs(wanted, before)]
-        await self._apply_all(image, changed)
+        await self._apply_all(image, changed, None if whole else _PATIENCE_S)
         async with self._news:
             self._applied = image
             self._news.notify_all()
         for listener in self._on_change:
-            listener()
+            try:
+                listener()
+            except Exception:  # the other listeners are told, and this one at the next change
+                _log.exception("telling of the metadata of revision %d failed", image.revision)
 
     def _assigned(self, image: ClusterImage) -> list[_Wanted]:
         """The partitions that this broker is to have."""
@@ -231,21 +306,26 @@ class Replicas:
 
     def _differs(self, wanted: _Wanted, before: ClusterImage) -> bool:
         """Whether the partition, its topic's configs or its failure ask for another look; values are replaced whole."""
+        failure = self._failures.get(wanted.id)
         return (
             before.partitions.get(wanted.id) is not wanted.partition
             or before.topics.get(wanted.topic.name) is not wanted.topic
-            or wanted.id in self._not_applied
+            or wanted.id in self._look_again
+            or (failure is not None and failure.again_at <= asyncio.get_running_loop().time())
         )
 
-    async def _remove_gone(self, kept: Set[PartitionId]) -> None:
+    def _remove_gone(self, kept: Set[PartitionId]) -> None:
+        """They serve nobody from now on; the disk is told of it in the background."""
         for partition_id in self._replicas.keys() - kept:
             replica = self._replicas.pop(partition_id)
-            self._not_applied.discard(partition_id)
             _log.info("deleting %s", replica)
             replica.close()
             self._on_removed(partition_id)
             self._configs.pop(replica.topic, None)
-            await self._threads.keep(self._log_dir().delete, partition_id)
+            self._removals.add(replica)
+        for partition_id in self._failures.keys() - kept:
+            del self._failures[partition_id]
+        self._look_again &= kept | self._applying.keys()
 
     def _config_of(self, image: ClusterImage, topic: Topic) -> LogConfig:
         """Resolved once for a topic as it is, for all of its partitions."""
@@ -254,45 +334,67 @@ class Replicas:
             known = self._configs[topic.name] = (topic, log_config(image, topic, self._broker_id))
         return known[1]
 
-    async def _apply_all(self, image: ClusterImage, wanted: Iterable[_Wanted]) -> None:
+    async def _apply_all(self, image: ClusterImage, wanted: Iterable[_Wanted], patience_s: float | None) -> None:
         """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
-        room = asyncio.Semaphore(_AT_ONCE)
-
-        async def apply(each: _Wanted) -> None:
-            async with room:
-                await self._apply_or_try_again(image, each)
-
-        slow = []
         for each in wanted:
-            replica = self._replicas.get(each.id)
-            if replica is not None:
-                replica.configure(self._config_of(image, each.topic), self.settings.lag_max_s)
-            if replica is None or self._is_to_lead(replica, each.partition):
-                slow.append(apply(each))
-            else:
-                replica.on_partition(each.partition)
-        if slow:
-            await asyncio.gather(*slow)
+            self._look_again.discard(each.id)
+            if each.id in self._applying:
+                self._look_again.add(each.id)
+                continue
+            try:
+                if self._apply_at_once(image, each):
+                    self._failures.pop(each.id, None)
+                else:
+                    self._applying[each.id] = asyncio.create_task(self._apply(image, each), name=f"apply-{each.id}")
+            except Exception as error:
+                self._on_failure(each, error)
+        if self._applying:
+            _, late = await asyncio.wait(self._applying.values(), timeout=patience_s)
+            if late:
+                self._look_again |= self._applying.keys()
 
-    async def _apply_or_try_again(self, image: ClusterImage, wanted: _Wanted) -> None:
-        try:
-            await self._apply(image, wanted)
-            self._not_applied.discard(wanted.id)
-        except OttlaError as error:  # of this partition alone: the others are served, and this one tried again
-            name = wanted.topic.name
-            _log.error("%s-%d can't be opened, trying again: %s", name, wanted.id.partition, error)
-            self._not_applied.add(wanted.id)
-            self._try_again()
-
-    async def _apply(self, image: ClusterImage, wanted: _Wanted) -> None:
+    def _apply_at_once(self, image: ClusterImage, wanted: _Wanted) -> bool:
+        """Whether the partition has its part; else the disk has to be waited for."""
         replica = self._replicas.get(wanted.id)
         if replica is None:
+            return False
+        replica.configure(self._config_of(image, wanted.topic), self.settings.lag_max_s)
+        if self._is_to_lead(replica, wanted.partition):
+            return False
+        replica.on_partition(wanted.partition)
+        return True
+
+    async def _apply(self, image: ClusterImage, wanted: _Wanted) -> None:
+        try:
+            async with self._room:
+                if not self._stopping:
+                    await self._take_part(image, wanted)
+            self._failures.pop(wanted.id, None)
+        except Exception as error:  # of this partition alone: the others are served, and this one tried again
+            self._on_failure(wanted, error)
+        finally:
+            del self._applying[wanted.id]
+            if wanted.id in self._look_again:
+                self._changed.set()
+
+    def _on_failure(self, wanted: _Wanted, error: Exception) -> None:
+        """Told once for each cause: a disk that is full for an hour is one line for each partition."""
+        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(wanted.id, _Failure())
+        if str(error) != failure.words:
+            known = isinstance(error, OttlaError)
+            name = f"{wanted.topic.name}-{wanted.id.partition}"
+            _log.error("%s can't take its part, trying on: %s", name, error, exc_info=None if known else error)
+        loop.call_later(failure.again(str(error), loop.time()), self._changed.set)
+
+    async def _take_part(self, image: ClusterImage, wanted: _Wanted) -> None:
+        replica = self._replicas.get(wanted.id)
+        if replica is None:
+            await self._removals.until_gone(wanted.id)
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
         if self._is_to_lead(replica, wanted.partition):
-            replica.step_back()
-            await replica.until_whole()
-            await self._threads.keep(replica.log.assign_epoch, wanted.partition.leader_epoch)
-            replica.become_leader(wanted.partition)
+            await replica.begin_epoch(wanted.partition.leader_epoch)
+            if self._replicas.get(wanted.id) is replica:  # it may be deleted meanwhile
+                replica.become_leader(wanted.partition)
         else:
             replica.on_partition(wanted.partition)
 
@@ -308,6 +410,13 @@ class Replicas:
         replica = Replica(wanted.id, topic, log, self._around, high_watermark=log_dir.high_watermark(wanted.id))
         replica.configure(config, self.settings.lag_max_s)
         return replica
+
+    def _set_strays_aside(self, known: Collection[PartitionId]) -> None:
+        log_dir = self._log_dir()
+        log_dir.set_strays_aside(known, now_ms=self._clock.wall_ms())
+        if (strays := log_dir.measure_strays()).partitions:
+            words = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operating.md"
+            _log.warning(words, strays.partitions, strays.size_bytes)
 
     @property
     def _broker_id(self) -> int:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any, Final
 
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.replica import LeaderAnswer, Replica
@@ -105,6 +105,7 @@ class Fetcher:
         self._epochs: Mapping[PartitionId, int] = {}
         self._resting: dict[PartitionId, float] = {}
         """Until when a partition is left out, after an error."""
+        self._cuts: set[asyncio.Task[None]] = set()
         self._seen_check = 0  # in the last answer on the present stream (module checks)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
@@ -112,13 +113,16 @@ class Fetcher:
     def follow(self, followed: dict[PartitionId, Replica]) -> None:
         """These and no others; a fetch that is parked for what was followed before is given up."""
         epochs = {p: replica.leader_epoch for p, replica in followed.items()}
-        if epochs != self._epochs:
+        if epochs != self._epochs or followed != self._followed:
             self._followed, self._epochs = followed, epochs
             self._resting.clear()
             self._changed.set()
 
     async def stop(self) -> None:
         await end_task(self._task)
+        for cut in self._cuts:
+            cut.cancel()
+        await asyncio.gather(*self._cuts, return_exceptions=True)
         await self._peer.close()
 
     async def _run(self) -> None:
@@ -143,7 +147,11 @@ class Fetcher:
         """One fetch and what follows from it; given up when there is something else to follow."""
         self._changed.clear()
         now = asyncio.get_running_loop().time()
-        asked = [replica for p, replica in self._followed.items() if self._resting.get(p, 0.0) <= now]
+        asked = [
+            replica
+            for p, replica in self._followed.items()
+            if self._resting.get(p, 0.0) <= now and not replica.is_in_a_thread
+        ]
         if not asked or self._seat.life().epoch == UNREGISTERED:  # the leader would not know who asks
             await self._rest(now)
             return
@@ -163,7 +171,7 @@ class Fetcher:
         try:
             await asyncio.wait({fetching, changed}, return_when=asyncio.FIRST_COMPLETED)
             if fetching.done():
-                await self._on_reply(fetching.result(), sent)
+                self._on_reply(fetching.result(), sent)
         finally:
             changed.cancel()
             fetching.cancel()
@@ -204,18 +212,16 @@ class Fetcher:
             )
         return request
 
-    async def _on_reply(
-        self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
-    ) -> None:
+    def _on_reply(self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]) -> None:
         lag = 0
         self._seen_check = reply.newest_check
         for part in reply.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
             try:
-                await self._on_partition(replica, request, part)
+                self._on_partition(replica, request, part)
                 if part.records:
                     self._last(replica.id)
-            except OttlaError as error:
+            except Exception as error:  # of this partition alone
                 self._on_error(replica, error)
             lag = max(lag, part.high_watermark - replica.log.log_end_offset)
         self.lag = lag
@@ -225,23 +231,43 @@ class Fetcher:
         if (replica := self._followed.pop(partition_id, None)) is not None:
             self._followed[partition_id] = replica
 
-    async def _on_partition(self, replica: Replica, request: pb.FetchPartition, part: pb.PartitionFetched) -> None:
+    def _on_partition(self, replica: Replica, request: pb.FetchPartition, part: pb.PartitionFetched) -> None:
         epoch = request.current_leader_epoch
         if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > request.fetch_offset:
-            await replica.on_out_of_range(epoch, part.log_start_offset)
+            self._cut(replica, replica.on_out_of_range(epoch, part.log_start_offset))
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
         elif part.HasField("diverging_epoch"):
             end = part.diverging_epoch
-            await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
+            self._cut(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
         else:
             answer = LeaderAnswer(part.records, part.high_watermark, part.log_start_offset)
             replica.on_fetched(request.fetch_offset, epoch, answer)
         self._resting.pop(replica.id, None)
 
-    def _on_error(self, replica: Replica, error: OttlaError) -> None:
+    def _cut(self, replica: Replica, cut: Coroutine[Any, Any, None]) -> None:
+        """Beside the fetches of the others: a cut waits for the disk, and a thousand may come with one answer.
+
+        The next fetch leaves out who is being cut. The last cut that is over ends a fetch that is parked meanwhile.
+        """
+
+        def on_done(done: asyncio.Task[None]) -> None:
+            self._cuts.discard(done)
+            if not done.cancelled() and (error := done.exception()) is not None:
+                self._on_error(replica, error)
+            if not self._cuts:
+                self._changed.set()
+
+        task = asyncio.create_task(cut, name=f"cut-{replica}")
+        self._cuts.add(task)
+        task.add_done_callback(on_done)
+
+    def _on_error(self, replica: Replica, error: BaseException) -> None:
         """Leave the partition out for a while; the others go on."""
-        rest_s = _SOON_S if error.code in _BEHIND else self._replicas.settings.backoff_s
-        if error.code not in _BEHIND:
-            _log.warning("%s can't follow broker %d: %s", replica, self._leader_id, error)
+        known = isinstance(error, OttlaError)
+        behind = isinstance(error, OttlaError) and error.code in _BEHIND
+        rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
+        if not behind:
+            words = "%s can't follow broker %d: %s"
+            _log.warning(words, replica, self._leader_id, error, exc_info=None if known else error)
         self._resting[replica.id] = asyncio.get_running_loop().time() + rest_s

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from replicas import PARTITION, Brokers
 from waiting import until
 
+from ottla_broker import isr_changes
 from ottla_broker.isr_changes import IsrChanges
+from ottla_broker.machines.partition import Proposal
 from ottla_broker.replica import Replica
 from ottla_broker.seat import BrokerLife
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
 from ottla_core.rpc.status import TransportError
 from ottla_proto import controller_pb2 as pb
 
@@ -125,3 +129,18 @@ async def test_an_outdated_proposal_waits_for_the_watch(world: World, code: Erro
     world.brokers.apply(Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2), partition_epoch=1))
     assert world.leader.proposal is None
     assert len(world.controller.asked) == 1
+
+
+async def test_proposals_that_never_settle_keep_no_other_from_being_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isr_changes, "_MAX_BATCH", 2)
+    nobody: Any = None
+    changes = IsrChanges(nobody, nobody)
+    proposal = Proposal(1, 0, (1, 2), (-1, 12))
+    replicas = [SimpleNamespace(id=PartitionId(PARTITION.topic_id, n), proposal=proposal) for n in range(5)]
+    for replica in replicas:
+        proposing: Any = replica
+        changes.submit(proposing)
+    sent = [replica.id.partition for _ in range(5) for replica, _ in changes._take()]
+    assert sent == [0, 1, 2, 3, 4] * 2

@@ -13,12 +13,14 @@ import pytest
 from logs import SMALL, values_batch
 from waiting import until
 
+from ottla_broker import removals, replicas
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Broker, ClusterImage, Partition, Topic
@@ -30,14 +32,20 @@ ID = PartitionId(TOPIC, 0)
 LED = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1,))
 
 
-def image_of(partition: Partition, revision: int) -> ClusterImage:
+OTHER = TopicId(b"o" * 16)
+OTHER_ID = PartitionId(OTHER, 0)
+
+
+def image_of(partition: Partition, revision: int, other: Partition | None = None) -> ClusterImage:
+    """With a topic of one partition, and another where a second one is given."""
+    topics = {"t": (TOPIC, partition)} | ({"other": (OTHER, other)} if other else {})
     return ClusterImage(
         "c",
         revision,
         brokers={n: Broker(n, 10 + n, "d", f"localhost:{n}", fenced=False) for n in (1, 2)},
-        topics={"t": Topic("t", TOPIC, 1)},
-        topic_names={TOPIC: "t"},
-        partitions={ID: partition},
+        topics={name: Topic(name, id_, 1) for name, (id_, _) in topics.items()},
+        topic_names={id_: name for name, (id_, _) in topics.items()},
+        partitions={PartitionId(id_, 0): each for id_, each in topics.values()},
     )
 
 
@@ -51,8 +59,8 @@ class Metadata:
     def on_change(self, listener: Callable[[ClusterImage, ClusterImage], None]) -> None:
         self._listeners.append(listener)
 
-    def become(self, partition: Partition) -> None:
-        old, self.image = self.image, image_of(partition, self.image.revision + 1)
+    def become(self, partition: Partition, other: Partition | None = None) -> None:
+        old, self.image = self.image, image_of(partition, self.image.revision + 1, other)
         for listener in self._listeners:
             listener(old, self.image)
 
@@ -144,3 +152,136 @@ async def test_a_partition_that_goes_is_forgotten(held: Held) -> None:
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
     await until(lambda: not held.replicas.all())
     assert forgotten == [ID]
+
+
+LATER = replace(LED, leader_epoch=2, partition_epoch=1)
+
+
+async def applied(held: Held) -> None:
+    """The newest image, to all that it could be applied to."""
+    revision = held.metadata.image.revision
+    await held.replicas.until(lambda image: image.revision >= revision, timeout=20)
+
+
+async def test_an_exception_of_one_partition_stops_no_other_and_is_tried_again(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tries = Log.assign_epoch, []
+
+    def assign_epoch(log: Log, epoch: int) -> None:
+        if epoch == 2:
+            tries.append(log)
+            assert len(tries) > 3, "nobody has foreseen it"
+        real(log, epoch)
+
+    monkeypatch.setattr(Log, "assign_epoch", assign_epoch)
+    monkeypatch.setattr(replicas, "_RETRY_S", 0.01)
+    told: list[int] = []
+    held.replicas.on_change(lambda: 1 / 0)
+    held.replicas.on_change(lambda: told.append(held.metadata.image.revision))
+    held.metadata.become(LATER, LED)
+    await applied(held)
+    assert held.replicas.find(OTHER_ID).leads
+    assert told[-1] == held.metadata.image.revision, "who follows whom is told, also where another listener fails"
+    await until(lambda: held.replica.leads)
+    assert held.replica.leader_epoch == 2
+    assert len(tries) == 4
+
+
+async def test_a_partition_that_fails_is_tried_at_longer_and_longer_intervals_and_told_once(
+    held: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = []
+
+    def fails(log: Log, epoch: int) -> None:
+        tries.append(asyncio.get_running_loop)
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    monkeypatch.setattr(Log, "assign_epoch", fails)
+    monkeypatch.setattr(replicas, "_RETRY_S", 0.001)
+    monkeypatch.setattr(replicas, "_RETRY_MOST_S", 0.02)
+    held.metadata.become(LATER)
+    for revision in range(50):  # news that do not concern it
+        held.metadata.become(LATER, replace(LED, leader_epoch=revision + 5, leader=2, isr=(2,)))
+        await applied(held)
+    await until(lambda: len(tries) >= 5)
+    assert caplog.text.count("no room") == 1
+
+
+@pytest.mark.rule(4)
+async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_no_second_thread_has_its_log(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "_PATIENCE_S", 0.01)
+    real, gate, inside = Log.assign_epoch, threading.Event(), []
+    both = threading.Barrier(2)
+
+    def assign_epoch(log: Log, epoch: int) -> None:
+        if log is held.replica.log:
+            inside.append(epoch)
+            assert len(inside) == 1, "two threads in one log"
+            both.wait(20)
+            assert gate.wait(20)
+            inside.pop()
+        real(log, epoch)
+
+    replica = held.replica
+    monkeypatch.setattr(Log, "assign_epoch", assign_epoch)
+    held.metadata.become(LATER)
+    await asyncio.to_thread(both.wait, 20)
+    for epoch in (3, 4, 5):
+        held.metadata.become(replace(LED, leader_epoch=epoch, partition_epoch=epoch), replace(LED, leader_epoch=epoch))
+        await applied(held)
+        assert held.replicas.find(OTHER_ID).leader_epoch == epoch
+    assert inside == [2]
+    both.reset()
+    gate.set()
+    await asyncio.to_thread(both.wait, 20)
+    await until(lambda: replica.leads and replica.leader_epoch == 5)
+    assert held.epochs_on_disk() == [(5, 0)]
+
+
+async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
+    held: Held, caplog: pytest.LogCaptureFixture
+) -> None:
+    held.replica.append(values_batch(b"a"))
+    await held.replicas.stop()
+    held.log_dir.logs[ID].assign_epoch(7)
+    older: Any = Metadata(LATER)
+    older.become(LATER, LED)
+    held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    await held.replicas.start()
+    assert (held.replicas.find(OTHER_ID).leads, held.replica.leads) == (True, False)
+    assert "has leader epoch 7, and the metadata say 2: they are older than the log" in caplog.text
+    assert held.replicas.log_ends() == {ID: (7, 1), OTHER_ID: (1, 0)}
+    older.become(replace(LED, leader_epoch=8), LED)
+    await until(lambda: held.replica.leads)
+
+
+async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    held.replica.append(values_batch(b"a"))
+    directory = held.replica.log.directory
+    gate = Gate(held.log_dir.delete)
+    monkeypatch.setattr(held.log_dir, "delete", gate)
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+    await until(gate.reached.is_set)
+    assert not held.replicas.all()
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)), LED)
+    await applied(held)
+    held.replicas.find(OTHER_ID).append(values_batch(b"led and written meanwhile"))
+    held.metadata.become(replace(LED, leader_epoch=3, isr=(1,)), LED)  # and back, against all odds
+    await asyncio.sleep(0)
+    assert directory.exists()
+    gate.open.set()
+    await until(lambda: ID in held.replicas.log_ends() and held.replica.leads)
+    assert held.replica.log.log_end_offset == 0, "another log, of the same name"
+
+
+async def test_a_stop_waits_for_deletions_within_a_bound(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removals, "_STOP_S", 0.01)
+    gate = Gate(held.log_dir.delete)
+    monkeypatch.setattr(held.log_dir, "delete", gate)
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+    await until(gate.reached.is_set)
+    await held.replicas.stop()
+    gate.open.set()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from errno import EACCES, EDQUOT, EIO, EMFILE, ENFILE, ENOSPC, EOPNOTSUPP, EPERM, EROFS
 from pathlib import Path
 from threading import Lock
@@ -183,17 +184,31 @@ class Disk:
             raise self.fail(f"fsync of {path.name}", error) from error
 
     def replace_file(self, path: Path, content: str | bytes) -> None:
-        """Write a small file whole or not at all; it is on the platter when this returns (rules 60 and 61)."""
+        """Write a small file whole or not at all; it is on the platter when this returns (rules 60 and 61).
+
+        A lack of room is told by the fsync where a file system allocates late: the file is new and goes, and may be
+        written again. Any other fsync that fails takes the directory offline.
+        """
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         try:
             with temporary.open("wb") as out:
                 out.write(content.encode() if isinstance(content, str) else content)
                 out.flush()
-                os.fsync(out.fileno())
+                self._sync_new(out.fileno(), path)
             temporary.replace(path)
-            sync_directory(path.parent)
         except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
             raise self.error(f"writing {path}", error) from error
+        self.sync_directory(path.parent)
+
+    def _sync_new(self, fd: int, path: Path) -> None:
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if error.errno in (ENOSPC, EDQUOT):
+                raise
+            raise self.fail(f"fsync of {path.name}", error) from error
 
     def discard(self, path: Path) -> None:
         """Rename a file away now; `unlink_discarded` gives its space back."""

@@ -191,9 +191,16 @@ class Log:
         """Note that this epoch's batches begin at the log's end, on the platter before the first of them (rule 4).
 
         An append does it where it has not been done, at the price of an fsync in the loop: become a leader first.
+        Raises FENCED_LEADER_EPOCH where the log knows a later one: the metadata are older than what was written here.
         """
         self._check_appendable()
-        assert leader_epoch >= self.epochs.latest, f"epoch {leader_epoch} after epoch {self.epochs.latest}"
+        if leader_epoch < self.epochs.latest:
+            raise OttlaError(
+                ErrorCode.FENCED_LEADER_EPOCH,
+                f"the log in {self.directory.name} has leader epoch {self.epochs.latest}, and the metadata say "
+                f"{leader_epoch}: they are older than the log",
+                hint="was etcd restored from a backup? an election in a higher epoch is needed",
+            )
         epochs = self.epochs.copy()
         if epochs.assign(leader_epoch, self.log_end_offset):
             self._write_epochs(epochs)

@@ -5,7 +5,7 @@
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
                                          <offset>.log .index .timeindex .snapshot
     <topic id>-<partition>.<id>-delete/  a partition that is being deleted
-    <topic id>-<partition>.<id>-stray/   one that the cluster did not know at a start (rule 24); for people to look at
+    <topic id>-<partition>.<time>-<id>-stray/  one that the cluster did not know at a start (rule 24); for people
 
 Directories are named by topic id: a topic that was deleted and created again never meets its old logs (rule 23).
 """
@@ -16,9 +16,11 @@ import logging
 import os
 import re
 import shutil
+import time
 import uuid
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -29,12 +31,16 @@ from ottla_broker.storage.identity import DirectoryLock, Identity, claim, kafka_
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
+from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 PARTITION_METADATA: Final = "partition.metadata"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
+
+_REMOVED_AT_ONCE: Final = 100
+"""Directories of deleted partitions that are removed between two other things that wait for the disk."""
 
 _PARTITION_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d+)")
 _logger = logging.getLogger(__name__)
@@ -46,6 +52,13 @@ class LogDirFigures(NamedTuple):
     path: str
     total_bytes: int
     usable_bytes: int
+
+
+class Strays(NamedTuple):
+    """Partitions that were set aside: nobody serves them, and nobody but people deletes them."""
+
+    partitions: int
+    size_bytes: int
 
 
 class LogDir:
@@ -62,6 +75,8 @@ class LogDir:
         self._lock: Final = lock
         self._logs: Final[dict[PartitionId, Log]] = {}
         self._checkpoints: Final = OffsetCheckpoints(disk)
+        self.strays = Strays(0, 0)
+        """As of the last `measure_strays`."""
         self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
 
     @classmethod
@@ -174,26 +189,47 @@ class LogDir:
         self._on_cut(partition)  # a replica that is back begins at 0, whatever the former one's checkpoints say
         return log
 
-    def delete(self, partition: PartitionId) -> None:
-        """Forget a partition and rename its directory; `remove_deleted` frees the space."""
-        log = self._logs.pop(partition)
-        log.abandon()
-        self._doomed.append(self._rename(log.directory, DELETE_SUFFIX))
+    def delete(self, partitions: Iterable[PartitionId]) -> None:
+        """Forget partitions and rename their directories, with one sync for all; `remove_deleted` frees the space.
 
-    def set_strays_aside(self, known: Collection[PartitionId]) -> list[Path]:
+        Raises KAFKA_STORAGE_ERROR where some can't be renamed: these stay in `logs`, closed, to be deleted once more.
+        """
+        failure: OttlaError | None = None
+        for partition in partitions:
+            log = self._logs[partition]
+            log.abandon()
+            try:
+                self._doomed.append(self._rename(log.directory, f"{uuid.uuid4().hex}{DELETE_SUFFIX}"))
+            except OttlaError as error:
+                failure = error
+            else:
+                del self._logs[partition]
+        self.disk.sync_directory(self.disk.path)
+        if failure is not None:
+            raise failure
+
+    def set_strays_aside(self, known: Collection[PartitionId], *, now_ms: int) -> list[Path]:
         """Rename the directories of partitions that the cluster doesn't know, once all metadata is there (rule 24)."""
-        strays = [partition for partition in self._logs if partition not in known]
+        since = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_ms / 1000))
         renamed = []
-        for partition in strays:
+        for partition in [partition for partition in self._logs if partition not in known]:
             log = self._logs.pop(partition)
             log.abandon()
-            renamed.append(self._rename(log.directory, STRAY_SUFFIX))
+            renamed.append(self._rename(log.directory, f"{since}-{uuid.uuid4().hex[:8]}{STRAY_SUFFIX}"))
             _logger.warning("no topic has the partition %s: it is kept as %s", partition, renamed[-1])
+        if renamed:
+            self.disk.sync_directory(self.disk.path)
         return renamed
 
+    def measure_strays(self) -> Strays:
+        """What is set aside at the moment; walks through it, for a thread."""
+        directories = list(self.disk.path.glob(f"*{STRAY_SUFFIX}"))
+        self.strays = Strays(len(directories), sum(map(_size_bytes, directories)))
+        return self.strays
+
     def remove_deleted(self) -> int:
-        """Free the space of deleted partitions and segments, for a thread; how many there were."""
-        unlinked, doomed = self.disk.unlink_discarded(), len(self._doomed)
+        """Free the space of deleted segments, and of some deleted partitions, for a thread; how many there were."""
+        unlinked, doomed = self.disk.unlink_discarded(), min(len(self._doomed), _REMOVED_AT_ONCE)
         if doomed:
             self.checkpoint({})  # what it promised of them would count as lost once they are gone
         for _ in range(doomed):
@@ -240,12 +276,21 @@ class LogDir:
             log.abandon()
         self._lock.release()
 
-    def _rename(self, directory: Path, suffix: str) -> Path:
-        renamed = directory.with_name(f"{directory.name}.{uuid.uuid4().hex}{suffix}")
+    def _rename(self, directory: Path, ending: str) -> Path:
+        """The caller syncs the parent."""
+        renamed = directory.with_name(f"{directory.name}.{ending}")
         try:
             directory.rename(renamed)
         except OSError as error:
             raise self.disk.error(f"renaming {directory}", error) from error
         self.disk.files.forget(directory)
-        self.disk.sync_directory(self.disk.path)
         return renamed
+
+
+def _size_bytes(directory: Path) -> int:
+    """Of the files in it; they may go meanwhile."""
+    total = 0
+    with suppress(OSError):
+        for path in directory.iterdir():
+            total += path.stat().st_size
+    return total

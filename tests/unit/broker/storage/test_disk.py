@@ -274,6 +274,40 @@ class TestSmallFiles:
             disk.replace_file(path, "second")
         assert path.read_text() == "first"
 
+    @pytest.mark.rule(20)
+    @pytest.mark.parametrize(
+        ("number", "of", "offline"),
+        [
+            (errno.ENOSPC, "checkpoint.tmp", False),
+            (errno.EDQUOT, "checkpoint.tmp", False),
+            (errno.EROFS, "checkpoint.tmp", True),
+            (errno.EIO, "checkpoint.tmp", True),
+            (errno.ENOSPC, "", True),
+            (errno.EROFS, "", True),
+        ],
+    )
+    def test_an_fsync_that_fails_is_final_but_for_a_lack_of_room_for_a_new_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, of: str, offline: bool
+    ) -> None:
+        disk, path = Disk(tmp_path), tmp_path / "checkpoint"
+        disk.replace_file(path, "first")
+        real = os.fsync
+
+        def fsync(fd: int) -> None:
+            if Path(os.readlink(f"/proc/self/fd/{fd}")).name == (of or tmp_path.name):
+                raise OSError(number, os.strerror(number))
+            real(fd)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", fsync)
+            with pytest.raises(OttlaError):
+                disk.replace_file(path, "second")
+        assert bool(disk.failure) == offline
+        if not offline:
+            assert [file.name for file in tmp_path.iterdir()] == ["checkpoint"], "the room that it took is free again"
+            disk.replace_file(path, "third")
+            assert path.read_text() == "third"
+
     def test_few_files_are_open_at_a_time(self, tmp_path: Path) -> None:
         files = OpenFiles(2)
         paths = [tmp_path / str(n) for n in range(3)]

@@ -74,7 +74,7 @@ def test_a_partitions_directory_is_on_the_platter_before_it_takes_records(tmp_pa
     log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
     assert steps[:3] == ["sync partition.metadata.tmp", f"sync {log.directory.name}", "sync data"]
     steps.clear()
-    log_dir.delete(ONE)
+    log_dir.delete([ONE])
     assert steps == ["sync data"], "nor does a deleted one come back"
 
 

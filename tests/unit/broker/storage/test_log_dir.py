@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values
 
+from ottla_broker.storage import disk
 from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.identity import DirectoryLock, Identity, load_identity, new_directory_id
 from ottla_broker.storage.log_dir import LogDir
@@ -211,7 +213,7 @@ class TestPartitions:
         log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
         fill(log, 40)
         all_records(log)  # its sealed segments are open
-        log_dir.delete(ONE)
+        log_dir.delete([ONE])
         assert ONE not in log_dir.logs
         with pytest.raises(OttlaError, match="is closed"):
             log.read(0, 100, 120)
@@ -231,11 +233,38 @@ class TestPartitions:
     def test_a_deletion_that_a_crash_interrupted_is_finished(self, tmp_path: Path) -> None:
         log_dir = opened(tmp_path)
         log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
-        log_dir.delete(ONE)
+        log_dir.delete([ONE])
         crash(log_dir)
         again = opened(tmp_path)
         assert not again.logs
         assert again.remove_deleted() == 1
+        assert not list(tmp_path.glob("*-delete"))
+
+    def test_many_are_deleted_under_one_sync_and_removed_a_few_at_a_time(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = opened(tmp_path)
+        many = [PartitionId(TOPIC, n) for n in range(110)]
+        for partition in many:
+            log_dir.create(partition, "flights", SMALL, now_ms=NOON)
+        synced: list[Path] = []
+        monkeypatch.setattr(disk, "sync_directory", synced.append)
+        rename = Path.rename
+
+        def all_but_one(path: Path, target: Path) -> Path:
+            if path.name == str(many[3]):
+                raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", all_but_one)
+        with pytest.raises(OttlaError, match="renaming"):
+            log_dir.delete(many)
+        assert synced == [tmp_path]
+        assert set(log_dir.logs) == {many[3]}, "one that could not be renamed keeps no other"
+        monkeypatch.undo()
+        log_dir.delete(many[3:4])
+        assert not log_dir.logs
+        assert [log_dir.remove_deleted() for _ in range(3)] == [100, 10, 0]
         assert not list(tmp_path.glob("*-delete"))
 
     @pytest.mark.rule(24)
@@ -245,10 +274,12 @@ class TestPartitions:
             fill(log_dir.create(partition, "flights", SMALL, now_ms=NOON), 5)
         crash(log_dir)
         again = opened(tmp_path)
-        (renamed,) = again.set_strays_aside({TWO})
+        (renamed,) = again.set_strays_aside({TWO}, now_ms=NOON)
         assert set(again.logs) == {TWO}
         assert renamed.name.startswith(f"{ONE}.")
         assert renamed.name.endswith("-stray")
+        assert ".20231114T221320Z-" in renamed.name, "since when"
+        assert again.measure_strays() == (1, sum(path.stat().st_size for path in renamed.iterdir()))
         assert (renamed / f"{0:020d}.log").stat().st_size > 0
         crash(again)
         assert set(opened(tmp_path).logs) == {TWO}, "nor is it served after a restart"

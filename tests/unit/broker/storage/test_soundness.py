@@ -136,7 +136,7 @@ def test_a_flushed_log_whose_directory_is_gone_had_something_committed_perhaps(r
 @pytest.mark.rule(21)
 @pytest.mark.parametrize("freed", [True, False])
 def test_a_partition_that_was_deleted_is_no_loss(running: LogDir, tmp_path: Path, freed: bool) -> None:
-    running.delete(ONE)
+    running.delete([ONE])
     if freed:
         assert running.remove_deleted() == 1
     running.abandon()
@@ -210,7 +210,7 @@ def test_without_a_boot_id_only_an_orderly_stop_counts(
 def test_a_replica_that_comes_back_is_not_taken_for_its_former_self(running: LogDir, tmp_path: Path) -> None:
     running.logs[ONE].flush(NOON)
     running.checkpoint({})
-    running.delete(ONE)
+    running.delete([ONE])
     log = running.create(ONE, "flights", SMALL, now_ms=NOON)
     assert running.high_watermark(ONE) == 0
     for name in (checkpoint.RECOVERY_POINTS, checkpoint.HIGH_WATERMARKS):
