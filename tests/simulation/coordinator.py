@@ -1,4 +1,4 @@
-"""A process that may own the shard: the real machine and its clock, in a process that stops, dies and sleeps."""
+"""A process that may own the shard: the real machine and its clock; it stops, dies, sleeps and starves."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from tests.simulation.counters import Counters
+from tests.simulation.history import Broken
 from tests.simulation.network import Network
 from tests.simulation.partition import Partition
 from tests.simulation.schedule import Schedule
 
 from ottla_core.coordination.effects import Answer, Effect, Leave, Limits, Perform, Refuse, Send
 from ottla_core.coordination.owner import Owner
-from ottla_core.coordination.shard_log import Result
+from ottla_core.coordination.shard_log import Call, Read, Result
 from ottla_core.coordination.timers import BEAT_S, NEVER, LoopClock, Moment
 from ottla_core.coordination.turn import Request
 from ottla_core.records.fence import ShardFence
 
-LIMITS: Final = Limits(unproved_s=1.5, append_s=1.2, retry_s=0.05, max_batch_bytes=400, max_waiting=50)
+LIMITS: Final = Limits(
+    unproved_s=1.5, append_s=1.2, retry_s=0.05, retry_most_s=0.2, max_batch_bytes=400, max_waiting=50
+)
 _BOOT_MS: Final = 1_700_000_000_000
 
 
@@ -54,8 +57,8 @@ class Coordinator:
         self._desk = desk
         self._owner_class: Final = owner_class
         self._clock = LoopClock(0.0)
-        self._pauses = 0
         self._wake_at = NEVER
+        self._read_up_to = 0
 
     # ---- what happens to it ---------------------------------------------------------------------------------------
 
@@ -69,12 +72,16 @@ class Coordinator:
             self.owner = None
         if (number, incarnation) == (self.number, self.incarnation):
             now = self._now()
-            self.owner = self._owner_class(ShardFence(epoch, incarnation), Counters(), LIMITS, now)
+            fence, chance = ShardFence(epoch, incarnation), self._schedule.random.random
+            self.owner, self._read_up_to = self._owner_class(fence, Counters(), LIMITS, now, chance), 0
             self._perform(self.owner.on_start(now))
 
     def on_metadata(self, leader: int, leader_epoch: int) -> None:
         if leader_epoch > self.leader_epoch:
             self.leader, self.leader_epoch = leader, leader_epoch
+            now = self._now()
+            if self.owner is not None:
+                self._perform(self.owner.on_leader(now))
 
     def on_request(self, request: Request[Counters], timeout_s: float) -> None:
         now = self._now()
@@ -100,7 +107,7 @@ class Coordinator:
     def start(self, incarnation: int) -> None:
         self.up, self.life, self.incarnation = True, self.life + 1, incarnation
         self.owner, self._epoch, self._wake_at, self.paused_until, self.deaf_until = None, -1, NEVER, 0.0, 0.0
-        self._clock, self._pauses = LoopClock(self._schedule.now), 0
+        self._clock = LoopClock(self._schedule.now)
         self._schedule.after(BEAT_S, self.deliver, self.life, self.beat, self.life)
 
     def crash(self) -> None:
@@ -114,6 +121,7 @@ class Coordinator:
         for effect in effects:
             match effect:
                 case Send(number, call):
+                    self._check_progress(call)
                     reply = self._reply_to(owner, number)
                     self._network.call(self.leader, self.leader_epoch, owner.fence, call, self._life_id, reply)
                 case Answer(token, reply_value):
@@ -125,6 +133,13 @@ class Coordinator:
                 case Perform():
                     raise AssertionError("the counters have no other effects")
         self._sleep(owner)
+
+    def _check_progress(self, call: Call) -> None:
+        """What was loaded stays loaded, whatever happens to the process meanwhile."""
+        if isinstance(call, Read):
+            if call.offset < self._read_up_to:
+                raise Broken(f"a load has begun again at {call.offset}, and was at {self._read_up_to}")
+            self._read_up_to = call.offset
 
     @property
     def _life_id(self) -> int:
@@ -157,8 +172,6 @@ class Coordinator:
 
     def _now(self) -> Moment:
         at = self._clock.on_time(self._schedule.now)
-        if self._clock.pauses != self._pauses:
-            self._pauses = self._clock.pauses
-            if self.owner is not None:
-                self.owner.on_pause()
+        if self._clock.gap_s and self.owner is not None:
+            self.owner.on_gap(self._clock.gap_s)
         return Moment(at, _BOOT_MS + int(self._schedule.now * 1000))

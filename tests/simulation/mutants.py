@@ -9,11 +9,12 @@ from tests.simulation.partition import Asked, Partition, Replica, Reply, Waiting
 from tests.simulation.world import Build
 
 from ottla_broker.machines.shard import find_place
-from ottla_core.coordination.effects import Answer, Effect
-from ottla_core.coordination.owner import Owner
-from ottla_core.coordination.shard_log import Appended, Call, Check, Result, Unknown
+from ottla_core.coordination.effects import Answer, Effect, Refuse
+from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.shard_log import Appended, Call, Check, Read, Result, Unknown
 from ottla_core.coordination.timers import Moment
 from ottla_core.coordination.turn import Request
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
 
@@ -76,11 +77,51 @@ class RefusalBelieved(Owner[Counters]):
         super()._again(now, doubtful=False)
 
 
-class PauseUnnoticed(Owner[Counters]):
-    """Who has slept goes on from memory."""
+class GapUnnoticed(Owner[Counters]):
+    """Who stood still goes on from memory."""
 
-    def on_pause(self) -> None:
+    def on_gap(self, gap_s: float) -> None:
         pass
+
+
+class LoadBegunAgain(Owner[Counters]):
+    """Who stood still while it loaded trusts nothing that it has read."""
+
+    def on_gap(self, gap_s: float) -> None:
+        super().on_gap(gap_s)
+        if self.phase is Phase.LOADING:
+            self.shard, self.next_offset = Counters(), 0
+            self._call, self._in_the_air, self._retry_at = Read(0), False, 0.0
+
+
+class StateDroppedWhenLate(Owner[Counters]):
+    """A shard whose log is late is given up."""
+
+    def _refuse_late(self, now: Moment) -> None:
+        if self._turn is not None and now.at >= self._late_at:
+            self._leave("the log could not be reached in time", asks=True)
+        else:
+            super()._refuse_late(now)
+
+
+class LateReadAnswered(Owner[Counters]):
+    """Who has waited for a proof for long enough is answered without one."""
+
+    def _refuse_late(self, now: Moment) -> None:
+        if self._turn is not None and now.at >= self._late_at and not self._turn.entries:
+            self._on_proved(self._turn, self.next_offset, now)
+        else:
+            super()._refuse_late(now)
+
+
+class LateIsFailed(Owner[Counters]):
+    """Who has waited for an append for long enough is told that it has failed."""
+
+    def _refuse_late(self, now: Moment) -> None:
+        before = len(self._out)
+        super()._refuse_late(now)
+        failed = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "not in time")
+        self._out[before:] = [Refuse(e.token, failed) if isinstance(e, Refuse) else e for e in self._out[before:]]
 
 
 class CheckUnproved(Partition):
@@ -99,6 +140,10 @@ MUTANTS: Final = {
     "epoch kept at restart": Build(epoch_kept_at_restart=True),
     "uncommitted read": Build(owner=UncommittedRead),
     "refusal believed": Build(owner=RefusalBelieved),
-    "pause unnoticed": Build(owner=PauseUnnoticed),
+    "gap unnoticed": Build(owner=GapUnnoticed),
+    "load begun again": Build(owner=LoadBegunAgain),
+    "state dropped when late": Build(owner=StateDroppedWhenLate),
+    "late read answered": Build(owner=LateReadAnswered),
+    "late is failed": Build(owner=LateIsFailed),
     "check unproved": Build(partition=CheckUnproved),
 }

@@ -22,6 +22,7 @@ MIN_ISR: Final = 2
 LAG_MAX_S: Final = 0.5
 READ_BATCHES: Final = 4
 NOBODY: Final = -1
+TAKES_NOTHING: Final = "it is too large for now"
 
 Reply = Callable[[Result], None]
 
@@ -132,6 +133,7 @@ class Partition:
         self.delay_s = 0.002
         self.deafness = 0.2
         self.loss = 0.0
+        self.takes_nothing_until = 0.0  # by a topic's config, say
         self._on_committed: Final = on_committed
         self.replicas[0].isr = frozenset(self.isr)
 
@@ -155,6 +157,8 @@ class Partition:
         header = read_header(batch)
         if len(replica.isr) < MIN_ISR:
             raise OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small")
+        if self.schedule.now < self.takes_nothing_until and not header.is_control:
+            raise OttlaError(ErrorCode.MESSAGE_TOO_LARGE, TAKES_NOTHING)
         place = self.find_place(replica, owner, expected, is_fence=header.is_control)
         if place < replica.end:
             found = replica.find(place)
@@ -308,6 +312,10 @@ class Partition:
         if others:
             self.isr.remove(self.schedule.random.choice(others))
             self._announce()
+
+    def refuse(self) -> None:
+        """What was taken before is not taken for a moment."""
+        self.takes_nothing_until = self.schedule.now + self.schedule.random.random() * 0.3
 
     def crash(self, replica: Replica) -> None:
         replica.up = False

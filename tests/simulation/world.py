@@ -14,7 +14,7 @@ from tests.simulation.coordinator import LIMITS, Coordinator
 from tests.simulation.counters import Counters, add, get, watch
 from tests.simulation.history import Broken, History, Operation
 from tests.simulation.network import TIMEOUT_S, Network, Weather
-from tests.simulation.partition import Partition
+from tests.simulation.partition import TAKES_NOTHING, Partition
 from tests.simulation.schedule import Schedule
 
 from ottla_core.coordination.effects import Leave
@@ -80,7 +80,7 @@ class World:
             twice=random.choice((0.0, 0.02, 0.2)),
             late=random.choice((0.0, 0.01, 0.1)),
         )
-        self.partition.delay_s = random.choice((0.001, 0.005, 0.05))
+        self.partition.delay_s = self._delay_s = random.choice((0.001, 0.005, 0.05))
         self.partition.loss = random.choice((0.0, 0.01, 0.1))
         self._busy_s = random.choice((0.005, 0.02, 0.05))
         for coordinator in self.coordinators:
@@ -94,8 +94,11 @@ class World:
             self._reassign,
             self._crash_coordinator,
             self._pause,
+            self._starve,
+            self._delay_the_log,
             self._cut_off,
             self.partition.elect,
+            self.partition.refuse,
             self._crash_broker,
             self.partition.shrink,
         ):
@@ -135,6 +138,8 @@ class World:
     def on_leave(self, fence: ShardFence, leave: Leave) -> None:
         self.history.left[leave.why] += 1
         if leave.asks:
+            if TAKES_NOTHING not in leave.why:
+                raise Broken(f"an owner gave its shard up under {fence}: {leave.why}")
             self.schedule.after(0.02, self._on_asked, fence.epoch)
 
     def _on_asked(self, epoch: int) -> None:
@@ -178,6 +183,29 @@ class World:
         if self.schedule.one_in(0.5):
             self.schedule.after(0.7, self._reassign)
 
+    def _starve(self) -> None:
+        """It gets the processor for moments only, again and again; with gaps that are noticed, and shorter ones."""
+        coordinator = self.schedule.random.choice(self.coordinators)
+        at_s = 0.0
+        for _ in range(self.schedule.random.randrange(2, 8)):
+            gap_s = self.schedule.random.uniform(0.2, 1.6)
+            self.schedule.after(at_s, self._stand_still, coordinator, gap_s)
+            at_s += gap_s + self.schedule.random.random() * 0.1
+            self.schedule.after(at_s - 0.01, self._ask, "memory", coordinator)
+
+    def _stand_still(self, coordinator: Coordinator, gap_s: float) -> None:
+        if not self._healed:
+            coordinator.paused_until = max(coordinator.paused_until, self.schedule.now + gap_s)
+
+    def _delay_the_log(self) -> None:
+        """Its followers are so slow that no append is answered in its time, for seconds."""
+        self.partition.delay_s = self.schedule.random.uniform(0.2, 1.0)
+        self.schedule.after(self.schedule.random.uniform(1.0, 6.0), self._hurry_the_log)
+
+    def _hurry_the_log(self) -> None:
+        if not self._healed:
+            self.partition.delay_s = self._delay_s
+
     def _cut_off(self) -> None:
         """The leader and the owner reach each other, and no word reaches them: both are replaced, and don't know."""
         replica, coordinator = self.partition.replicas[self.partition.leader], self.coordinators[self.owner_number]
@@ -194,7 +222,7 @@ class World:
     def _heal(self) -> None:
         self._healed = True
         self.network.weather = Weather()
-        self.partition.loss, self.partition.deafness = 0.0, 0.0
+        self.partition.loss, self.partition.deafness, self.partition.takes_nothing_until = 0.0, 0.0, 0.0
         self.partition.delay_s = 0.002
         for coordinator in self.coordinators:
             coordinator.paused_until = min(coordinator.paused_until, self.schedule.now + 1)

@@ -17,7 +17,7 @@ from ottla_core.records.batch import placed_prefix, read_header
 from ottla_core.records.fence import ShardFence, seal_fence
 
 MINE = ShardFence(5, 70)
-LIMITS = Limits(unproved_s=3.0, append_s=2.0, retry_s=0.1, max_batch_bytes=1000, max_waiting=4)
+LIMITS = Limits(unproved_s=3.0, append_s=2.0, retry_s=0.1, retry_most_s=0.1, max_batch_bytes=1000, max_waiting=4)
 
 
 class Book:
@@ -82,7 +82,7 @@ class Hand:
     def __init__(self, *, limits: Limits = LIMITS, fence: ShardFence = MINE) -> None:
         self.at = 100.0
         self.book = Book()
-        self.owner: Owner[Book] = Owner(fence, self.book, limits, self.now)
+        self.owner: Owner[Book] = Owner(fence, self.book, limits, self.now, chance=lambda: 1.0)
         self.sent: list[Send] = []
         self.answers: dict[str, Any] = {}
         self.refusals: dict[str | None, Exception] = {}
@@ -110,6 +110,13 @@ class Hand:
     def tick(self, after_s: float = 0.0) -> None:
         self.at += after_s
         self._take(self.owner.on_tick(self.now))
+
+    def gap(self, seconds: float) -> None:
+        """The process stands still: its clock does too, and the owner hears of it."""
+        self.owner.on_gap(seconds)
+
+    def hear_of_a_leader(self) -> None:
+        self._take(self.owner.on_leader(self.now))
 
     def leave(self) -> None:
         self._take(self.owner.leave("unassigned"))

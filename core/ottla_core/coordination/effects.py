@@ -11,23 +11,27 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`unproved_s`: a third of the shortest session timeout (rule 7). `append_s`: Kafka's offsets.commit.timeout.ms,
-    for a batch with all its sendings; `call_s` for one."""
+    """`unproved_s`: a third of the shortest session timeout (rule 7). `append_s`: Kafka's offsets.commit.timeout.ms: so
+    long clients wait for a batch, which is sent for longer. `call_s`: one sending, later ones up to twice as much."""
 
     unproved_s: float = 2.0
     append_s: float = 5.0
     call_s: float = 1.0
     retry_s: float = 0.1
+    retry_most_s: float = 1.0
     max_batch_bytes: int = 1_000_000  # below message.max.bytes of the internal topics
-    max_waiting: int = 10_000
+    max_waiting: int = 10_000  # of one shard
+    max_waiting_bytes: int = 64 << 20  # of all shards of a process
+    loads_at_once: int = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Carry the call to the log; what it says comes back as `on_result` with this number."""
+    """Carry the call to the log; what it says within `timeout_s` comes back as `on_result` with this number."""
 
     number: int
     call: Call
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,12 @@ def loading() -> OttlaError:
 
 def crowded() -> OttlaError:
     return OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many requests wait for the shard", hint="try again")
+
+
+def late() -> OttlaError:
+    return OttlaError(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, "the shard's log is late; it may have been done", hint="ask again"
+    )
 
 
 def superseded() -> OttlaError:

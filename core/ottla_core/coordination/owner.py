@@ -3,7 +3,7 @@
     FENCING ── own fence at the high watermark ──► LOADING ── all before it, and itself, read back ──► SERVING
        └────────── fenced ──────────┐                 │                                                   │
                                     ▼                 ▼                                                   ▼
-                                  LEFT ◄── fenced, out of step, unproved for too long, unassigned, stopped
+                                  LEFT ◄────────────── fenced, out of step, unassigned, stopped
 
 Serving goes by *turns* (module `turn`), one at a time, and each is one call to the log: an append, or a check where
 nobody writes. What comes meanwhile waits, undecided. So whenever nothing is under way the state is exactly the log up
@@ -13,17 +13,19 @@ appends, and takes it back from snapshots where one fails. Here the next turn be
 costs no time (its records would have gone into the next batch anyway) and needs no snapshots: there is nothing to take
 back, because a state whose batch is refused is dropped.
 
-An append is sent again, the same bytes at the same offset, until its result is known (rule 5). If it is not in time,
-nobody is told that it failed: clients hear NOT_COORDINATOR, and the next owner's fence decides. What has failed surely
-was refused at every sending; then clients hear why. Either way this life is over.
+An append is sent again, the same bytes at the same offset, until its result is known (rule 5). A log that is late takes
+no shard away: whoever waited for `append_s` is told to ask again, the state stays what it is, the log's and one batch,
+and the batch is sent for as long as the fence is the own one (docs/adr/0012). Nobody is told that it failed, for it may
+come into the log yet. What fails surely is what the log will never take; clients hear why, and this life is over.
 
-Pure: events and the time go in, effects come out.
+Pure: events, the time and chance go in, effects come out.
 """
 
 from __future__ import annotations
 
+import random
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, Generic
@@ -38,6 +40,7 @@ from ottla_core.coordination.effects import (
     Refuse,
     Send,
     crowded,
+    late,
     loading,
     not_coordinator,
     superseded,
@@ -71,9 +74,19 @@ class Phase(Enum):
 
 
 class Owner(Generic[S]):
-    """Owns a shard under `fence`, which the controller has given to no other life. `shard` is empty at first."""
+    """Owns a shard under `fence`, which the controller has given to no other life. `shard` is empty at first.
 
-    def __init__(self, fence: ShardFence, shard: S, limits: Limits, now: Moment) -> None:
+    `chance()` is between 0 and 1, and keeps fifty shards of one process from asking a tired log again at one moment.
+    """
+
+    def __init__(
+        self,
+        fence: ShardFence,
+        shard: S,
+        limits: Limits,
+        now: Moment,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
         self.fence: Final = fence
         self.limits: Final = limits
         self.phase = Phase.FENCING
@@ -83,14 +96,16 @@ class Owner(Generic[S]):
         self._timers = Timers()
         self._waiting: deque[Request[S]] = deque()
         self._later: dict[Hashable, Any] = {}
+        self._chance: Final = chance
         self._call: Call | None = None
         self._number = 0  # of the call that was sent last
         self._in_the_air = False
         self._sent_at = now.at
-        self._slept = False  # since that was sent
+        self._failures = 0  # of that call, one after another
         self._retry_at = NEVER
         self._turn: Turn[S] | None = None
-        self._give_up_at = NEVER
+        self._began_at = now.at  # the turn
+        self._late_at = NEVER
         self._doubtful = False  # whether a sending of the turn's batch may have been carried out
         self._last_error: OttlaError | None = None
         self._proved_until = -NEVER
@@ -102,7 +117,7 @@ class Owner(Generic[S]):
     # ---- what happens ---------------------------------------------------------------------------------------------
 
     def on_start(self, now: Moment) -> list[Effect]:
-        self._send(Append(self.next_offset, self._fence_batch), now)
+        self._ask(Append(self.next_offset, self._fence_batch), now)
         return self._effects()
 
     def on_request(self, request: Request[S], now: Moment) -> list[Effect]:
@@ -135,17 +150,24 @@ class Owner(Generic[S]):
     def on_tick(self, now: Moment) -> list[Effect]:
         """Time has passed; to be called at `wake_at`, and as often as one likes."""
         if self.phase is not Phase.LEFT:
-            if now.at >= self._give_up_at:
-                self._give_up()
-            elif now.at >= self._retry_at and self._call is not None:
+            self._refuse_late(now)
+            if now.at >= self._retry_at and self._call is not None:
                 self._send(self._call, now)
             else:
                 self._take_turn(now)
         return self._effects()
 
-    def on_pause(self) -> None:
-        """The process has slept: it answers nothing from memory before it has asked who owns the shard now."""
-        self._proved_until, self._slept = -NEVER, True
+    def on_leader(self, now: Moment) -> list[Effect]:
+        """Another broker leads the shard's partition, or the same one anew: it is asked at once what is unknown yet."""
+        if self._call is not None and self.phase is not Phase.LEFT:
+            self._doubtful = self._doubtful or self._in_the_air
+            self._ask(self._call, now)
+        return self._effects()
+
+    def on_gap(self, gap_s: float) -> None:
+        """The clock stood still for so long, and the world did not: what was proved before is older by that."""
+        self._proved_until -= gap_s
+        self._sent_at -= gap_s
 
     def leave(self, why: str, *, asks: bool = False) -> list[Effect]:
         """Drop the state and refuse everybody; what is in the air may still be carried out."""
@@ -158,7 +180,9 @@ class Owner(Generic[S]):
         """When `on_tick` has something to do, if nothing else happens before."""
         if self.phase is Phase.LEFT:
             return NEVER
-        return min(self._retry_at, self._give_up_at, NEVER if self._turn is not None else self._timers.next_at)
+        patient_until = self._waiting[0].give_up_at if self._waiting else NEVER
+        timers_at = NEVER if self._turn is not None else self._timers.next_at
+        return min(self._retry_at, self._late_at, patient_until, timers_at)
 
     @property
     def parked(self) -> int:
@@ -170,6 +194,11 @@ class Owner(Generic[S]):
         """Whether somebody waits for a decision or its proof; a join that waits for others does not count."""
         return self._turn is not None or bool(self._waiting)
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether what it asks the log for has failed, and is asked for again."""
+        return self._failures > 0
+
     # ---- fence and load -------------------------------------------------------------------------------------------
 
     def _on_fence_result(self, result: Result, now: Moment) -> None:
@@ -177,14 +206,14 @@ class Owner(Generic[S]):
             case Appended(base_offset, high_watermark) if high_watermark > base_offset:
                 self.phase = Phase.LOADING
                 self.next_offset, self._fence_end = 0, base_offset + 1
-                self._send(Read(0), now)
+                self._ask(Read(0), now)
             case Mismatch(log_end_offset):
                 self.next_offset = log_end_offset
-                self._send(Append(log_end_offset, self._fence_batch), now)
+                self._ask(Append(log_end_offset, self._fence_batch), now)
             case Fenced():
                 self._leave("another owner has a higher fence", asks=False)
             case _:
-                self._retry_at = now.at + self.limits.retry_s
+                self._ask_later(now)
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
         """Replay what lies below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
@@ -193,11 +222,10 @@ class Owner(Generic[S]):
             with suppress(OttlaError):  # damaged on its way, or in that replica: it is read again, maybe from another
                 self._replay(result.data)
         if self.next_offset < self._fence_end:
-            self._call = Read(self.next_offset)
             if self.next_offset > before:
-                self._send(self._call, now)
+                self._ask(Read(self.next_offset), now)
             else:
-                self._retry_at = now.at + self.limits.retry_s  # such as a new leader's, whose high watermark is behind
+                self._ask_later(now)  # such as a new leader, whose high watermark is behind
         elif self._fence_seen and self.next_offset == self._fence_end:
             self._serve(now)
         else:
@@ -214,7 +242,7 @@ class Owner(Generic[S]):
                 self._fence_seen = batch.fence == self.fence
 
     def _serve(self, now: Moment) -> None:
-        self.phase = Phase.SERVING
+        self.phase, self._call, self._failures = Phase.SERVING, None, 0
         self._waiting.append(Request(None, lambda shard, then: shard.on_loaded(then), NEVER))
         self._take_turn(now)
 
@@ -235,8 +263,8 @@ class Owner(Generic[S]):
 
     def _begin(self, call: Call, now: Moment) -> None:
         self._doubtful, self._last_error = False, None
-        self._give_up_at = now.at + min(self.limits.append_s, self.limits.unproved_s)
-        self._send(call, now)
+        self._began_at, self._late_at = now.at, now.at + self.limits.append_s
+        self._ask(call, now)
 
     def _on_turn_result(self, result: Result, now: Moment) -> None:
         assert self._turn is not None, "every call of a serving owner belongs to a turn"
@@ -256,7 +284,7 @@ class Owner(Generic[S]):
             case Fenced():
                 self._leave("another owner has a higher fence", asks=False)
             case Refused(error) if not self._doubtful and not error.retriable:
-                self._leave(f"the log does not take a batch: {error}", asks=True, failed=error)
+                self._leave_untaken(error, failed=error)
             case Refused(error) | Unknown(error):
                 self._last_error = error
                 self._again(now, doubtful=isinstance(result, Unknown))
@@ -269,29 +297,34 @@ class Owner(Generic[S]):
 
     def _again(self, now: Moment, *, doubtful: bool) -> None:
         self._doubtful = self._doubtful or doubtful
-        self._retry_at = now.at + self.limits.retry_s
+        self._ask_later(now)
 
     def _on_proved(self, turn: Turn[S], end: int, now: Moment) -> None:
-        """The log has the turn's batch, and this was the owner after the call was sent: everybody is answered."""
+        """The log has the turn's batch, and this was the owner after the call was sent: everybody is answered.
+
+        Heartbeats may have been refused while the log was late. So nobody's time ran meanwhile: the timers move by it.
+        """
         self._turn, self._call = None, None
-        self._give_up_at = NEVER
+        self._failures, self._late_at = 0, NEVER
         self.next_offset = end
-        if not self._slept:
-            self._proved_until = self._sent_at + self.limits.unproved_s
+        self._proved_until = self._sent_at + self.limits.unproved_s
+        if (late_s := now.at - self._began_at) > self.limits.unproved_s:
+            self._timers.shift(late_s)
         for outcome in turn.outcomes:
             self._settle(outcome)
         self._take_turn(now)
 
-    def _give_up(self) -> None:
-        """Time is up for the turn, and so for this owner: nothing has proved it one in all that time (rules 5 and 7).
-
-        Whom nobody asks needs no proof, for he answers nothing without one. Only what was refused at every sending has
-        failed; a batch that may be in the log has not.
-        """
-        surely_failed = self._turn is not None and not self._doubtful and not self._in_the_air
-        self._leave(
-            "the log could not be reached in time", asks=True, failed=self._last_error if surely_failed else None
-        )
+    def _refuse_late(self, now: Moment) -> None:
+        """Whoever has waited for long enough is told to ask again. What was decided for him may be in the log, and is
+        written all the same; but where the log says that it will never take the batch, the state is of no use."""
+        while self._waiting and self._waiting[0].give_up_at <= now.at:
+            self._out.append(Refuse(self._waiting.popleft().token, late()))
+        if self._turn is not None and now.at >= self._late_at:
+            if self._last_error is not None and not self._last_error.retriable:
+                self._leave_untaken(self._last_error)
+                return
+            self._late_at = NEVER
+            self._out += [Refuse(token, late()) for token in self._turn.dismiss()]
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
@@ -311,10 +344,11 @@ class Owner(Generic[S]):
             assert error is not None, "an outcome is a decision or an error"
             self._out.append(Refuse(token, error))
             return
-        if isinstance(decision.reply, Later):
-            self._park(decision.reply.key, token)
-        elif token is not None:
-            self._out.append(Answer(token, decision.reply))
+        if token is not None:
+            if isinstance(decision.reply, Later):
+                self._park(decision.reply.key, token)
+            else:
+                self._out.append(Answer(token, decision.reply))
         self._perform(decision)
 
     def _park(self, key: Hashable, token: Any) -> None:
@@ -330,6 +364,9 @@ class Owner(Generic[S]):
             elif (token := self._later.pop(effect.key, None)) is not None:
                 refused = isinstance(effect.reply, OttlaError)
                 self._out.append(Refuse(token, effect.reply) if refused else Answer(token, effect.reply))
+
+    def _leave_untaken(self, error: OttlaError, *, failed: OttlaError | None = None) -> None:
+        self._leave(f"the log does not take a batch: {error}", asks=True, failed=failed)
 
     def _leave(self, why: str, *, asks: bool, failed: OttlaError | None = None) -> None:
         """`failed` is what those are told whose records are surely not in the log, and never will be."""
@@ -349,12 +386,25 @@ class Owner(Generic[S]):
 
     # ---- calls ----------------------------------------------------------------------------------------------------
 
+    def _ask(self, call: Call, now: Moment) -> None:
+        """Another call than the last one, or the same of somebody else."""
+        self._failures = 0
+        self._send(call, now)
+
+    def _ask_later(self, now: Moment) -> None:
+        """The same once more, after ever longer pauses: a log that is late is not helped by more questions."""
+        limits = self.limits
+        pause_s = min(limits.retry_most_s, limits.retry_s * 2.0 ** min(self._failures, 30))
+        self._failures += 1
+        self._retry_at = now.at + pause_s * (0.5 + self._chance() / 2)
+
     def _send(self, call: Call, now: Moment) -> None:
         """One call is in the air at a time: what is sent anew is what the former sending left unknown, or the next."""
         self._call, self._retry_at = call, NEVER
         self._number += 1
-        self._in_the_air, self._sent_at, self._slept = True, now.at, False
-        self._out.append(Send(self._number, call))
+        self._in_the_air, self._sent_at = True, now.at
+        timeout_s = self.limits.call_s * min(1.0 + self._failures / 2, 2.0)
+        self._out.append(Send(self._number, call, timeout_s))
 
     def _effects(self) -> list[Effect]:
         out, self._out = self._out, []

@@ -1,32 +1,36 @@
 """The shards of one coordinator process: given and taken by the metadata, each with its owner's machine around a log.
 
 This is the edge of `owner`: it reads the clock, carries calls to the log, wakes owners when their time has come, and
-turns answers into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that has
-slept shifts its deadlines before it does anything else (rule 10).
+turns answers into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that stood
+still shifts its deadlines before it does anything else (rule 10). A few shards are loaded at a time, those first that
+somebody asks for; one whose log has trouble keeps nobody waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Generic
 
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.coordination.effects import Answer, Effect, Leave, Limits, Perform, Refuse, Send, not_coordinator
+from ottla_core.coordination.effects import Leave, Limits, crowded, not_coordinator
+from ottla_core.coordination.held_shard import HeldShard
 from ottla_core.coordination.owner import Owner, Phase
 from ottla_core.coordination.shard import Decide, S
-from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
-from ottla_core.coordination.timers import BEAT_S, NEVER, LoopClock, Moment
+from ottla_core.coordination.shard_log import ShardLog
+from ottla_core.coordination.timers import BEAT_S, LoopClock, Moment
 from ottla_core.coordination.turn import Request
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import SHARD_TOPICS
+from ottla_core.model import SHARD_TOPICS, PartitionId
+from ottla_core.processor import ProcessorTime
 from ottla_core.records.fence import ShardFence
 from ottla_core.routing import shard_of
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
-from ottla_core.telemetry import Histogram, Metrics
+from ottla_core.telemetry import Metrics
 
 DRAIN_S: Final = 2.0
 """How long a stop waits for what is under way."""
@@ -73,6 +77,8 @@ class OwnedShards(Generic[S]):
         self._release = release
         self._wall: Final = clock or SystemClock()
         self._held: dict[int, HeldShard[S]] = {}
+        self._to_load: OrderedDict[int, HeldShard[S]] = OrderedDict()
+        self._waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._shards = 0  # how many there are of this kind, as the image says
         self._image: ClusterImage | None = None
@@ -82,15 +88,24 @@ class OwnedShards(Generic[S]):
         self._beating: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock = LoopClock(0.0)
+        self._processor = ProcessorTime(0.0)
+        self.loads: Final = metrics.counter("ottla_shard_loads_total", "Loads that have begun.", kind=kind)
         self.load_seconds: Final = metrics.histogram("ottla_shard_load_seconds", "Fence to serving.", kind=kind)
         self.append_seconds: Final = metrics.histogram("ottla_shard_append_seconds", "One append, answered.", kind=kind)
-        self.left: Final = metrics.counter("ottla_shard_left_total", "Shards that were given up.", kind=kind)
+        self.left: Final = metrics.counter("ottla_shard_left_total", "Shards that were left, why ever.", kind=kind)
+        self.given_up: Final = metrics.counter(
+            "ottla_shard_given_up_total", "Shards that were left by an owner that had not lost them.", kind=kind
+        )
+        self._gaps: Final = {
+            starved: metrics.counter("ottla_loop_gaps_total", "Gaps of a second or more.", cause=cause)
+            for starved, cause in ((True, "starved"), (False, "stopped"))
+        }
         metrics.gauge("ottla_shards_serving", "Shards that are loaded and served.", self._serving, kind=kind)
         metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._parked, kind=kind)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = LoopClock(self._loop.time())
+        self._clock, self._processor = LoopClock(self._loop.time()), ProcessorTime(self._loop.time())
         self._beating = asyncio.create_task(self._beat(), name=f"{self.kind}-beat")
 
     async def stop(self) -> None:
@@ -109,6 +124,7 @@ class OwnedShards(Generic[S]):
         for held in self._held.values():
             held.handle(lambda owner, now: owner.leave("the process stops"))
         self._held.clear()
+        self._to_load.clear()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -116,17 +132,22 @@ class OwnedShards(Generic[S]):
 
     # ---- what the service asks ------------------------------------------------------------------------------------
 
-    async def ask(self, key: str, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> Any:
-        """The reply of what is decided in the shard of `key` (a group id), once it is durable.
+    async def ask(
+        self, key: str, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+    ) -> Any:
+        """The reply of what is decided in the shard of `key` (a group id), once it is durable. It holds `size_bytes`.
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE: ask again, elsewhere maybe,
         for it may have been done; REQUEST_TIMED_OUT; and what the decision, or a log that surely has not taken it,
         raises.
         """
-        return await self.ask_shard(self.shard_of(key), decide, timeout=timeout, from_memory=from_memory)
+        shard = self.shard_of(key)
+        return await self.ask_shard(shard, decide, timeout=timeout, from_memory=from_memory, size_bytes=size_bytes)
 
-    async def ask_shard(self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> Any:
-        answer = self.begin(shard, decide, timeout=timeout, from_memory=from_memory)
+    async def ask_shard(
+        self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+    ) -> Any:
+        answer = self.begin(shard, decide, timeout=timeout, from_memory=from_memory, size_bytes=size_bytes)
         if answer.done():  # as a heartbeat's is
             return answer.result()
         try:
@@ -137,19 +158,30 @@ class OwnedShards(Generic[S]):
                 ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout:g} s; it may have been done", hint="ask again"
             ) from None
 
-    def begin(self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False) -> asyncio.Future[Any]:
+    def begin(
+        self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+    ) -> asyncio.Future[Any]:
         """The answer to come, which raises what `ask` does; who waits no longer for it cancels it."""
         answer: asyncio.Future[Any] = self.loop.create_future()
         held = self._held.get(shard)
         if held is None or self._stopping:
             answer.set_exception(not_coordinator())
+        elif self._waiting_bytes + size_bytes > self.limits.max_waiting_bytes:
+            answer.set_exception(crowded())
         else:
+            if shard in self._to_load:
+                self._to_load.move_to_end(shard, last=False)
+            patience_s = min(timeout, self.limits.append_s)  # before it is decided
             held.handle(
-                lambda owner, now: owner.on_request(
-                    Request(answer, decide, now.at + timeout, from_memory=from_memory), now
-                )
+                lambda owner, now: owner.on_request(Request(answer, decide, now.at + patience_s, from_memory), now)
             )
+            if size_bytes and not answer.done():
+                self._waiting_bytes += size_bytes
+                answer.add_done_callback(lambda _: self._release_bytes(size_bytes))
         return answer
+
+    def _release_bytes(self, size_bytes: int) -> None:
+        self._waiting_bytes -= size_bytes
 
     def owned(self) -> Sequence[int]:
         """The shards that are served, or will be when they are loaded."""
@@ -180,6 +212,7 @@ class OwnedShards(Generic[S]):
             if kind == self.kind and (shard.owner, shard.incarnation) == me
         }
         for number in self._held.keys() - mine.keys():
+            self._to_load.pop(number, None)
             self._held.pop(number).handle(lambda owner, now: owner.leave("it was given to another"))
         for number, fence in mine.items():
             held = self._held.get(number)
@@ -187,24 +220,51 @@ class OwnedShards(Generic[S]):
                 if held is not None:
                     held.handle(lambda owner, now: owner.leave("it was given anew"))
                 self._take(number, fence)
+        self._hear_of_leaders(image)
+        self._load_more()
+
+    def _hear_of_leaders(self, image: ClusterImage) -> None:
+        """A shard whose partition has another leader asks there at once, however long it had meant to wait."""
+        topic = image.topics.get(SHARD_TOPICS[self.kind])
+        for number, held in list(self._held.items()):
+            partition = None if topic is None else image.partitions.get(PartitionId(topic.id, number))
+            if partition is not None and partition.leader >= 0 and partition.leader_epoch != held.leader_epoch:
+                held.leader_epoch = partition.leader_epoch
+                held.handle(lambda owner, now: owner.on_leader(now))
 
     def _take(self, number: int, fence: ShardFence) -> None:
         held = HeldShard(number, Owner(fence, self._new_shard(number), self.limits, self.now()), self)
-        self._held[number] = held
-        _log.info("%s shard %d is this one's, epoch %d: loading", self.kind, number, fence.epoch)
-        held.handle(lambda owner, now: owner.on_start(now))
+        self._held[number] = self._to_load[number] = held
+
+    def _load_more(self) -> None:
+        """Begin the next loads while few get on; one whose log has trouble tries on beside them."""
+        while self._to_load and sum(held.is_loading for held in self._held.values()) < self.limits.loads_at_once:
+            number, held = self._to_load.popitem(last=False)
+            _log.info("%s shard %d is this one's, epoch %d: loading", self.kind, number, held.owner.fence.epoch)
+            self.loads.value += 1
+            held.start()
 
     # ---- for its shards -------------------------------------------------------------------------------------------
 
     def now(self) -> Moment:
-        """Every event passes here first: after a pause no owner trusts its memory."""
-        pauses = self._clock.pauses
+        """Every event passes here first: after a gap whatever was proved before it is older than the clock says."""
         at = self._clock.on_time(self.loop.time())
-        if self._clock.pauses != pauses:
-            _log.warning("this process has slept; its deadlines are shifted")
-            for held in self._held.values():
-                held.owner.on_pause()
+        if self._clock.gap_s:
+            self._on_gap(self._clock.gap_s)
         return Moment(at, self._wall.wall_ms())
+
+    def _on_gap(self, gap_s: float) -> None:
+        """Why there was one is told, and changes nothing: the proofs are as old either way."""
+        for held in self._held.values():
+            held.owner.on_gap(gap_s)
+        passed_s, wanted_s = self._processor.look(self.loop.time())
+        starved = wanted_s > passed_s / 2
+        self._gaps[starved].value += 1
+        _log.warning(
+            "nothing was done for %.1f s: %s; the deadlines are shifted by it",
+            gap_s,
+            "this process had too little of the processor" if starved else "this process was stopped",
+        )
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -222,12 +282,15 @@ class OwnedShards(Generic[S]):
         return task
 
     def on_settled(self) -> None:
-        """Something was handled: a stop may be waiting for the last of it."""
+        """Something was handled: a load may be over, and a stop may be waiting for the last of it."""
+        if self._to_load:
+            self._load_more()
         if self._stopping and not any(held.owner.is_busy for held in self._held.values()):
             self._idle.set()
 
     def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None:
         self.left.value += 1
+        self.given_up.value += leave.asks
         level = logging.WARNING if leave.asks else logging.INFO
         _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.why)
         if leave.asks and not self._stopping:
@@ -250,6 +313,7 @@ class OwnedShards(Generic[S]):
     async def _beat(self) -> None:
         while True:
             self.now()
+            self._processor.look(self.loop.time())
             if self._image is not None and self._incarnation() != self._seen_as:
                 self._look(self._image)  # shards may be given to a registration before it knows that it stands
             await asyncio.sleep(BEAT_S)
@@ -259,91 +323,3 @@ class OwnedShards(Generic[S]):
 
     def _parked(self) -> float:
         return sum(held.owner.parked for held in self._held.values())
-
-
-class HeldShard(Generic[S]):
-    """One owner's life: events in, effects carried out."""
-
-    def __init__(self, number: int, owner: Owner[S], around: OwnedShards[S]) -> None:
-        self.number: Final = number
-        self.owner: Final = owner
-        self._around = around
-        self._taken_at = around.loop.time()
-        self._loading = True
-        self._wake: asyncio.TimerHandle | None = None
-        self._wake_at = NEVER
-        self._calls: set[asyncio.Task[None]] = set()
-
-    def handle(self, event: Callable[[Owner[S], Moment], list[Effect]]) -> None:
-        try:
-            effects = event(self.owner, self._around.now())
-        except Exception:
-            # In `apply`, or in the machine: the state can't be trusted any more.
-            _log.exception("%s shard %d has failed", self._around.kind, self.number)
-            effects = self.owner.leave("it has failed", asks=True)
-        for effect in effects:
-            self._carry_out(effect)
-        self._after()
-
-    def _carry_out(self, effect: Effect) -> None:
-        match effect:
-            case Send():
-                call = self._around.spawn(self._call(effect))
-                self._calls.add(call)
-                call.add_done_callback(self._calls.discard)
-            case Answer(token, reply):
-                if not token.done():
-                    token.set_result(reply)
-            case Refuse(token, error):
-                self._refuse(token, error)
-            case Perform(wanted):
-                try:
-                    self._around.perform(self.number, wanted)
-                except Exception:
-                    _log.exception("an effect of %s shard %d failed", self._around.kind, self.number)
-            case Leave():
-                for call in self._calls:
-                    call.cancel()
-                lived_s = self._around.loop.time() - self._taken_at
-                self._around.on_left(self.number, self.owner.fence, effect, lived_s)
-
-    def _refuse(self, token: Any, error: Exception) -> None:
-        if not isinstance(error, OttlaError):
-            _log.error("a decision of %s shard %d failed", self._around.kind, self.number, exc_info=error)
-        if token is not None and not token.done():
-            token.set_exception(error)
-
-    async def _call(self, send: Send) -> None:
-        around = self._around
-        sent_at = around.loop.time()
-        try:
-            result = await around.log.call(self.number, self.owner.fence, send.call, timeout_s=around.limits.call_s)
-        except Exception as error:
-            _log.exception("a call of %s shard %d failed", around.kind, self.number)
-            result = Unknown(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the call failed: {error!r}"))
-        if isinstance(send.call, Append):
-            around.append_seconds.observe(around.loop.time() - sent_at)
-        self.handle(lambda owner, now: owner.on_result(send.number, result, now))
-
-    def _after(self) -> None:
-        if self._loading and self.owner.phase is Phase.SERVING:
-            self._loading = False
-            self._observe_load(self._around.load_seconds)
-        if self.owner.wake_at < self._wake_at:  # one that is too early, as after every heartbeat, does no harm
-            self._sleep_until(self.owner.wake_at)
-        self._around.on_settled()
-
-    def _observe_load(self, load_seconds: Histogram) -> None:
-        took_s = self._around.loop.time() - self._taken_at
-        load_seconds.observe(took_s)
-        _log.info("%s shard %d is served after %.2f s", self._around.kind, self.number, took_s)
-
-    def _sleep_until(self, wake_at: float) -> None:
-        if self._wake is not None:
-            self._wake.cancel()
-        self._wake_at = wake_at
-        self._wake = self._around.loop.call_at(self._around.loop_time(wake_at), self._on_wake)
-
-    def _on_wake(self) -> None:
-        self._wake, self._wake_at = None, NEVER
-        self.handle(lambda owner, now: owner.on_tick(now))

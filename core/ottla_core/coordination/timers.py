@@ -1,8 +1,8 @@
-"""Time as a coordinator counts it: a clock that leaves out the pauses of the process, and timers by key.
+"""Time as a coordinator counts it: a clock that leaves out the gaps of the process, and timers by key.
 
-A process that was stopped for a minute (SIGSTOP, a suspended machine) wakes up with every deadline behind it, and its
-members' heartbeats in the sockets: it would evict all of them. So the deadlines move by as long as it slept (rule 10 of
-coordination). Nothing is moved one by one: the clock by which they are all set stands still during a pause.
+A process that was stopped for a minute (SIGSTOP, a suspended machine), or got no processor for seconds, goes on with
+its deadlines behind it, and its members' heartbeats in the sockets: it would evict all of them. So the deadlines move
+by the gap (rule 10 of coordination). Nothing is moved one by one: the clock by which they are set stands still in it.
 
 Pure: the caller reads the monotonic clock.
 """
@@ -14,9 +14,9 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final, NamedTuple
 
-PAUSE_S: Final = 1.0
+GAP_S: Final = 1.0
 BEAT_S: Final = 0.25
-"""How often the loop shows its clock that it is awake; well below PAUSE_S, so that only a pause leaves a gap."""
+"""How often the loop shows its clock that it is awake; well below GAP_S, so that an idle loop leaves no gap."""
 
 NEVER: Final = float("inf")
 
@@ -34,21 +34,21 @@ class LoopClock:
     """Seconds that only grow, and stand still while the process does. To be asked at every event."""
 
     def __init__(self, monotonic: float) -> None:
-        self.pauses = 0
+        self.gap_s = 0.0
+        """What the last look has left out: of what is kept by this clock, only that has grown older than it says."""
         self._seen = monotonic
         self._left_out = 0.0
 
     def on_time(self, monotonic: float) -> float:
-        """The time, given what the monotonic clock says. `pauses` has grown where this was the first look after one."""
-        gap = monotonic - self._seen
+        """The time, given what the monotonic clock says. `gap_s` is above 0 where this is the first look after one."""
+        gap_s = monotonic - self._seen
         self._seen = monotonic
-        if gap > PAUSE_S:
-            self._left_out += gap
-            self.pauses += 1
+        self.gap_s = gap_s if gap_s > GAP_S else 0.0
+        self._left_out += self.gap_s
         return monotonic - self._left_out
 
     def monotonic_at(self, at: float) -> float:
-        """What the monotonic clock will say at the instant `at`, if there is no pause until then."""
+        """What the monotonic clock will say at the instant `at`, if there is no gap until then."""
         return at + self._left_out
 
 
@@ -89,6 +89,11 @@ class Timers:
         key = heappop(self._heap)[2]
         del self._at[key]
         return key
+
+    def shift(self, by_s: float) -> None:
+        """All of them go off later."""
+        self._at = {key: at + by_s for key, at in self._at.items()}
+        self._heap = [(at + by_s, order, key) for at, order, key in self._heap]  # a heap still: all move alike
 
     def _tidy(self) -> None:
         """A session's timer moves at every heartbeat: what it leaves in the heap must not outgrow what is set."""

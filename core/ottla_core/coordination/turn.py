@@ -71,6 +71,12 @@ class Turn(Generic[S]):
                 self._timers.set(key, now.at)
                 return
 
+    def dismiss(self) -> list[Any]:
+        """Whoever waits for it, and from now on waits no longer. What else was to come of the decisions still does."""
+        tokens = [each.token for each in self.outcomes if each.token is not None]
+        self.outcomes[:] = [each._replace(token=None) for each in self.outcomes if each.decision is not None]
+        return tokens
+
     def _decide(self, token: Any, decide: Decide[S], now: Moment) -> bool:
         """False where its records have no room in this batch, but would have in an empty one."""
         self._decided += 1

@@ -57,8 +57,10 @@ GroupDecide = Decide[GroupShard]
 class Shards(Protocol):
     """The shards that this instance owns, each with its log (ottla_core.coordination.runtime)."""
 
-    async def ask(self, key: str, decide: GroupDecide, *, timeout: float, from_memory: bool = False) -> Any:
-        """The reply of what is decided in the shard that `key` hashes to, once it is durable.
+    async def ask(
+        self, key: str, decide: GroupDecide, *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+    ) -> Any:
+        """The reply of what is decided in the shard that `key` hashes to, once it is durable; it holds `size_bytes`.
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or what the decision raises.
         """
@@ -122,7 +124,7 @@ class GroupService:
             group = shard.group_or_new(request.group)
             return decide_join(group, asked, shard.settings, now)
 
-        told = await self._shards.ask(request.group, decide, timeout=_JOIN_S)
+        told = await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
         if isinstance(told, MemberIdRequiredError):
             return pb.JoinReply(error=error_message(told), member_id=told.member_id)
         return _join_reply(_answer(told))
@@ -141,7 +143,9 @@ class GroupService:
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             return decide_sync(shard.group_or_new(request.group), asked, shard.settings, now)
 
-        told: Synced = _answer(await self._shards.ask(request.group, decide, timeout=_JOIN_S))
+        told: Synced = _answer(
+            await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
+        )
         return pb.SyncReply(protocol_type=told.protocol_type, protocol=told.protocol, assignment=told.assignment)
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatReply:
@@ -207,7 +211,7 @@ class GroupService:
             group = shard.group_or_new(request.group)
             return decide_commit(group, _who(request.member), request.generation, wanted, shard.settings, now)
 
-        outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
         self._tally.commit(outcomes.count(None))
         partitions = [each.partition for each in wanted]
         return pb.CommitOffsetsReply(partitions=_outcomes(partitions, outcomes))

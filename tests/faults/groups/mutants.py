@@ -42,7 +42,7 @@ def _fetch_without_check() -> None:
 
     def begin_unless_check(self: Any, call: Call, now: Moment) -> None:
         if isinstance(call, Check):
-            self._sent_at, self._slept = now.at, False
+            self._began_at = self._sent_at = now.at
             self._on_proved(self._turn, self.next_offset, now)
         else:
             begin(self, call, now)

@@ -181,7 +181,7 @@ async def test_a_deposed_owner_answers_as_long_as_its_proof_lives_and_no_longer(
     await owner.own(0, epoch=2)
     if not proved:
         for held in deposed.shards._held.values():
-            held.owner.on_pause()  # what it remembers is no proof any more
+            held.owner.on_gap(60.0)  # what it remembers is no proof any more
     expected = ErrorCode.NONE if proved else ErrorCode.NOT_COORDINATOR
     assert await deposed.codes(*beats) == [expected, ErrorCode.NONE]
     for each in (deposed, owner):
@@ -195,7 +195,7 @@ async def test_no_heartbeat_waits_for_the_shard_of_another(
     monkeypatch.setattr(service_module, "_TOGETHER_S", 0.05)
     await coordinator.own(0, 1)
     slow, well = await coordinator.member(GROUPS[0]), await coordinator.member(GROUPS[1])
-    coordinator.shards._held[0].owner.on_pause()
+    coordinator.shards._held[0].owner.on_gap(60.0)
     coordinator.log.stuck = {0}
     assert await coordinator.codes(slow, well, slow) == [
         ErrorCode.REQUEST_TIMED_OUT,

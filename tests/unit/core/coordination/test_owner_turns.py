@@ -135,43 +135,102 @@ def test_the_same_bytes_are_sent_until_the_result_is_known(hand: Hand) -> None:
     assert hand.answers == {"put": None}
 
 
-@pytest.mark.parametrize("last", [Unknown(TIMED_OUT), Refused(TOO_FEW), None])
-def test_past_its_time_an_append_that_may_be_in_the_log_has_not_failed(
-    hand: Hand, last: Unknown | Refused | None
-) -> None:
-    """Whatever the last sending said; None: it has no answer yet."""
+@pytest.mark.parametrize("said", [Unknown(TIMED_OUT), Refused(TOO_FEW), None])
+def test_a_log_that_is_late_takes_no_shard_away(hand: Hand, said: Unknown | Refused | None) -> None:
+    """Whatever it says meanwhile; None: nothing. Who has waited for long enough asks again, and nobody hears that a
+    write failed which may come into the log yet. Then it comes, once, and the state is what it was."""
+    hand.ask("put", put(b"a", b"1", effects=("news",)))
+    first = hand.call
+    for _ in range(600):  # a minute of it
+        if said is not None and hand.owner._in_the_air:
+            hand.result(said)
+        hand.tick(0.1)
+        assert hand.call == first
+    assert (hand.left, hand.owner.phase) == (None, Phase.SERVING)
+    assert code(hand, "put") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    hand.prove()
+    assert hand.effects[-1] == Perform("news")
+    hand.ask("read", get(b"a"))
+    hand.prove()
+    assert (hand.answers, len(hand.book.seen)) == ({"read": b"1"}, 1)
+
+
+def test_nobody_waits_for_a_late_log_longer_than_his_time(hand: Hand) -> None:
+    hand.ask("put", put(b"a"))
+    hand.ask("impatient", put(b"b"), wait_s=1.0)
+    hand.ask("patient", put(b"c"), wait_s=60.0)
+    assert hand.owner.wake_at == 101.0
+    hand.tick(1.0)
+    assert list(hand.refusals) == ["impatient"]
+    hand.tick(hand.owner.limits.append_s - 1.0)
+    assert list(hand.refusals) == ["impatient", "put"]
+    hand.prove()
+    hand.prove()
+    assert hand.book.values.keys() == {b"a", b"c"}, "who was told of it is not decided any more"
+    assert list(hand.answers) == ["patient"]
+
+
+def test_what_says_that_it_will_never_take_a_batch_is_not_asked_for_ever(hand: Hand) -> None:
     hand.ask("put", put(b"a"))
     hand.result(Unknown(TIMED_OUT))
     hand.tick(hand.owner.limits.retry_s)
-    if last is not None:
-        hand.result(last)
+    hand.result(Refused(TOO_LARGE))
     hand.tick(hand.owner.limits.append_s)
-    assert code(hand, "put") == ErrorCode.NOT_COORDINATOR
+    assert code(hand, "put") == ErrorCode.NOT_COORDINATOR, "the first sending may be in the log"
     assert hand.left is not None
     assert hand.left.asks
 
 
-def test_a_sending_without_an_answer_yet_may_be_carried_out(hand: Hand) -> None:
+def test_a_late_log_is_asked_less_and_less_often_and_a_new_leader_at_once() -> None:
+    hand = Hand(limits=Limits(retry_s=0.1, retry_most_s=1.0))
+    hand.serve()
     hand.ask("put", put(b"a"))
-    hand.result(Refused(TOO_FEW))
-    hand.tick(hand.owner.limits.retry_s)
-    hand.tick(hand.owner.limits.append_s)
-    assert code(hand, "put") == ErrorCode.NOT_COORDINATOR
-
-
-def test_what_was_refused_at_every_sending_has_failed(hand: Hand) -> None:
-    hand.ask("first", get(b"a"))
-    hand.ask("put", put(b"a"))
-    hand.ask("read", get(b"a"))
+    pauses, patience = [], []
+    for _ in range(6):
+        patience.append(hand.sent[-1].timeout_s)
+        hand.result(Unknown(TIMED_OUT))
+        pauses.append(round(hand.owner.wake_at - hand.at, 3))
+        hand.tick(pauses[-1])
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+    assert patience == [1.0, 1.5, 2.0, 2.0, 2.0, 2.0]
+    hand.result(Unknown(TIMED_OUT))
+    sent = len(hand.sent)
+    hand.hear_of_a_leader()
+    assert (len(hand.sent), hand.sent[-1].timeout_s) == (sent + 1, 1.0)
+    hand.hear_of_a_leader()  # while it is on its way to the former one
+    hand.result(Refused(TOO_LARGE))
+    assert hand.refusals == {}, "the former one may have it"
+    hand.hear_of_a_leader()
     hand.prove()
-    hand.ask("waiting", put(b"b"))
-    while hand.left is None:
-        if hand.owner._in_the_air:
-            hand.result(Refused(TOO_FEW))
-        hand.tick(hand.owner.limits.retry_s)
-    assert code(hand, "put") == ErrorCode.NOT_ENOUGH_REPLICAS
-    assert code(hand, "read") == code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
-    assert hand.left.asks
+    assert hand.answers == {"put": None}
+    sent = len(hand.sent)
+    hand.hear_of_a_leader()
+    assert len(hand.sent) == sent, "nobody asks"
+
+
+def test_nobody_s_time_runs_while_the_log_is_late(hand: Hand) -> None:
+    """The heartbeats of that time were refused: a member is not to pay for it."""
+    hand.ask("join", set_timers({"session": 6.0}))
+    hand.prove()
+    hand.tick(5.0)
+    hand.ask("put", put(b"a"))
+    hand.tick(30.0)
+    hand.prove()
+    hand.tick(0.9)
+    assert b"timer" not in hand.book.values
+    hand.tick(0.2)
+    assert hand.book.values[b"timer"] == b"session"
+
+
+def test_a_join_that_was_told_to_ask_again_is_not_waited_for(hand: Hand) -> None:
+    hand.ask("join", later("m1"))
+    hand.tick(hand.owner.limits.append_s)
+    assert code(hand, "join") == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    hand.prove()
+    assert hand.owner.parked == 0
+    hand.ask("end", resolve("m1", "joined"))
+    hand.prove()
+    assert list(hand.answers) == ["end"]
 
 
 def test_what_will_always_be_refused_fails_at_once_unless_it_may_be_in_the_log(hand: Hand) -> None:
@@ -222,17 +281,22 @@ def test_an_append_proves_as_much_as_a_check(hand: Hand) -> None:
     assert {"get", "put"} <= hand.answers.keys()
 
 
-def test_without_proof_for_too_long_it_steps_down() -> None:
-    hand = Hand(limits=Limits(unproved_s=3.0, append_s=60.0))
-    hand.serve()
-    hand.ask("heartbeat", get(b"a"), from_memory=True)
-    while hand.left is None:
+def test_without_proof_nobody_is_answered_and_the_state_is_kept(hand: Hand) -> None:
+    hand.ask("proved", get(b"a"))
+    hand.prove()
+    hand.at += hand.owner.limits.unproved_s
+    for n in range(20):
+        hand.ask(f"heartbeat {n}", get(b"a"), from_memory=True, wait_s=1.0)
+        hand.ask(f"read {n}", get(b"a"), wait_s=1.0)
         if hand.owner._in_the_air:
             hand.result(Unknown(TIMED_OUT))
-        hand.tick(hand.owner.wake_at - hand.at)
-    assert hand.at == 100.0 + hand.owner.limits.unproved_s
-    assert code(hand, "heartbeat") == ErrorCode.NOT_COORDINATOR
-    assert hand.left.asks
+        hand.tick(1.0)
+    assert (list(hand.answers), hand.left) == (["proved"], None)
+    hand.prove()
+    hand.ask("read", get(b"a"))
+    hand.prove()
+    hand.prove()
+    assert "read" in hand.answers
 
 
 def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand) -> None:
@@ -393,18 +457,34 @@ def test_a_timer_that_is_cancelled_does_not_go_off(hand: Hand) -> None:
     assert isinstance(hand.call, Check)
 
 
-def test_after_a_pause_nothing_comes_from_memory_before_it_was_asked(hand: Hand) -> None:
+def test_after_a_gap_nothing_comes_from_memory_that_was_proved_too_long_ago(hand: Hand) -> None:
     hand.ask("get", get(b"a"))
-    hand.owner.on_pause()  # while its answer was on the way
+    hand.gap(3.0)  # while its answer was on the way
     hand.prove()
     hand.ask("heartbeat", get(b"a"), from_memory=True)
     assert "heartbeat" not in hand.answers
     hand.prove()
     hand.ask("proved", get(b"a"), from_memory=True)
     assert {"heartbeat", "proved"} <= hand.answers.keys()
-    hand.owner.on_pause()
+    hand.gap(3.0)
     hand.ask("after another", get(b"a"), from_memory=True)
     assert "after another" not in hand.answers
+
+
+def test_a_gap_that_the_proof_outlives_costs_nothing(hand: Hand) -> None:
+    """As where the process is starved: a gap of a second, again and again."""
+    hand.ask("get", get(b"a"))
+    hand.prove()
+    sent = len(hand.sent)
+    hand.gap(1.4)
+    hand.ask("heartbeat", get(b"a"), from_memory=True)
+    assert ("heartbeat" in hand.answers, len(hand.sent)) == (True, sent)
+    hand.gap(1.4)
+    hand.ask("another", get(b"a"), from_memory=True)
+    assert ("another" in hand.answers, len(hand.sent)) == (True, sent + 1)
+    hand.gap(1.4)
+    hand.ask("too late", get(b"a"), from_memory=True)
+    assert ("too late" in hand.answers, hand.left) == (False, None)
 
 
 def test_what_was_written_is_what_is_loaded(hand: Hand) -> None:

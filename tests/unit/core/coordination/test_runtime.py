@@ -6,21 +6,24 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from owners import Book, get, later, put, resolve, set_timers
 from waiting import until
 
-from ottla_core.cluster.image import ClusterImage, Shard, Topic
+from ottla_core.cluster.image import ClusterImage, Partition, Shard, Topic
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Limits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard import Decision, Entry
-from ottla_core.coordination.shard_log import Append, Check, Fenced, Mismatch, Refused, Unknown
+from ottla_core.coordination.shard_log import Append, Call, Check, Fenced, Mismatch, Refused, Result, Unknown
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicId
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.processor import ProcessorTime
+from ottla_core.records.fence import ShardFence
 from ottla_core.routing import shard_of
 from ottla_core.telemetry import Metrics
 
@@ -335,3 +338,186 @@ async def test_a_load_is_measured(process: Process) -> None:
     await process.until_serving(4)
     load_seconds: Any = process.shards.load_seconds
     assert sum(load_seconds.counts) == 4
+
+
+# ---- starved --------------------------------------------------------------------------------------------------------
+
+
+class SlowLog(MemoryShardLog):
+    """Calls wait until they are let through; shards in `refused` have no leader."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: dict[int, asyncio.Future[None]] = {}
+        self.refused: set[int] = set()
+
+    async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
+        if shard in self.refused:
+            return Refused(OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads it"))
+        self.waiting[shard] = asyncio.get_running_loop().create_future()
+        await self.waiting[shard]
+        del self.waiting[shard]
+        return await super().call(shard, owner, call, timeout_s=timeout_s)
+
+    def let_through(self) -> None:
+        for each in self.waiting.values():
+            if not each.done():
+                each.set_result(None)
+
+
+FIFTY = replace(OFFSETS, partition_count=50)
+
+
+def given_fifty() -> ClusterImage:
+    return replace(given(*range(50)), topics={FIFTY.name: FIFTY})
+
+
+@pytest.fixture
+async def slow() -> AsyncIterator[Process]:
+    process = Process(SlowLog())
+    await process.shards.start()
+    yield process
+    await process.shards.kill()
+
+
+async def test_few_shards_are_loaded_at_a_time_and_those_first_that_are_asked_for(slow: Process) -> None:
+    log: Any = slow.log
+    slow.on_image(given_fifty())
+    await until(lambda: len(log.waiting) == LIMITS.loads_at_once)
+    assert slow.shards.owned() == list(range(50))
+    with pytest.raises(OttlaError) as raised:
+        await slow.shards.ask_shard(49, get(b"k"), timeout=20)
+    assert code(raised) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    most, seen = 0, []
+
+    async def load_on() -> bool:
+        nonlocal most
+        most = max(most, len(log.waiting))
+        seen.extend(n for n in log.waiting if n not in seen)
+        log.let_through()
+        await asyncio.sleep(0)
+        return slow.gauge("ottla_shards_serving") == 50
+
+    while not await load_on():
+        pass
+    assert most == LIMITS.loads_at_once
+    assert seen.index(49) == LIMITS.loads_at_once, "the next one after those that had begun"
+    assert slow.shards.loads.value == 50
+
+
+async def test_a_shard_whose_log_has_trouble_keeps_no_other_from_being_loaded(slow: Process) -> None:
+    log: Any = slow.log
+    log.refused = set(range(10))
+    slow.on_image(given_fifty())
+
+    def load_on() -> bool:
+        log.let_through()
+        return slow.gauge("ottla_shards_serving") == 40
+
+    await until(load_on)
+    log.refused = set()
+
+    def end() -> bool:
+        log.let_through()
+        return slow.gauge("ottla_shards_serving") == 50
+
+    await until(end)
+    assert (slow.shards.loads.value, slow.shards.given_up.value) == (50, 0)
+
+
+async def test_a_load_goes_on_over_every_gap(slow: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that gets no processor for seconds, again and again, loads once all the same."""
+    log: Any = slow.log
+    loop = asyncio.get_running_loop()
+    awake, slept = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: awake() + slept)
+    slow.on_image(given(0, 1, 2, 3))
+
+    def load_on() -> bool:
+        nonlocal slept
+        slept += 1.5
+        log.let_through()
+        return slow.gauge("ottla_shards_serving") == 4
+
+    await until(load_on)
+    assert (len(slow.books), slow.shards.loads.value, slow.shards.left.value) == (4, 4, 0)
+    assert len(log.calls) == 8, "a fence and a read for each, once"
+
+
+async def test_a_shard_whose_log_is_late_is_kept_and_not_loaded_again(process: Process) -> None:
+    process.shards.limits = replace(LIMITS, append_s=0.05)  # type: ignore[misc]
+    process.on_image(given(2))
+    await process.until_serving(1)
+    process.log.hold()
+    with pytest.raises(OttlaError) as raised:
+        await process.put(b"1")
+    assert code(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert process.released == []
+    process.log.commit()
+    await until(lambda: process.gauge("ottla_shard_requests_parked") == 0)
+    assert await process.put(b"2") == b"1", "it is in the log, and nobody had been told that it failed"
+    assert (len(process.books), process.shards.given_up.value) == (1, 0)
+
+
+async def test_a_new_leader_is_asked_at_once(process: Process) -> None:
+    limits = replace(LIMITS, retry_s=60.0, retry_most_s=60.0)
+    process.shards.limits = limits  # type: ignore[misc]
+    image = given(2)
+
+    def led(epoch: int) -> ClusterImage:
+        return replace(image, partitions={PartitionId(OFFSETS.id, 2): Partition((0, 1), 0, epoch)})
+
+    process.on_image(led(1))
+    await process.until_serving(1)
+    process.log.script[:] = [Unknown(OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another leads"))]
+    writing = asyncio.create_task(process.put(b"1"))
+    await until(lambda: not process.log.script)
+    process.on_image(led(1))
+    await asyncio.sleep(0.01)
+    assert not writing.done()
+    process.on_image(led(2))
+    assert await writing is None
+
+
+async def test_what_waits_is_bounded_in_bytes(process: Process) -> None:
+    process.shards.limits = replace(LIMITS, max_waiting_bytes=100)  # type: ignore[misc]
+    process.on_image(given(0, 2))
+    await process.until_serving(2)
+    process.log.hold()
+    one = process.shards.begin(0, put(b"k"), timeout=20, size_bytes=60)
+    with pytest.raises(OttlaError) as raised:
+        await process.shards.ask_shard(2, put(b"k"), timeout=20, size_bytes=60)
+    assert code(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    process.log.commit()
+    await one
+    assert await process.shards.ask_shard(2, put(b"k"), timeout=20, size_bytes=60) is None
+
+
+@pytest.mark.parametrize(("wanted_ns", "cause"), [(2_900_000_000, "starved"), (1_000_000, "stopped")])
+async def test_a_gap_says_whether_the_process_was_starved_or_stopped(
+    process: Process,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    wanted_ns: int,
+    cause: str,
+) -> None:
+    schedstat = tmp_path / "schedstat"
+    schedstat.write_text("0 0 1\n")
+    loop = asyncio.get_running_loop()
+    awake = loop.time
+    process.shards._processor = ProcessorTime(awake(), schedstat)
+    schedstat.write_text(f"1000 {wanted_ns} 2\n")
+    monkeypatch.setattr(loop, "time", lambda: awake() + 3.0)
+    process.shards.now()
+    told: Any = process.metrics.samples["ottla_loop_gaps_total"]
+    assert {dict(labels)["cause"]: each.value for labels, each in told.items()} == {
+        "starved": 0,
+        "stopped": 0,
+        cause: 1,
+    }
+    assert ("too little of the processor" in caplog.text) == (cause == "starved")
+
+
+def test_where_the_system_does_not_tell_a_gap_is_a_stop(tmp_path: Path) -> None:
+    assert ProcessorTime(10.0, tmp_path / "missing").look(13.0) == (3.0, 0.0)

@@ -1,0 +1,141 @@
+"""One shard of a process: its owner's machine, with its effects carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Generic, Protocol
+
+from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send
+from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.shard import S
+from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
+from ottla_core.coordination.timers import NEVER, Moment
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.fence import ShardFence
+from ottla_core.telemetry import Histogram
+
+_log = logging.getLogger(__name__)
+
+
+class Around(Protocol):
+    """What it needs of the process that holds it (`runtime.OwnedShards`)."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def log(self) -> ShardLog: ...
+    @property
+    def load_seconds(self) -> Histogram: ...
+    @property
+    def append_seconds(self) -> Histogram: ...
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+    @property
+    def perform(self) -> Callable[[int, Any], None]: ...
+
+    def now(self) -> Moment: ...
+    def loop_time(self, at: float) -> float: ...
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
+    def on_settled(self) -> None: ...
+    def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None: ...
+
+
+class HeldShard(Generic[S]):
+    """One owner's life: events in, effects carried out."""
+
+    def __init__(self, number: int, owner: Owner[S], around: Around) -> None:
+        self.number: Final = number
+        self.owner: Final = owner
+        self.leader_epoch = -1  # of its partition, as it was heard last
+        self._around = around
+        self._taken_at = around.loop.time()
+        self._started = False
+        self._loading = True
+        self._wake: asyncio.TimerHandle | None = None
+        self._wake_at = NEVER
+        self._calls: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether it is on its way to be served, and gets on."""
+        return self._started and self.owner.phase in (Phase.FENCING, Phase.LOADING) and not self.owner.is_stuck
+
+    def start(self) -> None:
+        self._taken_at, self._started = self._around.loop.time(), True
+        self.handle(lambda owner, now: owner.on_start(now))
+
+    def handle(self, event: Callable[[Owner[S], Moment], list[Effect]]) -> None:
+        try:
+            effects = event(self.owner, self._around.now())
+        except Exception:
+            # In `apply`, or in the machine: the state can't be trusted any more.
+            _log.exception("%s shard %d has failed", self._around.kind, self.number)
+            effects = self.owner.leave("it has failed", asks=True)
+        for effect in effects:
+            self._carry_out(effect)
+        self._after()
+
+    def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                call = self._around.spawn(self._call(effect))
+                self._calls.add(call)
+                call.add_done_callback(self._calls.discard)
+            case Answer(token, reply):
+                if not token.done():
+                    token.set_result(reply)
+            case Refuse(token, error):
+                self._refuse(token, error)
+            case Perform(wanted):
+                try:
+                    self._around.perform(self.number, wanted)
+                except Exception:
+                    _log.exception("an effect of %s shard %d failed", self._around.kind, self.number)
+            case Leave():
+                for call in self._calls:
+                    call.cancel()
+                lived_s = self._around.loop.time() - self._taken_at
+                self._around.on_left(self.number, self.owner.fence, effect, lived_s)
+
+    def _refuse(self, token: Any, error: Exception) -> None:
+        if not isinstance(error, OttlaError):
+            _log.error("a decision of %s shard %d failed", self._around.kind, self.number, exc_info=error)
+        if token is not None and not token.done():
+            token.set_exception(error)
+
+    async def _call(self, send: Send) -> None:
+        around = self._around
+        sent_at = around.loop.time()
+        try:
+            result = await around.log.call(self.number, self.owner.fence, send.call, timeout_s=send.timeout_s)
+        except Exception as error:
+            _log.exception("a call of %s shard %d failed", around.kind, self.number)
+            result = Unknown(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the call failed: {error!r}"))
+        if isinstance(send.call, Append):
+            around.append_seconds.observe(around.loop.time() - sent_at)
+        self.handle(lambda owner, now: owner.on_result(send.number, result, now))
+
+    def _after(self) -> None:
+        if self._loading and self.owner.phase is Phase.SERVING:
+            self._loading = False
+            self._observe_load(self._around.load_seconds)
+        if self.owner.wake_at < self._wake_at:  # one that is too early, as after every heartbeat, does no harm
+            self._sleep_until(self.owner.wake_at)
+        self._around.on_settled()
+
+    def _observe_load(self, load_seconds: Histogram) -> None:
+        took_s = self._around.loop.time() - self._taken_at
+        load_seconds.observe(took_s)
+        _log.info("%s shard %d is served after %.2f s", self._around.kind, self.number, took_s)
+
+    def _sleep_until(self, wake_at: float) -> None:
+        if self._wake is not None:
+            self._wake.cancel()
+        self._wake_at = wake_at
+        self._wake = self._around.loop.call_at(self._around.loop_time(wake_at), self._on_wake)
+
+    def _on_wake(self) -> None:
+        self._wake, self._wake_at = None, NEVER
+        self.handle(lambda owner, now: owner.on_tick(now))

@@ -1,0 +1,37 @@
+"""What a thread got of the processor: whether a gap in its work was hunger, or somebody stopped the process.
+
+Linux counts for every thread how long it ran, and how long it was ready to run and had to wait. A thread that is
+stopped (SIGSTOP, a suspended machine) does neither. For whoever looks after a process that is slow: nothing is decided
+by it (docs/adr/0012).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+_SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
+
+
+class ProcessorTime:
+    """Of the thread that asks."""
+
+    def __init__(self, monotonic: float, schedstat: Path = _SCHEDSTAT) -> None:
+        self._schedstat: Final = schedstat
+        self._looked_at = monotonic
+        self._wanted_s = self._read()
+
+    def look(self, monotonic: float) -> tuple[float, float]:
+        """Seconds since the last look, and how many of them the thread ran or waited for a processor; that is 0 where
+        the system does not tell."""
+        wanted_s = self._read()
+        passed_s, asked_s = monotonic - self._looked_at, wanted_s - self._wanted_s
+        self._looked_at, self._wanted_s = monotonic, wanted_s
+        return passed_s, asked_s
+
+    def _read(self) -> float:
+        try:
+            ran_ns, waited_ns, _ = self._schedstat.read_text(encoding="ascii").split()
+            return (int(ran_ns) + int(waited_ns)) / 1e9
+        except (OSError, ValueError):
+            return 0.0
