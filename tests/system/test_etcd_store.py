@@ -19,9 +19,10 @@ from ottla_core.cluster.codec import encode
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Topic
-from ottla_core.cluster.session import LeaseSession
+from ottla_core.cluster.session import RENEWALS, LeaseSession
 from ottla_core.cluster.store import Delete, EventBatch, Put, StoreUnavailableError
 from ottla_core.model import TopicId
+from ottla_core.telemetry import Counter
 from ottla_stack.embedded_etcd import EmbeddedEtcd
 
 T = 5.0
@@ -169,11 +170,68 @@ async def test_a_session_outlives_an_etcd_that_is_killed(etcd: EmbeddedEtcd, sto
     await until(lambda: etcd.pid is None)
     await asyncio.to_thread(etcd.start)
     renewals.clear()
-    await until(lambda: renewals.count(2 / 3) > 4)  # for more than the time to live
+    await until(lambda: renewals.count(2 / RENEWALS) > 7)  # for more than the time to live
     assert len((await store.snapshot("/session/", timeout=T)).entries) == 1
     assert registrations == [session.lease]
     await session.stop(timeout=T)
     assert (await store.snapshot("/session/", timeout=T)).entries == ()
+
+
+class Relay:
+    """A way to etcd that can fall silent, with its connections open, as a cut cable or a stopped machine does."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._endpoint = endpoint
+        self._open = asyncio.Event()
+        self._open.set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> str:
+        self._server = await asyncio.start_server(self._on_connection, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def fall_silent(self) -> None:
+        self._open.clear()
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _on_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, _, port = self._endpoint.rpartition(":")
+        there, back = await asyncio.open_connection(host, int(port))
+        self._tasks += [asyncio.create_task(self._pass(*way)) for way in ((reader, back), (there, writer))]
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            await self._open.wait()
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+
+@pytest.mark.feature(117)
+async def test_a_lease_outlives_an_endpoint_that_falls_silent(etcd: EmbeddedEtcd) -> None:
+    """It is not waited for: the next renewal goes to another endpoint, well before the lease is over."""
+    relay, losses, registrations = Relay(etcd.endpoint.removeprefix("http://")), Counter(), list[int]()
+    store = EtcdStore([await relay.start(), etcd.endpoint])
+
+    async def register(lease: int) -> None:
+        registrations.append(lease)
+
+    session = LeaseSession(store, 3, register, losses=losses)
+    await session.start(timeout=T)
+    relay.fall_silent()
+    await asyncio.sleep(5.0)
+    assert (losses.value, len(registrations)) == (0, 1)
+    assert await store.keep_alive(registrations[0], timeout=T) > 0
+    await session.stop(timeout=T)
+    await store.close()
+    await relay.stop()
 
 
 async def test_revisions_that_etcd_sends_in_fragments_come_whole(store: EtcdStore) -> None:

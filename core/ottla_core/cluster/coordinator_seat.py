@@ -20,6 +20,7 @@ from ottla_core.cluster.leased_key import CALL_S, put_anew
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.telemetry import Counter
 
 _log = logging.getLogger(__name__)
 
@@ -39,12 +40,13 @@ class CoordinatorSeat:
         ttl_s: int,
         describe: Callable[[], Coordinator],
         on_unseated: Callable[[OttlaError], None] = lambda error: None,
+        leases_lost: Counter | None = None,
     ) -> None:
         self._store = store
         self._cluster_id: Final = cluster_id
         self._describe = describe
         self._on_unseated = on_unseated
-        self._session = LeaseSession(store, ttl_s, self._register, on_lost=self._on_lost)
+        self._session = LeaseSession(store, ttl_s, self._register, on_lost=self._on_lost, losses=leases_lost)
         self._epoch: int | None = None
         self._put_at: int | None = None  # the revision since which the key must be there
         self._was_seated = False

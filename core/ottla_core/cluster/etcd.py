@@ -56,6 +56,9 @@ _DEFINITE: Final = (
 )
 _REFUSED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
 
+_SILENT: Final = 0.25
+"""Of the time that a renewal has: then its endpoint counts as silent."""
+
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", bound=Message)
 _Reply = TypeVar("_Reply", bound=Message)
@@ -107,10 +110,14 @@ class EtcdStore:
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         async def perform(member: _Member, left_s: float) -> pb.LeaseKeepAliveResponse:
             stream = member.keep_alive(left_s)
+            # Who is silent may be starved, or cut off: the next renewal asks another, if there is one.
+            endpoint = self._endpoints[self._current]
+            doubt = asyncio.get_running_loop().call_later(left_s * _SILENT, self._turn_from, endpoint)
             try:
                 await stream.write(pb.LeaseKeepAliveRequest(ID=lease))
                 return await stream.read()
             finally:
+                doubt.cancel()
                 stream.close()
 
         reply = await self._call(perform, timeout, writes=False)

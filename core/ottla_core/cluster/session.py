@@ -1,8 +1,10 @@
 """A process's session with the cluster: one lease, kept alive as long as the event loop runs, granted anew when lost.
 
 The keep-alive runs in the loop that serves the log (rule C7): a session that outlives a hung loop would be worse than
-none. Only etcd says that a lease is lost (rules C6 and C12): while the store does not answer, the session asks on for
-the lease it has, and nobody fences itself. A lost lease is replaced, and the owner registers again under the new one.
+none. A starved loop takes many turns to send a renewal and to hear of it, so each is sent when its time has come, and
+answered when it may be: what counts is when etcd gets it (docs/adr/0012). Only etcd says that a lease is lost (rules C6
+and C12): while the store does not answer, the session asks on for the lease it has, and nobody fences itself. A lost
+lease is replaced, and the owner registers again under the new one.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from ottla_core.cluster.store import LeaseLostError, MetaStore, StoreUnavailable
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
+from ottla_core.telemetry import Counter
 
 RETRY_S: Final = 0.5  # well inside a lease of 3 s
+RENEWALS: Final = 6
+"""In a lease's time: it outlives a loop that stands still for nearly five sixths of that."""
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +34,7 @@ class LeaseSession:
     `register(lease)` puts the owner's keys under a new lease. It is awaited once a lease, again where it raised or
     `register_again` was called, and must read back what a failed put has left (rule C4); the lease is kept alive
     meanwhile. `on_lost()` is called when a lease turned out to be gone, and its keys with it, before the next one is
-    asked for.
+    asked for; `losses` counts them.
     """
 
     def __init__(
@@ -39,17 +44,21 @@ class LeaseSession:
         register: Callable[[int], Awaitable[None]],
         *,
         on_lost: Callable[[], None] = lambda: None,
+        losses: Counter | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._store = store
         self._ttl_s: Final = ttl_s
-        self._keep_alive_s: Final = ttl_s / 3
+        self._keep_alive_s: Final = ttl_s / RENEWALS
         self._register = register
         self._on_lost = on_lost
+        self._losses: Final = losses or Counter()
         self._sleep = sleep
         self._lease: int | None = None
         self._registered = False
         self._again = False
+        self._renewals: Final[set[asyncio.Future[int]]] = set()  # without an answer yet
+        self._renewed = True  # as the last answer said
         self._resting: asyncio.Future[None] | None = None
         self._trouble = ""
         self._task: asyncio.Task[None] | None = None
@@ -91,6 +100,9 @@ class LeaseSession:
         """Keep the lease alive no longer, and let it run out, as the end of the process would."""
         await end_task(self._task)
         self._task = None
+        for renewal in self._renewals:
+            renewal.cancel()
+        await asyncio.gather(*self._renewals, return_exceptions=True)
 
     async def _run(self) -> None:
         """Keep alive, and come back from whatever happens; without a session this process is nobody.
@@ -98,20 +110,19 @@ class LeaseSession:
         Who has lost its lease, or can't register, is in no hurry to be one of a crowd. Who can't renew is: the lease
         runs out.
         """
-        backoff = Backoff(first_s=RETRY_S, most_s=self._keep_alive_s)
-        renewed = True
+        backoff = Backoff(first_s=RETRY_S, most_s=self._ttl_s / 3)
+        answered = True
         while True:
-            if renewed:
+            if not self._registered:
+                await self._rest(backoff.next())
+            elif answered:
                 backoff.reset()
-                await self._rest(self._keep_alive_s)
+                await self._rest(self._keep_alive_s if self._renewed else RETRY_S)
+            if self._registered and self._lease is not None:
+                answered = await self._renew(self._lease)
             else:
-                await self._rest(RETRY_S if self._registered else backoff.next())
-            try:
-                await self._renew()
-                renewed, self._trouble = self._registered, ""
-            except Exception as error:
-                renewed = False
-                self._tell(error)
+                answered = True
+                await self._come_back()
 
     async def _rest(self, seconds: float) -> None:
         """Sleep, until `register_again` at most."""
@@ -130,19 +141,45 @@ class LeaseSession:
             _log.log(level, "can't keep the session, trying on: %s", error, exc_info=None if known else error)
         self._trouble = trouble
 
-    async def _renew(self) -> None:
-        """One step towards a registered lease: ask for one or keep it alive, register under it, or find it lost."""
+    async def _renew(self, lease: int) -> bool:
+        """Whether it was answered before the next one's time has come. The answer is taken whenever it comes."""
+        renewal = asyncio.ensure_future(self._store.keep_alive(lease, timeout=self._ttl_s))
+        self._renewals.add(renewal)
+        renewal.add_done_callback(lambda _: self._on_renewal(lease, renewal))
+        return bool((await asyncio.wait({renewal}, timeout=self._keep_alive_s))[0])
+
+    def _on_renewal(self, lease: int, renewal: asyncio.Future[int]) -> None:
+        self._renewals.discard(renewal)
+        if renewal.cancelled() or lease != self._lease:
+            return
+        error = renewal.exception()
+        self._renewed = error is None
+        if isinstance(error, LeaseLostError):
+            self._on_lease_lost(error)
+        elif isinstance(error, Exception):
+            self._tell(error)
+        else:
+            self._trouble = ""
+
+    async def _come_back(self) -> None:
+        """One step towards a registered lease: ask for one or keep it alive, and register under it."""
         try:
             if self._lease is None:
-                self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._keep_alive_s)
+                self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._ttl_s / 3)
             else:
-                await self._store.keep_alive(self._lease, timeout=self._keep_alive_s)
-            if not self._registered:
-                await self._register_under(self._lease)
-        except LeaseLostError as lost:
-            _log.warning("lost the session: %s; registering again", lost)
-            self._lose()
-            self._on_lost()
+                await self._store.keep_alive(self._lease, timeout=self._ttl_s / 3)
+            await self._register_under(self._lease)
+            self._renewed, self._trouble = True, ""
+        except LeaseLostError as error:
+            self._on_lease_lost(error)
+        except Exception as error:
+            self._tell(error)
+
+    def _on_lease_lost(self, error: LeaseLostError) -> None:
+        _log.warning("lost the session: %s; registering again", error)
+        self._losses.value += 1
+        self._lose()
+        self._on_lost()
 
     async def _register_under(self, lease: int) -> None:
         """Register, which may take longer than the lease lives, and keep it alive meanwhile."""
@@ -151,7 +188,7 @@ class LeaseSession:
         try:
             while not (await asyncio.wait({registration}, timeout=self._keep_alive_s))[0]:
                 with contextlib.suppress(StoreUnavailableError):
-                    await self._store.keep_alive(lease, timeout=self._keep_alive_s)
+                    await self._store.keep_alive(lease, timeout=self._ttl_s / 3)
             registration.result()
         finally:
             registration.cancel()

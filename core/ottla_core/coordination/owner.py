@@ -23,7 +23,6 @@ Pure: events, the time and chance go in, effects come out.
 
 from __future__ import annotations
 
-import random
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
@@ -85,7 +84,7 @@ class Owner(Generic[S]):
         shard: S,
         limits: Limits,
         now: Moment,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float],
     ) -> None:
         self.fence: Final = fence
         self.limits: Final = limits

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, Generic
@@ -233,7 +234,7 @@ class OwnedShards(Generic[S]):
                 held.handle(lambda owner, now: owner.on_leader(now))
 
     def _take(self, number: int, fence: ShardFence) -> None:
-        held = HeldShard(number, Owner(fence, self._new_shard(number), self.limits, self.now()), self)
+        held = HeldShard(number, Owner(fence, self._new_shard(number), self.limits, self.now(), random.random), self)
         self._held[number] = self._to_load[number] = held
 
     def _load_more(self) -> None:

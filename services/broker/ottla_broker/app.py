@@ -112,7 +112,8 @@ def build(
         )
 
     fitness = Fitness(replicas, log_dir, threads)
-    registration = Registration(store, config.cluster_id, config.lease_ttl_s, describe, fitness.until, on_fatal)
+    lost = metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran.")
+    registration = Registration(store, config.cluster_id, config.lease_ttl_s, describe, fitness.until, on_fatal, lost)
     follower.on_change(registration.on_image)
 
     def ready() -> str | None:

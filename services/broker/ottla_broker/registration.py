@@ -22,6 +22,7 @@ from ottla_core.cluster.leased_key import CALL_S, put_anew, read_key
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, KeyValue, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.telemetry import Counter
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +42,14 @@ class Registration:
         describe: Callable[[], Broker],
         applied: Callable[[int], Awaitable[None]],
         on_unseated: Callable[[OttlaError], None] = lambda error: None,
+        leases_lost: Counter | None = None,
     ) -> None:
         self._store = store
         self._cluster_id = cluster_id
         self._describe = describe
         self._applied = applied
         self._on_unseated = on_unseated
-        self._session = LeaseSession(store, ttl_s, self._register)
+        self._session = LeaseSession(store, ttl_s, self._register, losses=leases_lost)
         self._started = False
         self._put_at: int | None = None  # the revision since which the key must be there
 

@@ -71,7 +71,8 @@ def build(
 
     controller = ControllerPeer(follower)
     log = BrokerShardLog(GROUP, lambda: follower.image)
-    seat = CoordinatorSeat(store, config.cluster_id, config.lease_ttl_s, describe, lambda error: app.fail(error))
+    lost = metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran.")
+    seat = CoordinatorSeat(store, config.cluster_id, config.lease_ttl_s, describe, lambda error: app.fail(error), lost)
     clock = clock or SystemClock()
     tally = Tally(metrics)
     shards = OwnedShards(
