@@ -157,6 +157,11 @@ async def test_a_partition_that_goes_is_forgotten(held: Held) -> None:
 LATER = replace(LED, leader_epoch=2, partition_epoch=1)
 
 
+def other_leads_in(held: Held) -> int | None:
+    """The epoch, once it leads."""
+    return next((r.leader_epoch for r in held.replicas.all() if r.id == OTHER_ID and r.leads), None)
+
+
 async def applied(held: Held) -> None:
     """The newest image, to all that it could be applied to."""
     revision = held.metadata.image.revision
@@ -181,7 +186,7 @@ async def test_an_exception_of_one_partition_stops_no_other_and_is_tried_again(
     held.replicas.on_change(lambda: told.append(held.metadata.image.revision))
     held.metadata.become(LATER, LED)
     await applied(held)
-    assert held.replicas.find(OTHER_ID).leads
+    await until(lambda: other_leads_in(held) == 1)
     assert told[-1] == held.metadata.image.revision, "who follows whom is told, also where another listener fails"
     await until(lambda: held.replica.leads)
     assert held.replica.leader_epoch == 2
@@ -232,7 +237,7 @@ async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_no_seco
     for epoch in (3, 4, 5):
         held.metadata.become(replace(LED, leader_epoch=epoch, partition_epoch=epoch), replace(LED, leader_epoch=epoch))
         await applied(held)
-        assert held.replicas.find(OTHER_ID).leader_epoch == epoch
+        await until(lambda epoch=epoch: other_leads_in(held) == epoch)
     assert inside == [2]
     both.reset()
     gate.set()
@@ -268,12 +273,13 @@ async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytes
     assert not held.replicas.all()
     held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)), LED)
     await applied(held)
+    await until(lambda: other_leads_in(held))
     held.replicas.find(OTHER_ID).append(values_batch(b"led and written meanwhile"))
     held.metadata.become(replace(LED, leader_epoch=3, isr=(1,)), LED)  # and back, against all odds
     await asyncio.sleep(0)
     assert directory.exists()
     gate.open.set()
-    await until(lambda: ID in held.replicas.log_ends() and held.replica.leads)
+    await until(lambda: {r.id for r in held.replicas.all() if r.leads} == {ID, OTHER_ID})
     assert held.replica.log.log_end_offset == 0, "another log, of the same name"
 
 
