@@ -48,7 +48,7 @@ class Partition(_message.Message):
     def __init__(self, format: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovering: _Optional[bool] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down", "kafka_listeners", "secret")
+    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down", "kafka_listeners", "read_only", "secret")
     class KafkaListenersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class Broker(_message.Message):
     UNCLEAN_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     KAFKA_LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     format: int
     directory_id: str
@@ -79,8 +80,9 @@ class Broker(_message.Message):
     unclean: bool
     shutting_down: bool
     kafka_listeners: _containers.ScalarMap[str, str]
+    read_only: bool
     secret: bytes
-    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., read_only: _Optional[bool] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class Coordinator(_message.Message):
     __slots__ = ("format", "address", "incarnation")

@@ -125,6 +125,7 @@ def _broker_to(value: Broker) -> Message:
         epoch=value.epoch,
         unclean=value.unclean,
         shutting_down=value.shutting_down,
+        read_only=value.read_only,
         secret=value.secret,
     )
 
@@ -143,6 +144,7 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
         incarnation=message.incarnation,
         unclean=message.unclean,
         shutting_down=message.shutting_down,
+        read_only=message.read_only,
         secret=message.secret,
         lease=entry.lease,
         mod_revision=entry.mod_revision,

@@ -28,6 +28,7 @@ class Broker:
     incarnation: str = ""
     unclean: bool = False  # may have lost an acknowledged tail (rule C15)
     shutting_down: bool = False  # gives its leaders away and takes none
+    read_only: bool = False  # its disk takes no appends: others lead where they can
     secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never told to clients
     lease: int = 0  # put again under this lease, or the registration outlives its process
     mod_revision: int = 0

@@ -14,6 +14,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.controlled_shutdown import ControlledShutdown
 from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.data_directory import DataDirectory
+from ottla_broker.disk_room import DiskRoom
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.fitness import Fitness
 from ottla_broker.gauges import add_gauges
@@ -108,6 +109,7 @@ def build(
             rack=config.rack,
             incarnation=incarnation,
             unclean=log_dir().may_have_lost_tail,
+            read_only=bool(log_dir().disk.full),
             secret=seat.secret,
         )
 
@@ -129,6 +131,7 @@ def build(
         coordinators,
         threads,
         directory,
+        DiskRoom(store, follower, log_dir, threads, incarnation),
         replicas,
         isr_changes,
         producer_ids,

@@ -33,6 +33,7 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas,
         lambda: replicas.failing,
     )
     gauge("ottla_broker_deleting_partitions", "Logs that wait to be deleted.", lambda: replicas.deleting)
+    gauge("ottla_broker_read_only", "1 while its disk takes no appends.", lambda: replicas.is_read_only)
     gauge("ottla_broker_stray_partitions", "Logs set aside.", lambda: replicas.strays.partitions)
     gauge("ottla_broker_stray_bytes", "Bytes of logs set aside.", lambda: replicas.strays.size_bytes)
     gauge("ottla_broker_replica_lag_records", "Largest lag of a follower here behind its leader.", replication.lag)

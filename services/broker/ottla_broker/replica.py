@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -50,6 +50,8 @@ class Surroundings:
     deletions: Waiters
     checks: Checks
     is_registered: Callable[[], bool] = lambda: True
+    read_only: Set[int] = frozenset()
+    """Brokers whose disks take no appends for the moment."""
 
 
 class LeaderAnswer(NamedTuple):
@@ -152,8 +154,9 @@ class Replica(HeldLog):
         await self._in_thread(self.log.assign_epoch, leader_epoch)
 
     def become_leader(self, partition: Partition) -> None:
-        """Lead the epoch, whose start the log knows already (rule 4)."""
-        assert self.log.epochs.latest == partition.leader_epoch, f"{self}: the epoch's start has to be written first"
+        """Lead the epoch, whose start the log knows already (rule 4), or else before the next append to it."""
+        known = self.log.is_read_only or self.log.epochs.latest == partition.leader_epoch
+        assert known, f"{self}: the epoch's start has to be written first"
         self._partition = partition
         self._leader = Leader(
             self._around.broker_id,
@@ -162,6 +165,7 @@ class Replica(HeldLog):
             high_watermark=self._high_watermark,
             now=self._now(),
             live=self._around.live,
+            read_only=self._around.read_only,
             min_isr=self.log.config.min_insync_replicas,
             lag_max_s=self._lag_max_s,
         )

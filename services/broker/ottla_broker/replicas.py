@@ -99,6 +99,7 @@ class Replicas:
         self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
         self._on_change: list[Callable[[], None]] = []
         self._live: dict[int, int] = {}
+        self._read_only: set[int] = set()
         self._replicas: dict[PartitionId, Replica] = {}
         self._applied = ClusterImage(metadata.image.cluster_id)
         self._failures: dict[PartitionId, _Failure] = {}
@@ -137,6 +138,7 @@ class Replicas:
             self.deletions,
             self.checks,
             self._is_registered,
+            self._read_only,
         )
         self._metadata.on_change(lambda old, new: self._changed.set())
         await self._removals.start()
@@ -197,6 +199,11 @@ class Replicas:
     @property
     def deleting(self) -> int:
         return self._removals.count
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the disk takes no appends for the moment."""
+        return bool(self._tasks and self._log_dir().disk.full)
 
     @property
     def strays(self) -> Strays:
@@ -277,6 +284,8 @@ class Replicas:
         before = self._applied
         self._live.clear()
         self._live.update((n, b.epoch) for n, b in image.live_brokers().items() if not b.shutting_down)
+        self._read_only.clear()
+        self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
         assigned = self._assigned(image)
         self._remove_gone({wanted.id for wanted in assigned})
         if image.configs is not before.configs:
@@ -392,11 +401,20 @@ class Replicas:
             await self._removals.until_gone(wanted.id)
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
         if self._is_to_lead(replica, wanted.partition):
-            await replica.begin_epoch(wanted.partition.leader_epoch)
+            await self._begin_epoch(replica, wanted.partition.leader_epoch)
             if self._replicas.get(wanted.id) is replica:  # it may be deleted meanwhile
                 replica.become_leader(wanted.partition)
         else:
             replica.on_partition(wanted.partition)
+
+    async def _begin_epoch(self, replica: Replica, leader_epoch: int) -> None:
+        """Where the disk takes no more it is led for its readers: an append would write the epoch's start first."""
+        try:
+            await replica.begin_epoch(leader_epoch)
+        except OttlaError as error:
+            if error.code != ErrorCode.KAFKA_STORAGE_ERROR or not replica.log.is_read_only:
+                raise
+            _log.warning("%s is led for reading only: %s", replica, error)
 
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out

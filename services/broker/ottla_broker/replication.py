@@ -267,7 +267,7 @@ class Fetcher:
         known = isinstance(error, OttlaError)
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
-        if not behind:
+        if not behind and replica.id not in self._resting:  # told once: a disk may be full for long
             words = "%s can't follow broker %d: %s"
             _log.warning(words, replica, self._leader_id, error, exc_info=None if known else error)
         self._resting[replica.id] = asyncio.get_running_loop().time() + rest_s

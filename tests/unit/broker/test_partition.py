@@ -348,3 +348,31 @@ def test_a_member_that_may_have_been_added_may_have_been_elected() -> None:
     alone = Led(replace(LED, isr=(1,)))
     alone.fetch(3, 0)
     assert not alone.leader.is_alone
+
+
+@pytest.mark.rule(14)
+def test_a_replica_whose_disk_is_full_leaves_the_isr_with_the_next_append_and_joins_none() -> None:
+    led = Led()
+    led.leader.read_only = {3}
+    led.append(10)
+    led.leader.on_tick(led.now)
+    assert led.proposed is None, "it has not fetched yet: it may have everything"
+    led.fetch(2, 10)
+    led.fetch(3, 10)
+    led.now += 1
+    led.leader.on_tick(led.now)
+    assert led.proposed is None, "it has all that there is, and may lead for readers"
+    led.append()
+    led.fetch(2, 11)
+    led.fetch(3, 10)
+    assert led.high_watermark == 10
+    led.now += 0.1
+    led.leader.on_tick(led.now)
+    assert led.proposed == (1, 2)
+    led.commit(1, 2)
+    assert led.high_watermark == 11
+    led.fetch(3, 11)
+    assert led.proposed is None
+    led.leader.read_only = set()
+    led.fetch(3, 11)
+    assert led.proposed == (1, 2, 3)

@@ -263,6 +263,31 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     await until(lambda: held.replica.leads)
 
 
+async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = held.replica
+    replica.append(values_batch(b"a"))
+
+    def no_room(log: Log, epoch: int) -> None:
+        held.log_dir.disk.full = "No space left on device"
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room, not even what was kept")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "assign_epoch", no_room)
+        held.metadata.become(LATER)
+        await until(lambda: replica.leads and replica.leader_epoch == 2)
+    assert held.epochs_on_disk() == [(1, 0)]
+    assert replica.high_watermark == 1
+    assert len(await replica.read(0, 1 << 20, 1, min_one_batch=True)) == len(values_batch(b"a"))
+    with pytest.raises(OttlaError) as refused:
+        replica.append(values_batch(b"b"))
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    held.log_dir.disk.full = ""
+    assert replica.append(values_batch(b"b")).base_offset == 1
+    assert held.epochs_on_disk() == [(1, 0), (2, 1)], "the start of the epoch came first"
+
+
 async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     held.replica.append(values_batch(b"a"))
     directory = held.replica.log.directory

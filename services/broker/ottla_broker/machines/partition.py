@@ -13,7 +13,7 @@ Instants are seconds of a monotonic clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -78,6 +78,7 @@ class Leader:
         high_watermark: int,
         now: float,
         live: Mapping[int, int],
+        read_only: Set[int] = frozenset(),
         min_isr: int = 1,
         lag_max_s: float = 30.0,
     ) -> None:
@@ -91,6 +92,8 @@ class Leader:
         self.lag_max_s = lag_max_s
         self.live = live
         """Brokers that may be in an ISR, with the epoch of their present life (rules 11 and 22)."""
+        self.read_only = read_only
+        """Brokers whose disks take nothing for the moment: they join no ISR, and leave it with the next append."""
         self.proposal: Proposal | None = None
         self._recovering = partition.recovering
         self._broker_id: Final = broker_id
@@ -191,13 +194,15 @@ class Leader:
         return broker_id in self._followers
 
     def lagging(self, now: float) -> tuple[int, ...]:
-        """Members of the ISR that have not been caught up for replica.lag.time.max.ms."""
+        """Members of the ISR that have not been caught up for replica.lag.time.max.ms, or can't catch up."""
         end = self._log_end_offset
-        return tuple(
-            r
-            for r in self.isr
-            if r != self._broker_id and not self._followers[r].is_caught_up(end, now, self.lag_max_s)
-        )
+
+        def lags(r: int) -> bool:
+            follower = self._followers[r]
+            waits = r not in self.read_only or follower.log_end_offset == UNKNOWN
+            return not follower.is_caught_up(end, now, self.lag_max_s if waits else 0.0)
+
+        return tuple(r for r in self.isr if r != self._broker_id and lags(r))
 
     def end_offsets(self) -> dict[int, int]:
         """The log end of every replica, -1 where it has not fetched in this epoch."""
@@ -219,7 +224,7 @@ class Leader:
         return follower.log_end_offset >= reached and self._is_eligible(follower_id, follower)
 
     def _is_eligible(self, follower_id: int, follower: Follower) -> bool:
-        return self.live.get(follower_id) == follower.broker_epoch
+        return self.live.get(follower_id) == follower.broker_epoch and follower_id not in self.read_only
 
     def _propose(self, isr: tuple[int, ...]) -> None:
         ordered = tuple(r for r in self.replicas if r in isr)

@@ -2,12 +2,14 @@
 
 - An append is all or nothing: what a full disk took of it is cut off again.
 - A small file is replaced whole: temporary file, fsync, rename, fsync of the directory (rules 60 and 61).
+- A full disk takes no append until there is room again; a reserve lets small files be replaced meanwhile.
 - A failed fsync is final. The kernel may have marked the pages clean, so a second fsync would succeed and lie: the
   data directory goes offline and stays so until the process ends (rule 20).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import OrderedDict, deque
 from collections.abc import Sequence
@@ -18,11 +20,14 @@ from threading import Lock
 from typing import Final
 
 from ottla_broker.storage import soundness
+from ottla_broker.storage.reserve import NO_ROOM, Reserve
 from ottla_core.errors import ErrorCode, OttlaError
 
 DELETED_SUFFIX: Final = ".deleted"
 TEMPORARY_SUFFIX: Final = ".tmp"
 _IOV_MAX: Final = 1024  # the most buffers that Linux takes in one pwritev
+
+_logger = logging.getLogger(__name__)
 
 _RESTART: Final = "check the disk, then restart the broker"
 _NO_ACCESS: Final = "let the user that runs the broker read and write everything in the data directory"
@@ -120,6 +125,9 @@ class Disk:
     def __init__(self, path: Path, *, max_open_files: int = 256) -> None:
         self.path: Final = path
         self.failure = ""
+        self.full = ""
+        """Why nothing is appended here, where a reserve is kept and has been released."""
+        self._reserve: Reserve | None = None
         self.files: Final = OpenFiles(max_open_files)
         self._discarded: deque[Path] = deque()
 
@@ -130,6 +138,25 @@ class Disk:
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"the data directory {self.path} is offline: {self.failure}",
                 hint=_RESTART,
+            )
+
+    def keep_reserve(self) -> None:
+        """From now on a disk that is full takes no appends until there is room for a reserve again. For a thread."""
+        self._reserve = self._reserve or Reserve(self.path)
+        try:
+            room = self._reserve.make()
+        except OSError as error:
+            _logger.warning("no room can be kept in %s for when the disk is full: %s", self.path, error.strerror)
+            room = True
+        self.full = "" if room else self.full or "there is too little room on the disk"
+
+    def check_room(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR while the disk is full: what is left is for other files than logs."""
+        if self.full:
+            raise OttlaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"nothing is appended in the data directory {self.path}: {self.full}",
+                hint=_HINTS[ENOSPC],
             )
 
     def fail(self, doing: str, error: OSError) -> OttlaError:
@@ -146,6 +173,7 @@ class Disk:
         """What to raise for an error that is not a failed fsync; only the device's own (EIO) takes it offline."""
         if error.errno == EIO:
             return self.fail(doing, error)
+        self._is_full(error)
         hint = _HINTS.get(error.errno or 0, "see the kernel's log; it works again when the cause is gone")
         return OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{doing} failed: {error.strerror or error}", hint=hint)
 
@@ -189,6 +217,25 @@ class Disk:
         A lack of room is told by the fsync where a file system allocates late: the file is new and goes, and may be
         written again. Any other fsync that fails takes the directory offline.
         """
+        try:
+            try:
+                self._write_anew(path, content)
+            except OSError as error:
+                if not self._is_full(error):
+                    raise
+                self._write_anew(path, content)  # in the room that was kept
+        except OSError as error:
+            raise self.error(f"writing {path}", error) from error
+        self.sync_directory(path.parent)
+
+    def _is_full(self, error: OSError) -> bool:
+        """Whether there is more room than a moment ago, since the reserve is released."""
+        if self._reserve is None or error.errno not in NO_ROOM:
+            return False
+        self.full = self.full or error.strerror or str(error)
+        return self._reserve.release()
+
+    def _write_anew(self, path: Path, content: str | bytes) -> None:
         temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
         try:
             with temporary.open("wb") as out:
@@ -196,11 +243,10 @@ class Disk:
                 out.flush()
                 self._sync_new(out.fileno(), path)
             temporary.replace(path)
-        except OSError as error:
+        except OSError:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            raise self.error(f"writing {path}", error) from error
-        self.sync_directory(path.parent)
+            raise
 
     def _sync_new(self, fd: int, path: Path) -> None:
         try:

@@ -152,6 +152,7 @@ class Log:
         self, records: Buffer, headers: list[BatchHeader], leader_epoch: int, now_ms: int, append_time_ms: int = -1
     ) -> Appended:
         """Write batches that may be appended as they are. Raises KAFKA_STORAGE_ERROR; the log is then as it was."""
+        self._disk.check_room()
         self._check_appendable()
         base_offset = self.log_end_offset
         if leader_epoch != self.epochs.latest:
@@ -170,6 +171,7 @@ class Log:
         two thousand million. Raises CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE (`check_replicated`) or KAFKA_STORAGE_ERROR;
         the log is then as it was.
         """
+        self._disk.check_room()
         self._check_appendable()
         headers = check_replicated(records, self.log_end_offset, self.epochs.latest)
         epochs = self.epochs
@@ -463,6 +465,11 @@ class Log:
     @property
     def segment_count(self) -> int:
         return len(self.segments)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether its disk takes no appends for the moment, and is not broken."""
+        return bool(self._disk.full) and not self._disk.failure
 
     def _check_appendable(self) -> None:
         self._view.check_open()

@@ -1,6 +1,6 @@
 """All logs of one data directory: opened together, checkpointed together, closed together.
 
-    meta.properties  .lock  .kafka_cleanshutdown  boot-id
+    meta.properties  .lock  .kafka_cleanshutdown  boot-id  .reserve
     recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
                                          <offset>.log .index .timeindex .snapshot
@@ -31,6 +31,7 @@ from ottla_broker.storage.identity import DirectoryLock, Identity, claim, kafka_
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
+from ottla_broker.storage.reserve import Reserve
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -93,6 +94,7 @@ class LogDir:
         except OSError as error:
             raise disk.error(f"opening the data directory {path}", error) from error
         try:
+            Reserve(path).release()  # a start has to mend logs, on a full disk too; `keep_reserve` takes it back
             claim(disk, identity)
             log_dir = cls(disk, lock, identity)
             log_dir._open_logs(config, now_ms)

@@ -1,0 +1,61 @@
+"""Room that is kept on a disk for what has to be written when it is full: epochs, checkpoints, a start's repairs.
+
+A file of zeroes lies in the data directory. It goes as soon as the disk is full, and comes back once there is room for
+it and as much again: until then nothing is appended, or appends would eat what was kept.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from errno import EDQUOT, ENOSPC, EROFS
+from pathlib import Path
+from typing import Final
+
+FILE: Final = ".reserve"
+NO_ROOM: Final = frozenset({ENOSPC, EDQUOT, EROFS})
+"""What a disk says that takes no more, and may do so again."""
+
+MOST_BYTES: Final = 8 << 20
+_SHARE: Final = 16
+
+
+class Reserve:
+    """Eight megabytes, or a sixteenth of a disk that is small."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path: Final = directory / FILE
+
+    def release(self) -> bool:
+        """Give the room back; whether there was any. The disk may be read-only: then nothing can be done."""
+        try:
+            if there := self._path.exists():
+                self._path.unlink()
+        except OSError:
+            return False
+        return there
+
+    def make(self) -> bool:
+        """Keep the room, where there is twice as much; whether there was. For a thread."""
+        try:
+            usage = os.statvfs(self._path.parent)
+            size_bytes = min(MOST_BYTES, usage.f_blocks * usage.f_frsize // _SHARE)
+            if usage.f_flag & os.ST_RDONLY:
+                return False
+            if self._path.exists() and self._path.stat().st_size == size_bytes:
+                return True
+            if usage.f_bavail * usage.f_frsize < 2 * size_bytes:
+                return False
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                os.posix_fallocate(fd, 0, 2 * size_bytes)
+                os.ftruncate(fd, size_bytes)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+            if error.errno in NO_ROOM:
+                return False
+            raise
+        return True
