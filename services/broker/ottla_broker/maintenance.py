@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
@@ -38,6 +38,7 @@ class Maintenance:
         self._threads = threads
         self._on_disk_failure = on_disk_failure
         self._task: asyncio.Task[None] | None = None
+        self._told: dict[str, str] = {}
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="maintenance")
@@ -50,30 +51,53 @@ class Maintenance:
         while True:
             await asyncio.sleep(_TICK_S)
             now = self._clock.monotonic()
-            try:
-                self._flush_by_time()
-                if now - retained_at >= self._config.retention_check_interval_s:
-                    retained_at = now
-                    self._tidy()
-                    await self._threads.keep(self._log_dir().measure_strays)
-                if now - checkpointed_at >= self._config.checkpoint_interval_s:
-                    checkpointed_at = now
-                    await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())
-                await self._threads.keep(self._log_dir().remove_deleted)
-            except OttlaError as error:
-                _log.error("maintenance: %s", error)
-                if self._log_dir().disk.failure:
-                    self._on_disk_failure(error)
-            except Exception:  # the next tick tries again; without it there would be no retention and no checkpoint
-                _log.exception("maintenance failed")
+            await self._try(self._flush_by_time)
+            if now - retained_at >= self._config.retention_check_interval_s:
+                retained_at = now
+                await self._try(self._tidy)
+                await self._try(self._measure_strays)
+            if now - checkpointed_at >= self._config.checkpoint_interval_s:
+                checkpointed_at = now
+                await self._try(self._checkpoint)
+            await self._try(self._remove_deleted)
 
-    def _flush_by_time(self) -> None:
+    async def _try(self, step: Callable[[], Awaitable[object]]) -> None:
+        """What fails keeps no other step from its work, and is tried again when its time has come."""
+        try:
+            await step()
+        except Exception as error:
+            self._on_error(step.__name__, error)
+        else:
+            self._told.pop(step.__name__, None)
+
+    def _on_error(self, step: str, error: Exception) -> None:
+        """Told once: a disk may be full for long."""
+        if self._told.get(step) != str(error):
+            self._told[step] = str(error)
+            _log.error("maintenance: %s", error, exc_info=None if isinstance(error, OttlaError) else error)
+        if isinstance(error, OttlaError) and self._log_dir().disk.failure:
+            self._on_disk_failure(error)
+
+    async def _flush_by_time(self) -> None:
         now_ms = self._clock.wall_ms()
         for replica in self._replicas.all():
             if replica.log.is_flush_due(now_ms):
                 replica.start_flush()
 
-    def _tidy(self) -> None:
+    async def _tidy(self) -> None:
         now_ms = self._clock.wall_ms()
         for replica in self._replicas.all():
-            replica.tidy(now_ms)
+            try:
+                replica.tidy(now_ms)
+                self._told.pop(f"tidying {replica}", None)
+            except Exception as error:  # of this partition alone
+                self._on_error(f"tidying {replica}", error)
+
+    async def _measure_strays(self) -> None:
+        await self._threads.keep(self._log_dir().measure_strays)
+
+    async def _checkpoint(self) -> None:
+        await self._threads.keep(self._log_dir().checkpoint, self._replicas.high_watermarks())
+
+    async def _remove_deleted(self) -> None:
+        await self._threads.keep(self._log_dir().remove_deleted)

@@ -154,10 +154,16 @@ class Fetcher:
         ]
         if not asked or self._seat.life().epoch == UNREGISTERED:  # the leader would not know who asks
             await self._rest(now)
-            return
+            return None
         # flush.messages: what a fetch says that this replica has is on the platter.
-        if flushes := [replica.flushed() for replica in asked if replica.must_flush]:
-            await asyncio.gather(*flushes)
+        if unflushed := [replica for replica in asked if replica.must_flush]:
+            done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
+            for replica, error in zip(unflushed, done, strict=True):
+                if error is not None:
+                    self._on_error(replica, error)
+                    asked.remove(replica)
+            if not asked:
+                return await self._rest(now)
         request = self._request(asked)
         sent = {replica.id: (replica, part) for replica, part in zip(asked, request.partitions, strict=True)}
         fetching = asyncio.create_task(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
-from ottla_core.errors import OttlaError
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
 ID = PartitionId(TopicId(b"t" * 16), 0)
@@ -34,9 +35,10 @@ class OneReplica:
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
+        self.others: list[Any] = []
 
     def all(self) -> list[Replica]:
-        return [self.replica]
+        return [*self.others, self.replica]
 
     def high_watermarks(self) -> dict[PartitionId, int]:
         return {ID: self.replica.high_watermark}
@@ -53,9 +55,9 @@ class Kept:
         threads = DiskThreads()
         self.replica = Replica(ID, "t", self.log, surroundings(1, self.clock, threads, self.failures.append))
         settings = BrokerConfig(checkpoint_interval_s=5, retention_check_interval_s=300)
-        replicas: Any = OneReplica(self.replica)
+        self.replicas: Any = OneReplica(self.replica)
         self.maintenance = Maintenance(
-            settings, replicas, lambda: self.log_dir, self.clock, threads, self.failures.append
+            settings, self.replicas, lambda: self.log_dir, self.clock, threads, self.failures.append
         )
 
     def fill(self, batches: int) -> None:
@@ -103,3 +105,34 @@ async def test_what_is_older_than_its_retention_goes_and_its_space_is_freed(kept
     kept.clock.advance(2 * HOUR_MS / 1000)
     await until(lambda: kept.log.log_start_offset == kept.log.log_end_offset)
     await until(lambda: len(list((kept.path / str(ID)).glob("*.log*"))) == 1)
+
+
+class Sick:
+    """A replica that fails in ways that nobody has foreseen."""
+
+    log = SimpleNamespace(is_flush_due=lambda now_ms: False)
+
+    def tidy(self, now_ms: int) -> None:
+        raise AssertionError("nobody has foreseen it")
+
+    def __str__(self) -> str:
+        return "sick-0"
+
+
+async def test_one_partition_or_step_that_fails_keeps_no_other_from_its_turn(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_room(*_: object) -> None:
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room for a checkpoint")
+
+    monkeypatch.setattr(kept.log_dir, "checkpoint", no_room)
+    kept.replicas.others.append(Sick())
+    kept.fill(60)
+    for _ in range(3):
+        kept.clock.advance(2 * HOUR_MS / 1000)
+        kept.fill(1)
+    await until(lambda: kept.log.log_start_offset > 0)
+    await until(lambda: not list((kept.path / str(ID)).glob("*.deleted")))
+    await until(lambda: "nobody has foreseen it" in caplog.text)
+    assert caplog.text.count("no room for a checkpoint") == 1
+    monkeypatch.undo()

@@ -19,6 +19,7 @@ from ottla_broker.replication import Fetcher
 from ottla_broker.replication_settings import ReplicationSettings
 from ottla_broker.seat import BrokerLife
 from ottla_core.cluster.image import Broker, Partition
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_proto import broker_pb2 as pb
 
@@ -107,6 +108,27 @@ def followers(path: Path, count: int) -> list[Replica]:
         replicas.append(Replica(PartitionId(PARTITION.topic_id, number), "t", log, around))
         replicas[-1].on_partition(BOTH)
     return replicas
+
+
+async def test_a_log_that_can_not_be_flushed_keeps_no_other_from_being_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick, other = followers(tmp_path, 2)
+    sick.log.append(values_batch(b"a"), 1, NOON)
+    sick.log.config = replace(SMALL, flush_messages=1)
+
+    def fails(now_ms: int) -> int:
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room for its index")
+
+    monkeypatch.setattr(sick.log, "flush", fails)
+    fetcher, stream = fetching(sick, other), Scripted()
+    streamed: Any = stream
+    await fetcher.round(streamed)
+    assert stream.asked == [[1]]
+    fetcher.follow({sick.id: sick})
+    await fetcher.round(streamed)
+    assert stream.asked == [[1]]
+    await fetcher.stop()
 
 
 @pytest.mark.rule(2)
