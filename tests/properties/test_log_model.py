@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 from batches import NOON, sealed
@@ -15,7 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from logs import headers_of, open_log, records_of
 
+from ottla_broker.storage.disk import DataFile
 from ottla_broker.storage.log_config import LogConfig
+from ottla_core.errors import OttlaError
 from ottla_core.model import MAX_TIMESTAMP
 from ottla_core.records.batch import BatchHeader, body_crc
 
@@ -89,6 +93,21 @@ class LogMachine(RuleBasedStateMachine):
         assert (done.base_offset, done.last_offset) == (self.end, offset - 1)
         self.rows += rows
         self.end = offset
+
+    @rule(taken=st.integers(0, 200), failure=st.sampled_from([None, OSError(28, "No space left"), KeyboardInterrupt()]))
+    def append_in_vain(self, taken: int, failure: BaseException | None) -> None:
+        """The disk takes a part of it, or something comes in between when it has."""
+
+        def write(file: DataFile, buffers: list[bytes], position: int) -> int:
+            data = b"".join(buffers)[:taken]
+            os.pwrite(file._fd, data, position)
+            if failure is not None:
+                raise failure
+            return len(data)
+
+        data = sealed([(0, NOON, None, b"refused" * 50, [])])
+        with patch.object(DataFile, "write", write), pytest.raises((OttlaError, KeyboardInterrupt)):
+            self.log.append(data if len(data) <= self.config.segment_bytes else data[:0], 1, NOON)
 
     @rule()
     def flush(self) -> None:
@@ -170,6 +189,8 @@ class LogMachine(RuleBasedStateMachine):
         if hasattr(self, "log"):
             assert (self.log.log_start_offset, self.log.log_end_offset) == (self.start, self.end)
             assert self.log.recovery_point <= self.end
+            active = self.log.segments[-1]
+            assert active.path.stat().st_size == active.size_bytes, "nothing lies behind the log's end"
 
 
 LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
