@@ -35,17 +35,24 @@ class ConfigType(Enum):
     LONG = "long"
     DOUBLE = "double"
     LIST = "list"
+    SHORT = "short"
+    CLASS = "class"
+    PASSWORD = "password"  # noqa: S105
 
 
 class Scope(Enum):
-    """Where a config may be set: on a topic, on the cluster and on each broker, or on one broker only."""
+    """Where a config may be set: on a topic, on the cluster and on each broker, on one broker only, on a listener of
+    one broker (under a prefix), on a group, or on a subscription to clients' metrics."""
 
     TOPIC = "topic"
     CLUSTER = "cluster"
     BROKER = "broker"
+    LISTENER = "listener"
+    GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
-_LIMITS: Final = {ConfigType.INT: 2**31 - 1, ConfigType.LONG: 2**63 - 1}
+_LIMITS: Final = {ConfigType.SHORT: 2**15 - 1, ConfigType.INT: 2**31 - 1, ConfigType.LONG: 2**63 - 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +90,23 @@ class ConfigKey:
         match self.type:
             case ConfigType.BOOLEAN:
                 return canonical == "true"
-            case ConfigType.INT | ConfigType.LONG:
+            case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
                 return int(canonical)
             case ConfigType.DOUBLE:
                 return float(canonical)
             case ConfigType.LIST:
                 return tuple(canonical.split(",")) if canonical else ()
-            case ConfigType.STRING:
+            case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 return canonical
 
+    @property
+    def sensitive(self) -> bool:
+        """Whether nobody is told its value, once it is set."""
+        return self.type is ConfigType.PASSWORD
+
     def refuse(self, text: str, hint: str) -> NoReturn:
-        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{self.name}={text!r} is not legal", hint=hint)
+        shown = "[hidden]" if self.sensitive else repr(text)
+        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{self.name}={shown} is not legal", hint=hint)
 
     def _canonical(self, text: str) -> str:
         match self.type:
@@ -101,7 +114,7 @@ class ConfigKey:
                 if text.lower() not in ("true", "false"):
                     self.refuse(text, "give true or false")
                 return text.lower()
-            case ConfigType.INT | ConfigType.LONG:
+            case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
                 return str(self._integer(text))
             case ConfigType.DOUBLE:
                 if not _DECIMAL.fullmatch(text):
@@ -112,7 +125,7 @@ class ConfigKey:
                 if "" in items:
                     self.refuse(text, "give items separated by single commas")
                 return ",".join(dict.fromkeys(items))
-            case ConfigType.STRING:
+            case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 return text
 
     def _integer(self, text: str) -> int:

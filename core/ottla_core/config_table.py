@@ -2,8 +2,8 @@
 
 The names, types, defaults and ranges are Kafka 4's, with three differences: `segment.bytes` keeps the small lower bound
 of Kafka 3 (Kafka 4 has a hidden twin of it for tests); whatever the cluster as a whole decides is dynamic here, for a
-broker has no file of its own that the others could not see; and thread pools, JMX and ZooKeeper have no counterpart.
-The configs of listeners, security and quotas come with the services that read them.
+broker has no file of its own that the others could not see; and what has no counterpart, or none yet, is in
+kafka_configs: thread pools, listeners, security, quotas.
 
 Most topic configs have a broker config of the same meaning, which stands in where the topic says nothing: its
 synonyms, the one that counts first in front.
@@ -18,7 +18,7 @@ from typing import Final
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
 
 _BOOLEAN, _STRING, _INT = ConfigType.BOOLEAN, ConfigType.STRING, ConfigType.INT
-_LONG, _DOUBLE, _LIST = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST
+_LONG, _DOUBLE, _LIST, _SHORT = ConfigType.LONG, ConfigType.DOUBLE, ConfigType.LIST, ConfigType.SHORT
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -252,7 +252,7 @@ _BROKER_ROWS: Final = (
              doc="How long an empty group's offsets are kept."),
     _cluster("offsets.topic.num.partitions", _INT, 50, least=1,
              doc="Partitions of __consumer_offsets, as it is created."),
-    _cluster("offsets.topic.replication.factor", _INT, 3, least=1,
+    _cluster("offsets.topic.replication.factor", _SHORT, 3, least=1,
              doc="Replicas of __consumer_offsets, as it is created."),
     _cluster("offsets.topic.segment.bytes", _INT, 100 * _MIB, least=1, doc="Segment size of __consumer_offsets."),
     _cluster("producer.id.expiration.ms", _INT, _DAY_MS, least=1,
@@ -277,7 +277,7 @@ _BROKER_ROWS: Final = (
     _cluster("transaction.state.log.min.isr", _INT, 2, least=1, doc="min.insync.replicas of __transaction_state."),
     _cluster("transaction.state.log.num.partitions", _INT, 50, least=1,
              doc="Partitions of __transaction_state, as it is created."),
-    _cluster("transaction.state.log.replication.factor", _INT, 3, least=1,
+    _cluster("transaction.state.log.replication.factor", _SHORT, 3, least=1,
              doc="Replicas of __transaction_state, as it is created."),
     _cluster("transaction.state.log.segment.bytes", _INT, 100 * _MIB, least=1,
              doc="Segment size of __transaction_state, as it is created."),

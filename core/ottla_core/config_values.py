@@ -16,9 +16,11 @@ from typing import Final, TypeVar
 from ottla_core.config_key import ConfigKey, Scope, Value
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_configs import OTHER_BROKER_CONFIGS, of_listener
 
 T = TypeVar("T")
 
+_BROKER_NAMES: Final = (*BROKER_CONFIGS, *OTHER_BROKER_CONFIGS)
 _TOPIC_NAME_OF: Final = {s.name: topic for topic, synonyms in SYNONYMS.items() for s in synonyms if s.name != topic}
 
 
@@ -29,6 +31,8 @@ class Source(Enum):
     BROKER = "DYNAMIC_BROKER_CONFIG"
     CLUSTER = "DYNAMIC_DEFAULT_BROKER_CONFIG"
     PROCESS = "STATIC_BROKER_CONFIG"
+    GROUP = "DYNAMIC_GROUP_CONFIG"
+    CLIENT_METRICS = "DYNAMIC_CLIENT_METRICS_CONFIG"
     DEFAULT = "DEFAULT_CONFIG"
 
 
@@ -86,18 +90,33 @@ def topic_key(name: str) -> ConfigKey:
 def broker_key(name: str, *, one_broker: bool) -> ConfigKey:
     """The broker config of that name, if it may be altered: for one broker, or as the cluster-wide default.
 
-    Raises OttlaError(INVALID_CONFIG).
+    Raises OttlaError: INVALID_CONFIG for an unknown name, INVALID_REQUEST, as Kafka does, for what can't be altered so.
     """
-    key = BROKER_CONFIGS.get(name)
+    key = find_broker_key(name)
     if key is None:
-        hint = f"set {SYNONYMS[name][0].name}" if SYNONYMS.get(name) else _nearest(name, BROKER_CONFIGS)
+        hint = f"set {SYNONYMS[name][0].name}" if SYNONYMS.get(name) else _nearest(name, _BROKER_NAMES)
         raise _unknown("broker", name, hint)
     if not key.dynamic:
-        raise OttlaError(
-            ErrorCode.INVALID_CONFIG, f"{name} is read-only in the cluster", hint="start the broker with another value"
-        )
+        raise _unalterable("Cannot update these configs dynamically", name, "start the broker with another value")
+    if key.scope is Scope.LISTENER:
+        words = "These security configs can be dynamically updated only per-listener using the listener prefix"
+        raise _unalterable(words, name, f"set listener.name.<listener>.{name}")
     if key.scope is Scope.BROKER and not one_broker:
-        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{name} belongs to one broker", hint="name the broker")
+        words = "Cannot update these configs at default cluster level, broker id must be specified"
+        raise _unalterable(words, name, "name the broker")
+    return key
+
+
+def find_broker_key(name: str) -> ConfigKey | None:
+    """The broker config of that name, be it of one listener, whether or not something acts on it."""
+    return BROKER_CONFIGS.get(name) or OTHER_BROKER_CONFIGS.get(name) or of_listener(name, BROKER_CONFIGS)
+
+
+def resource_key(table: Mapping[str, ConfigKey], kind: str, name: str) -> ConfigKey:
+    """The config of a group, or of a subscription to clients' metrics. Raises INVALID_CONFIG with the nearest name."""
+    key = table.get(name)
+    if key is None:
+        raise _unknown(kind, name, _nearest(name, table))
     return key
 
 
@@ -137,18 +156,47 @@ def resolve(
 def resolve_broker(
     cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
 ) -> EffectiveConfigs:
-    """What holds for a broker. `process` has the values of Scope.BROKER, which its process was started with."""
+    """What holds for a broker, of all that something acts on. `process` has what its process was started with."""
+    keys = BROKER_CONFIGS.values()
+    return EffectiveConfigs(_effective_broker(key, cluster_configs, broker_configs, process) for key in keys)
+
+
+def resolve_every(
+    cluster_configs: Mapping[str, str], broker_configs: Mapping[str, str], process: Mapping[str, str | None]
+) -> EffectiveConfigs:
+    """The same with Kafka's configs that nothing acts on, and those of listeners that are set."""
+    names = {**cluster_configs, **broker_configs}
+    of_listeners = (of_listener(name, BROKER_CONFIGS) for name in sorted(names))
+    keys = (*BROKER_CONFIGS.values(), *OTHER_BROKER_CONFIGS.values(), *(key for key in of_listeners if key))
+    return EffectiveConfigs(_effective_broker(key, cluster_configs, broker_configs, process) for key in keys)
+
+
+def _effective_broker(
+    key: ConfigKey, cluster: Mapping[str, str], broker: Mapping[str, str], process: Mapping[str, str | None]
+) -> Effective:
+    if key.name in process:
+        return Effective(key, process[key.name], Source.PROCESS)
+    if key.name in broker:
+        return Effective(key, broker[key.name], Source.BROKER)
+    if key.name in cluster:
+        return Effective(key, cluster[key.name], Source.CLUSTER)
+    return Effective(key, key.default, Source.DEFAULT)
+
+
+def resolve_resource(
+    table: Mapping[str, ConfigKey], configs: Mapping[str, str], source: Source, cluster_configs: Mapping[str, str]
+) -> EffectiveConfigs:
+    """What holds for a group, or for a subscription to clients' metrics, whose own `configs` come from `source`."""
 
     def effective(key: ConfigKey) -> Effective:
-        if key.scope is Scope.BROKER:
-            return Effective(key, process.get(key.name), Source.PROCESS)
-        if key.name in broker_configs:
-            return Effective(key, broker_configs[key.name], Source.BROKER)
-        if key.name in cluster_configs:
-            return Effective(key, cluster_configs[key.name], Source.CLUSTER)
+        if key.name in configs:
+            return Effective(key, configs[key.name], source)
+        stand_in = f"group.{key.name}"
+        if key.scope is Scope.GROUP and stand_in in cluster_configs:
+            return Effective(key, cluster_configs[stand_in], Source.CLUSTER)
         return Effective(key, key.default, Source.DEFAULT)
 
-    return EffectiveConfigs(effective(key) for key in BROKER_CONFIGS.values())
+    return EffectiveConfigs(map(effective, table.values()))
 
 
 def _effective(
@@ -173,6 +221,11 @@ def _converted(text: str, factor: int) -> str:
 def _nearest(name: str, known: Iterable[str]) -> str:
     near = get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]}?" if near else "describe the configs for the names there are"
+
+
+def _unalterable(words: str, name: str, hint: str) -> OttlaError:
+    """In Kafka's words, which name the configs as a set."""
+    return OttlaError(ErrorCode.INVALID_REQUEST, f"{words}: Set({name})", hint=hint)
 
 
 def _unknown(kind: str, name: str, hint: str) -> OttlaError:

@@ -126,6 +126,9 @@ class Controller:
     RELEASE_SHARD = Method(
         "Controller", "ReleaseShard", c.ReleaseShardRequest, c.ReleaseShardReply, Operation.CLUSTER_ACTION
     )
+    DESCRIBE_QUORUM = Method(
+        "Controller", "DescribeQuorum", c.DescribeQuorumRequest, c.DescribeQuorumReply, Operation.DESCRIBE
+    )
 
 
 class Group:

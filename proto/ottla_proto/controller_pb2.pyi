@@ -13,6 +13,8 @@ class ConfigResourceType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFIG_RESOURCE_UNSPECIFIED: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_TOPIC: _ClassVar[ConfigResourceType]
     CONFIG_RESOURCE_BROKER: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_CLIENT_METRICS: _ClassVar[ConfigResourceType]
+    CONFIG_RESOURCE_GROUP: _ClassVar[ConfigResourceType]
 
 class ConfigOpType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -28,6 +30,8 @@ class ElectionType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 CONFIG_RESOURCE_UNSPECIFIED: ConfigResourceType
 CONFIG_RESOURCE_TOPIC: ConfigResourceType
 CONFIG_RESOURCE_BROKER: ConfigResourceType
+CONFIG_RESOURCE_CLIENT_METRICS: ConfigResourceType
+CONFIG_RESOURCE_GROUP: ConfigResourceType
 CONFIG_OP_SET: ConfigOpType
 CONFIG_OP_DELETE: ConfigOpType
 CONFIG_OP_APPEND: ConfigOpType
@@ -195,7 +199,7 @@ class ConfigsDescribed(_message.Message):
     def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
 
 class ConfigEntry(_message.Message):
-    __slots__ = ("name", "value", "source", "type", "read_only", "enforced", "documentation")
+    __slots__ = ("name", "value", "source", "type", "read_only", "enforced", "documentation", "sensitive")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -203,6 +207,7 @@ class ConfigEntry(_message.Message):
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     ENFORCED_FIELD_NUMBER: _ClassVar[int]
     DOCUMENTATION_FIELD_NUMBER: _ClassVar[int]
+    SENSITIVE_FIELD_NUMBER: _ClassVar[int]
     name: str
     value: str
     source: str
@@ -210,7 +215,8 @@ class ConfigEntry(_message.Message):
     read_only: bool
     enforced: bool
     documentation: str
-    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., read_only: _Optional[bool] = ..., enforced: _Optional[bool] = ..., documentation: _Optional[str] = ...) -> None: ...
+    sensitive: bool
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[str] = ..., type: _Optional[str] = ..., read_only: _Optional[bool] = ..., enforced: _Optional[bool] = ..., documentation: _Optional[str] = ..., sensitive: _Optional[bool] = ...) -> None: ...
 
 class AlterConfigsRequest(_message.Message):
     __slots__ = ("resources", "validate_only")
@@ -433,3 +439,21 @@ class ReleaseShardReply(_message.Message):
     incarnation: int
     shard_epoch: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., owner: _Optional[int] = ..., incarnation: _Optional[int] = ..., shard_epoch: _Optional[int] = ...) -> None: ...
+
+class DescribeQuorumRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeQuorumReply(_message.Message):
+    __slots__ = ("error", "leader_id", "epoch", "revision", "address")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    leader_id: int
+    epoch: int
+    revision: int
+    address: str
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., leader_id: _Optional[int] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...

@@ -7,6 +7,7 @@ back. Topics are keyed by name, partitions by topic id: a partition outlives no 
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote, unquote
 
 from ottla_core.model import PartitionId, TopicId
 
@@ -34,7 +35,8 @@ def partition(partition_id: PartitionId) -> Key:
 
 
 def configs(scope: str, name: str) -> Key:
-    """`scope` is "broker"; a topic's configs lie in its own value. `name` "" is the cluster-wide default."""
+    """`scope` is "broker", "group" or "client-metrics"; a topic's configs lie in its own value. The broker "" is the
+    cluster-wide default."""
     return ("configs", scope, name)
 
 
@@ -65,7 +67,7 @@ def _path(key: Key) -> str:
         case ("partition", (topic_id, int(number))):
             return f"partitions/{topic_id.hex()}/{number:05d}"
         case ("configs", str(scope), str(name)):
-            return f"configs/{scope}/{name}"
+            return f"configs/{scope}/{quote(name, safe='')}"
         case ("coordinator", str(kind), int(instance_id)):
             return f"coordinators/{kind}/{instance_id}"
         case ("shard", str(kind), int(number)):
@@ -95,7 +97,7 @@ def _parse(cluster_id: str, text: str) -> Key | None:
         case ["partitions", topic_id, number]:
             return partition(PartitionId(TopicId(bytes.fromhex(topic_id)), int(number)))
         case ["configs", scope, name]:
-            return configs(scope, name)
+            return configs(scope, unquote(name, errors="strict"))
         case ["coordinators", kind, instance_id]:
             return coordinator(kind, int(instance_id))
         case ["shards", kind, number]:

@@ -9,19 +9,22 @@ from typing import Any, Final
 from ottla.cli.failures import NotFoundError
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
 
-_WHERE: Final = {Scope.TOPIC: "topic", Scope.CLUSTER: "cluster, broker", Scope.BROKER: "broker"}
+_WHERE: Final = {Scope.CLUSTER: "cluster, broker", Scope.LISTENER: "listener of a broker"}
+_TABLES: Final = (TOPIC_CONFIGS, BROKER_CONFIGS, OTHER_BROKER_CONFIGS, GROUP_CONFIGS, CLIENT_METRICS_CONFIGS)
 
 
 def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Each config of `names` as an item, all there are for none; one that topics and brokers have comes twice.
+    """Each config of `names` as an item; one that topics and brokers have comes twice. For no names all that mean
+    something in ottla, and none that is only taken as Kafka's.
 
     Raises NotFoundError naming the nearest.
     """
     for name in names or sorted({*TOPIC_CONFIGS, *BROKER_CONFIGS}):
-        keys = [table[name] for table in (TOPIC_CONFIGS, BROKER_CONFIGS) if name in table]
+        keys = [table[name] for table in _TABLES if name in table]
         if not keys:
-            near = get_close_matches(name, [*TOPIC_CONFIGS, *BROKER_CONFIGS], n=3)
+            near = get_close_matches(name, [known for table in _TABLES for known in table], n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else "see all of them with `ottla config explain`"
             raise NotFoundError(f"there is no config {name!r}", hint=hint)
         yield from map(_item, keys)
@@ -45,7 +48,7 @@ def in_words(item: dict[str, Any]) -> str:
 def _item(key: ConfigKey) -> dict[str, Any]:
     return {
         "name": key.name,
-        "scope": _WHERE[key.scope],
+        "scope": _WHERE.get(key.scope, key.scope.value),
         "type": key.type.value,
         "default": key.default,
         "legal": _legal(key),

@@ -53,7 +53,12 @@ Decide = Callable[[ClusterImage], Decision[T]]
 
 _EPOCH_WAIT_S: Final = 1.0
 _HAND_OVER_WAIT_S: Final = 1.0
-_KINDS: Final = {pb.CONFIG_RESOURCE_TOPIC: ResourceKind.TOPIC, pb.CONFIG_RESOURCE_BROKER: ResourceKind.BROKER}
+_KINDS: Final = {
+    pb.CONFIG_RESOURCE_TOPIC: ResourceKind.TOPIC,
+    pb.CONFIG_RESOURCE_BROKER: ResourceKind.BROKER,
+    pb.CONFIG_RESOURCE_CLIENT_METRICS: ResourceKind.CLIENT_METRICS,
+    pb.CONFIG_RESOURCE_GROUP: ResourceKind.GROUP,
+}
 _OPS: Final = {
     pb.CONFIG_OP_SET: OpKind.SET,
     pb.CONFIG_OP_DELETE: OpKind.DELETE,
@@ -204,6 +209,18 @@ class ControllerService:
         shard = await self._commit(decide)
         return pb.ReleaseShardReply(owner=shard.owner, incarnation=shard.incarnation, shard_epoch=shard.epoch)
 
+    async def describe_quorum(
+        self, request: pb.DescribeQuorumRequest, context: RequestContext
+    ) -> pb.DescribeQuorumReply:
+        self._leadership.journal()
+        image = self._follower.image
+        if image.controller is None:  # elected, and its own metadata does not say so yet
+            raise OttlaError(ErrorCode.NOT_CONTROLLER, "this controller has only just been elected", hint="ask again")
+        elected = image.controller
+        return pb.DescribeQuorumReply(
+            leader_id=elected.id, epoch=elected.epoch, revision=image.revision, address=elected.address
+        )
+
     async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
         elected: list[pb.LeaderElected] = []
         names = self._follower.image.topic_names
@@ -312,7 +329,9 @@ def _resource(resource: pb.ConfigResource) -> Resource:
     kind = _KINDS.get(resource.type)
     if kind is None:
         raise OttlaError(
-            ErrorCode.INVALID_REQUEST, "configs belong to a topic or a broker", hint="name the resource's type"
+            ErrorCode.INVALID_REQUEST,
+            "configs belong to a topic, a broker, a group or a subscription to clients' metrics",
+            hint="name the resource's type",
         )
     return Resource(kind, resource.name)
 
@@ -370,10 +389,11 @@ def _entry(effective: Effective) -> pb.ConfigEntry:
     key = effective.key
     return pb.ConfigEntry(
         name=key.name,
-        value=effective.text or "",
+        value="" if key.sensitive else effective.text or "",
         source=effective.source.value,
         type=key.type.value,
         read_only=not key.dynamic,
         enforced=key.enforced,
         documentation=key.doc,
+        sensitive=key.sensitive,
     )

@@ -18,6 +18,7 @@ any_key = st.one_of(
     names.map(keys.topic),
     st.builds(PartitionId, topic_ids, numbers).map(keys.partition),
     st.one_of(st.just(""), numbers.map(str)).map(lambda name: keys.configs("broker", name)),
+    st.builds(keys.configs, st.sampled_from(["group", "client-metrics"]), st.text(st.characters(codec="utf-8"))),
     st.builds(keys.coordinator, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
     st.builds(keys.shard, st.sampled_from(sorted(SHARD_TOPICS)), numbers),
 )

@@ -25,6 +25,8 @@ from ottla_core.errors import ErrorCode, OttlaError
 TOPIC = Resource(ResourceKind.TOPIC, "orders")
 CLUSTER = Resource(ResourceKind.BROKER, "")
 BROKER_1 = Resource(ResourceKind.BROKER, "1")
+GROUP = Resource(ResourceKind.GROUP, "billing/€")
+SUBSCRIPTION = Resource(ResourceKind.CLIENT_METRICS, "all")
 
 
 def put(name: str, value: str) -> Op:
@@ -70,6 +72,58 @@ def test_one_broker_may_differ_and_shows_what_its_process_was_started_with(image
     assert "broker.rack" not in describe_configs(image, CLUSTER).entries
 
 
+def test_a_config_of_kafkas_that_nothing_acts_on_is_taken_and_described(image: ClusterImage) -> None:
+    relogin, threads = "sasl.kerberos.min.time.before.relogin", "num.network.threads"
+    of_listener = "listener.name.external.scram-sha-256.sasl.jaas.config"
+    image = altered(image, BROKER_1, put(relogin, "1000"), put(of_listener, "secret"))
+    image = altered(image, CLUSTER, put(threads, "5"))
+    assert shown(image, BROKER_1, relogin) == ("1000", Source.BROKER)
+    assert shown(image, BROKER_1, threads) == ("5", Source.CLUSTER)
+    entry = describe_configs(image, BROKER_1).entries[of_listener]
+    assert (entry.source, entry.key.sensitive, entry.key.enforced) == (Source.BROKER, True, False)
+    assert shown(image, BROKER_1, "num.io.threads") == ("8", Source.DEFAULT)
+    assert shown(image, BROKER_1, "node.id") == ("1", Source.PROCESS)
+    assert not describe_configs(image, BROKER_1).entries["log.dirs"].key.dynamic
+    assert "ssl.protocol" not in describe_configs(image, CLUSTER).entries
+    assert image.configs["broker", "1"].values == {relogin: "1000", of_listener: "secret"}
+
+
+def test_groups_and_subscriptions_have_configs_of_their_own(image: ClusterImage) -> None:
+    name = "consumer.session.timeout.ms"
+    assert shown(image, GROUP, name) == ("45000", Source.DEFAULT)
+    image = altered(image, GROUP, put(name, "50s"))
+    assert shown(image, GROUP, name) == ("50000", Source.GROUP)
+    assert shown(image, Resource(ResourceKind.GROUP, "another"), name) == ("45000", Source.DEFAULT)
+    image = altered(image, CLUSTER, put("group.consumer.assignment.interval.ms", "7"))
+    assert shown(image, GROUP, "consumer.assignment.interval.ms") == ("7", Source.CLUSTER)
+    image = altered(image, GROUP, Op(name, OpKind.DELETE))
+    assert ("group", GROUP.name) not in image.configs
+    image = altered(
+        image, SUBSCRIPTION, put("interval.ms", "60000"), put("match", "client_id=a.*,client_source_port=1")
+    )
+    assert shown(image, SUBSCRIPTION, "interval.ms") == ("60000", Source.CLIENT_METRICS)
+    assert shown(image, SUBSCRIPTION, "metrics") == ("", Source.DEFAULT)
+
+
+def test_what_is_stored_has_a_bound(image: ClusterImage) -> None:
+    big = [put(f"listener.name.l{n}.ssl.keystore.key", "k" * 32_000) for n in range(40)]
+    with pytest.raises(OttlaError, match="at most 1,048,576 bytes") as refused:
+        decide_alter_configs(image, BROKER_1, big)
+    assert "kkk" not in str(refused.value)
+    many = {("group", str(n)): Configs({"share.isolation.level": "read_committed"}) for n in range(10_000)}
+    image = replace(image, configs=many)
+    op = put("share.isolation.level", "read_uncommitted")
+    with pytest.raises(OttlaError, match="10,000 group resources"):
+        decide_alter_configs(image, GROUP, [op])
+    altered(image, Resource(ResourceKind.GROUP, "7"), op)
+
+
+def test_a_password_that_is_refused_is_not_shown(image: ClusterImage) -> None:
+    with pytest.raises(OttlaError) as refused:
+        decide_alter_configs(image, BROKER_1, [put("sasl.jaas.config", "swordfish" * 10_000)])
+    assert "swordfish" not in str(refused.value)
+
+
 def test_lists_grow_and_shrink_by_items(image: ClusterImage) -> None:
     image = altered(image, TOPIC, Op("cleanup.policy", OpKind.APPEND, "compact"))
     assert shown(image, TOPIC, "cleanup.policy")[0] == "delete,compact"  # its default is what is added to
@@ -107,8 +161,27 @@ def test_an_alteration_that_changes_nothing_writes_nothing(image: ClusterImage) 
         (TOPIC, Op("retention.ms", OpKind.APPEND, "1"), ErrorCode.INVALID_CONFIG, "append is for lists"),
         (TOPIC, Op("nonsense", OpKind.DELETE), ErrorCode.INVALID_CONFIG, "no topic config 'nonsense'"),
         (CLUSTER, put("retention.ms", "1"), ErrorCode.INVALID_CONFIG, "set log.retention.ms"),
-        (CLUSTER, put("broker.rack", "x"), ErrorCode.INVALID_CONFIG, "read-only"),
-        (BROKER_1, put("broker.id", "7"), ErrorCode.INVALID_CONFIG, "read-only"),
+        (CLUSTER, put("broker.rack", "x"), ErrorCode.INVALID_REQUEST, "Cannot update these configs dynamically"),
+        (BROKER_1, put("broker.id", "7"), ErrorCode.INVALID_REQUEST, "dynamically: Set(broker.id)"),
+        (
+            BROKER_1,
+            put("process.roles", "broker"),
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs dynamically",
+        ),
+        (
+            CLUSTER,
+            put("ssl.protocol", "x"),
+            ErrorCode.INVALID_REQUEST,
+            "broker id must be specified: Set(ssl.protocol)",
+        ),
+        (BROKER_1, put("ssl.keystore.type", "x"), ErrorCode.INVALID_REQUEST, "set listener.name.<listener>.ssl.keys"),
+        (BROKER_1, put("num.network.thread", "3"), ErrorCode.INVALID_CONFIG, "did you mean num.network.threads"),
+        (BROKER_1, put("num.network.threads", "0"), ErrorCode.INVALID_CONFIG, "not below 1"),
+        (GROUP, put("consumer.session.timeout.ms", "1"), ErrorCode.INVALID_CONFIG, "from 45000 to 60000"),
+        (GROUP, put("session.timeout.ms", "50000"), ErrorCode.INVALID_CONFIG, "no group config 'session.timeout.ms'"),
+        (SUBSCRIPTION, put("match", "client=x"), ErrorCode.INVALID_CONFIG, "must look like"),
+        (Resource(ResourceKind.GROUP, ""), put("share.isolation.level", "x"), ErrorCode.INVALID_REQUEST, "has a name"),
         (Resource(ResourceKind.BROKER, "9"), put("num.partitions", "2"), ErrorCode.BROKER_ID_NOT_REGISTERED, "9"),
         (Resource(ResourceKind.BROKER, "1a"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "no broker id"),
         (Resource(ResourceKind.BROKER, "01"), put("num.partitions", "2"), ErrorCode.INVALID_REQUEST, "no broker id"),

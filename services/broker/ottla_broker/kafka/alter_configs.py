@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import AlterConfigsResponse, IncrementalAlterConfigsResponse
 
+from ottla_broker.kafka import broker_loggers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.config_numbers import BROKER, TOPIC
+from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.describe_configs import describe, resource_of
 from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
 from ottla_broker.kafka.frames import Request
@@ -20,8 +21,10 @@ from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
 Ops = list[pb.ConfigOp]
+Twice = Mapping[tuple[int, str], OttlaError]
 
 _DELETE: Final = 1
+_OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
 
 
 async def incremental(backend: Backend, asked: Message, request: Request) -> Message:
@@ -34,23 +37,32 @@ async def replacing(backend: Backend, asked: Message, request: Request) -> Messa
 
 async def _answer(backend: Backend, asked: Message, version: int, answer_type: Any, *, replaces: bool) -> Message:
     twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)
+    others = [r for r in asked.resources if r.resource_type != BROKER_LOGGER]
     try:
-        ops = await _replacements(backend, asked.resources) if replaces else [_changes(r) for r in asked.resources]
-        planned = [twice.get((r.resource_type, r.resource_name), o) for r, o in zip(asked.resources, ops, strict=True)]
-        results = await _altered(backend, asked, planned)
+        told = iter(await _altered(backend, asked, others, twice, replaces=replaces) if others else ())
     except OttlaError as error:
-        results = [refused(error)] * len(asked.resources)
-    told = answer_type.AlterConfigsResourceResponse
+        told = iter([refused(error)] * len(others))
+    results = [
+        next(told)
+        if r.resource_type != BROKER_LOGGER
+        else _loggers_altered(backend, asked, r, twice, replaces=replaces)
+        for r in asked.resources
+    ]
+    response = answer_type.AlterConfigsResourceResponse
     responses = [
-        told(version=version, resource_type=r.resource_type, resource_name=r.resource_name, **result)
+        response(version=version, resource_type=r.resource_type, resource_name=r.resource_name, **result)
         for r, result in zip(asked.resources, results, strict=True)
     ]
     return answer_type(version=version, responses=responses)
 
 
-async def _altered(backend: Backend, asked: Message, planned: Sequence[Ops | OttlaError]) -> list[dict[str, Any]]:
-    """Carry out what is planned for each resource; the fields of its answer."""
-    legal = [(r, ops) for r, ops in zip(asked.resources, planned, strict=True) if not isinstance(ops, OttlaError)]
+async def _altered(
+    backend: Backend, asked: Message, resources: Sequence[Message], twice: Twice, *, replaces: bool
+) -> list[dict[str, Any]]:
+    """Carry out what is asked for each resource; the fields of its answer."""
+    ops = await _replacements(backend, resources) if replaces else [_changes(r) for r in resources]
+    planned = [twice.get((r.resource_type, r.resource_name), o) for r, o in zip(resources, ops, strict=True)]
+    legal = [(r, ops) for r, ops in zip(resources, planned, strict=True) if not isinstance(ops, OttlaError)]
     request = pb.AlterConfigsRequest(
         resources=[pb.ConfigsAltered(resource=resource_of(r), ops=ops) for r, ops in legal],
         validate_only=asked.validate_only,
@@ -58,6 +70,25 @@ async def _altered(backend: Backend, asked: Message, planned: Sequence[Ops | Ott
     reply = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
     told = iter(reply.resources)
     return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
+
+
+def _loggers_altered(
+    backend: Backend, asked: Message, resource: Message, twice: Twice, *, replaces: bool
+) -> dict[str, Any]:
+    """This broker's own process is altered, and nobody else is asked."""
+    error = twice.get((BROKER_LOGGER, resource.resource_name))
+    error = error or broker_loggers.misplaced(resource.resource_name, backend.node_id)
+    if error is None and replaces:
+        words = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
+        error = OttlaError(ErrorCode.INVALID_REQUEST, words, hint="use IncrementalAlterConfigs")
+    if error is not None:
+        return refused(error)
+    try:
+        changes = [(c.name, c.config_operation, c.value) for c in resource.configs]
+        broker_loggers.alter(changes, dry=asked.validate_only)
+    except OttlaError as refusal:
+        return refused(refusal)
+    return {"error_code": 0, "error_message": None}
 
 
 def _changes(resource: Message) -> Ops | OttlaError:
@@ -92,9 +123,8 @@ def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | Ottl
 
 def _own_source(resource: Message) -> Source:
     """Where a value comes from that is set for this very resource."""
-    if resource.resource_type == TOPIC:
-        return Source.TOPIC
-    assert resource.resource_type == BROKER, "nothing else was described"
+    if resource.resource_type != BROKER:
+        return _OWN_SOURCES[resource.resource_type]
     return Source.BROKER if resource.resource_name else Source.CLUSTER
 
 

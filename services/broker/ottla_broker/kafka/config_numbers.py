@@ -9,6 +9,9 @@ from ottla_core.config_values import Source
 
 TOPIC: Final = 2
 BROKER: Final = 4
+BROKER_LOGGER: Final = 8
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
 
 SOURCES: Final = {
     Source.TOPIC: 1,
@@ -16,15 +19,22 @@ SOURCES: Final = {
     Source.CLUSTER: 3,
     Source.PROCESS: 4,
     Source.DEFAULT: 5,
+    Source.CLIENT_METRICS: 7,
+    Source.GROUP: 8,
 }
 """Of DescribeConfigsResponse.ConfigSource."""
+
+LOGGER_SOURCE: Final = 6
 
 TYPES: Final = {
     ConfigType.BOOLEAN: 1,
     ConfigType.STRING: 2,
     ConfigType.INT: 3,
+    ConfigType.SHORT: 4,
     ConfigType.LONG: 5,
     ConfigType.DOUBLE: 6,
     ConfigType.LIST: 7,
+    ConfigType.CLASS: 8,
+    ConfigType.PASSWORD: 9,
 }
 """Of DescribeConfigsResponse.ConfigType."""

@@ -7,14 +7,15 @@ from typing import Final, NamedTuple
 
 from kafka.protocol.admin import DescribeConfigsResponse
 
+from ottla_broker.kafka import broker_loggers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.config_numbers import BROKER, SOURCES, TOPIC, TYPES
+from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
 from ottla_broker.kafka.frames import Request
 from ottla_core.config_key import ConfigType
-from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS
-from ottla_core.config_values import Source
+from ottla_core.config_table import SYNONYMS
+from ottla_core.config_values import Source, find_broker_key
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -35,20 +36,45 @@ class Value(NamedTuple):
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)  # each is a large answer
-    misplaced = [
-        twice.get((r.resource_type, r.resource_name)) or _misplaced(r, backend.node_id) for r in asked.resources
-    ]
-    wanted = [resource for resource, error in zip(asked.resources, misplaced, strict=True) if error is None]
+    here = [_answered_here(r, twice, backend.node_id, version) for r in asked.resources]
+    wanted = [resource for resource, result in zip(asked.resources, here, strict=True) if result is None]
     try:
-        described, cluster = await describe(backend, wanted)
+        described, cluster = await describe(backend, wanted) if wanted else ((), {})
         told = iter([_told(r, one, cluster, asked, version) for r, one in zip(wanted, described, strict=True)])
     except OttlaError as error:
         told = iter([_result(resource, version, **refused(error), configs=[]) for resource in wanted])
-    results = [
-        next(told) if error is None else _result(resource, version, **refused(error), configs=[])
-        for resource, error in zip(asked.resources, misplaced, strict=True)
-    ]
+    results = [next(told) if result is None else result for result in here]
     return DescribeConfigsResponse(version=version, results=results)
+
+
+def _answered_here(
+    resource: Message, twice: Mapping[tuple[int, str], OttlaError], node_id: int, version: int
+) -> Message | None:
+    """What is refused, and this broker's loggers; the rest is the controller's to tell."""
+    error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
+    if error is not None:
+        return _result(resource, version, **refused(error), configs=[])
+    return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None
+
+
+def _loggers(resource: Message, version: int) -> Message:
+    keys = resource.configuration_keys
+    configs = [
+        _Entry(
+            version=version,
+            name=name,
+            value=level,
+            read_only=False,
+            config_source=LOGGER_SOURCE,
+            is_sensitive=False,
+            synonyms=[],
+            config_type=0,
+            documentation=None,
+        )
+        for name, level in broker_loggers.levels().items()
+        if keys is None or name in keys
+    ]
+    return _result(resource, version, error_code=0, error_message=None, configs=configs)
 
 
 def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
@@ -57,6 +83,8 @@ def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
     The cluster-wide default has an empty name, and anybody tells it.
     """
     name = resource.resource_name
+    if resource.resource_type == BROKER_LOGGER:
+        return broker_loggers.misplaced(name, node_id)
     if resource.resource_type != BROKER or name in ("", str(node_id)):
         return None
     words = f"Unexpected broker id, expected {node_id} or empty string, but received {name[:80]}"
@@ -94,22 +122,29 @@ def synonyms(resource_type: int, entry: pb.ConfigEntry, cluster: Mapping[str, st
     `cluster`: what is set as the cluster-wide default. A topic's config has broker configs stand in for it.
     """
     source = Source(entry.source)
-    if source in (Source.TOPIC, Source.BROKER, Source.PROCESS):
+    if source not in (Source.CLUSTER, Source.DEFAULT):
         yield Value(entry.name, _text(entry), source)
-    names = [s.name for s in SYNONYMS.get(entry.name, ())] if resource_type == TOPIC else [entry.name]
+    names = _stand_ins(resource_type, entry.name)
     for name in names:
         if name in cluster:
-            yield Value(name, cluster[name], Source.CLUSTER)
+            yield Value(name, None if entry.sensitive else cluster[name], Source.CLUSTER)
     for name in names:
-        default = BROKER_CONFIGS[name].default if name in BROKER_CONFIGS else None
-        if default is not None:
-            yield Value(name, default, Source.DEFAULT)
+        key = find_broker_key(name)
+        if key is not None and key.default is not None:
+            yield Value(name, key.default, Source.DEFAULT)
+
+
+def _stand_ins(resource_type: int, name: str) -> list[str]:
+    """The broker configs that count where the resource says nothing."""
+    if resource_type == TOPIC:
+        return [synonym.name for synonym in SYNONYMS.get(name, ())]
+    return [f"group.{name}"] if resource_type == GROUP else [name] if resource_type == BROKER else []
 
 
 def _is_wanted(resource: Message, entry: pb.ConfigEntry) -> bool:
     """Of the cluster-wide default Kafka tells only what is set."""
     keys = resource.configuration_keys
-    if resource.resource_type != TOPIC and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
+    if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys
 
@@ -130,14 +165,20 @@ def _entry(
         value=_text(entry),
         read_only=entry.read_only,
         config_source=SOURCES[Source(entry.source)],
-        is_sensitive=False,
+        is_sensitive=entry.sensitive,
         synonyms=[_Synonym(version=version, name=o.name, value=o.text, source=SOURCES[o.source]) for o in others],
         config_type=TYPES[ConfigType(entry.type)],
-        documentation=entry.documentation if asked.include_documentation else None,
+        documentation=_documentation(entry) if asked.include_documentation else None,
     )
 
 
+def _documentation(entry: pb.ConfigEntry) -> str:
+    return entry.documentation if entry.enforced else f"{entry.documentation} It has no effect in this release."
+
+
 def _text(entry: pb.ConfigEntry) -> str | None:
-    """The contract has no null: it is the empty value of a config that has no default."""
-    key = BROKER_CONFIGS.get(entry.name)
-    return None if not entry.value and key is not None and key.default is None else entry.value
+    """The contract has no null: it is the empty value of a config that has no default, and of one that is hidden."""
+    if entry.value or entry.sensitive:
+        return entry.value or None
+    key = find_broker_key(entry.name)
+    return None if key is not None and key.default is None else entry.value

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from kafka.protocol.admin import (
     AlterConfigsRequest,
+    AlterReplicaLogDirsRequest,
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteGroupsRequest,
@@ -23,9 +24,11 @@ from kafka.protocol.admin import (
     DescribeGroupsRequest,
     DescribeLogDirsRequest,
     DescribeProducersRequest,
+    DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
     ElectLeadersRequest,
     IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
     ListGroupsRequest,
 )
 from kafka.protocol.consumer import (
@@ -44,6 +47,7 @@ from kafka.protocol.producer import InitProducerIdRequest
 
 from ottla_broker.kafka import (
     alter_configs,
+    alter_replica_log_dirs,
     api_versions,
     codec,
     create_partitions,
@@ -56,6 +60,7 @@ from ottla_broker.kafka import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     elect_leaders,
     fetch,
@@ -65,6 +70,7 @@ from ottla_broker.kafka import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     metadata,
@@ -155,14 +161,17 @@ _TABLE: Final = (
     Api(23, "OffsetForLeaderEpoch", 2, 4, 4, control(OffsetForLeaderEpochRequest, offset_for_leader_epoch.answer)),
     Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.answer)),
     Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
+    Api(34, "AlterReplicaLogDirs", 1, 2, 2, control(AlterReplicaLogDirsRequest, alter_replica_log_dirs.answer)),
     Api(35, "DescribeLogDirs", 1, 5, 2, control(DescribeLogDirsRequest, describe_log_dirs.answer)),
     Api(37, "CreatePartitions", 0, 3, 2, control(CreatePartitionsRequest, create_partitions.answer)),
     Api(42, "DeleteGroups", 0, 2, 2, control(DeleteGroupsRequest, delete_groups.answer)),
     Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.answer)),
     Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
     Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.answer)),
+    Api(55, "DescribeQuorum", 0, 2, 0, control(DescribeQuorumRequest, describe_quorum.answer)),
     Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.answer)),
     Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.answer)),
+    Api(74, "ListConfigResources", 0, 1, 0, control(ListConfigResourcesRequest, list_config_resources.answer)),
     Api(
         75,
         "DescribeTopicPartitions",

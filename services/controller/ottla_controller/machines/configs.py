@@ -17,14 +17,19 @@ from ottla_core.cluster.image import Broker, Change, ClusterImage, Configs, Topi
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
 from ottla_core.config_values import (
     EffectiveConfigs,
+    Source,
     broker_key,
     check_conflicts,
     check_topic_configs,
     resolve,
     resolve_broker,
+    resolve_every,
+    resolve_resource,
+    resource_key,
     topic_key,
 )
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ottla_core.model import INTERNAL_TOPICS
 
 MIN_ISR: Final = "min.insync.replicas"
@@ -36,15 +41,28 @@ PINNED: Final = frozenset({"cleanup.policy", "message.timestamp.type", MIN_ISR, 
 CLUSTER = ""
 """The name of the broker resource that is the cluster-wide default."""
 
+MAX_STORED_BYTES: Final = 1 << 20
+"""Of one resource, names and values: what etcd takes in one value, less room for a topic's other fields."""
+
+MAX_RESOURCES: Final = 10_000
+"""Groups, or subscriptions, that have configs: each is a key that every process of the cluster holds."""
+
+_MAX_NAME: Final = 249
+
 
 class ResourceKind(Enum):
+    """The values of the last two name the scope of their keys."""
+
     TOPIC = "topic"
     BROKER = "broker"
+    GROUP = "group"
+    CLIENT_METRICS = "client-metrics"
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What configs belong to: a topic by name, a broker by id, or the cluster (`CLUSTER`)."""
+    """What configs belong to: a topic by name, a broker by id, the cluster (`CLUSTER`), a group, a subscription to
+    clients' metrics. The last two need not be there."""
 
     kind: ResourceKind
     name: str
@@ -66,6 +84,10 @@ class Op:
     value: str = ""
 
 
+_TABLES: Final = {ResourceKind.GROUP: GROUP_CONFIGS, ResourceKind.CLIENT_METRICS: CLIENT_METRICS_CONFIGS}
+_SOURCES: Final = {ResourceKind.GROUP: Source.GROUP, ResourceKind.CLIENT_METRICS: Source.CLIENT_METRICS}
+
+
 def cluster_configs(image: ClusterImage) -> Mapping[str, str]:
     """What is set as the cluster-wide default."""
     return _stored(image, CLUSTER).values
@@ -84,11 +106,14 @@ def describe_configs(image: ClusterImage, resource: Resource) -> EffectiveConfig
     """What holds for `resource`. Raises UNKNOWN_TOPIC_OR_PARTITION, BROKER_ID_NOT_REGISTERED, INVALID_REQUEST."""
     if resource.kind is ResourceKind.TOPIC:
         return resolve(_topic(image, resource.name).configs, cluster_configs(image), {})
+    if resource.kind is not ResourceKind.BROKER:
+        own = _named(image, resource)
+        return resolve_resource(_TABLES[resource.kind], own.values, _SOURCES[resource.kind], cluster_configs(image))
     if resource.name == CLUSTER:
-        values = cluster_values(image)
-        return EffectiveConfigs(e for e in values.entries.values() if e.key.scope is not Scope.BROKER)
+        values = resolve_every(cluster_configs(image), {}, {})
+        return EffectiveConfigs(e for e in values.entries.values() if e.key.scope is Scope.CLUSTER and e.key.dynamic)
     broker_id = _broker_id(image, resource.name)
-    return resolve_broker(cluster_configs(image), _stored(image, resource.name).values, _process(image, broker_id))
+    return resolve_every(cluster_configs(image), _stored(image, resource.name).values, _process(image, broker_id))
 
 
 def decide_first_configs(image: ClusterImage, configs: Mapping[str, str]) -> Decision[None]:
@@ -118,6 +143,8 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a config twice", hint="name each once")
     if resource.kind is ResourceKind.TOPIC:
         return _alter_topic(image, _topic(image, resource.name), ops)
+    if resource.kind is not ResourceKind.BROKER:
+        return _alter_named(image, resource, ops)
     if resource.name != CLUSTER:
         _broker_id(image, resource.name)
     return _alter_broker(image, resource.name, ops)
@@ -159,6 +186,33 @@ def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision
     return Decision(None, (Write(Change(key, Configs(altered) if altered else None), seen),))
 
 
+def _named(image: ClusterImage, resource: Resource) -> Configs:
+    """What is stored for a group or a subscription; nothing for one that nobody has heard of, as in Kafka."""
+    if not 0 < len(resource.name) <= _MAX_NAME:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"a {resource.kind.value} resource has a name of 1 to {_MAX_NAME} characters",
+            hint="name the one that you mean; there are no defaults for all of them",
+        )
+    return image.configs.get((resource.kind.value, resource.name), Configs({}))
+
+
+def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
+    kind, stored = resource.kind, _named(image, resource)
+    altered = _altered(stored.values, ops, lambda name: resource_key(_TABLES[kind], kind.value, name))
+    if altered == stored.values:
+        return Decision(None)
+    if not stored.values and sum(scope == kind.value for scope, _ in image.configs) >= MAX_RESOURCES:
+        raise OttlaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"{MAX_RESOURCES:,} {kind.value} resources have configs already",
+            hint="take back those of resources that are gone",
+        )
+    key = keys.configs(kind.value, resource.name)
+    seen = (ReliedOn(key, mod_revision=stored.mod_revision),)
+    return Decision(None, (Write(Change(key, Configs(altered) if altered else None), seen),))
+
+
 def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[str], ConfigKey]) -> dict[str, str]:
     """`current` after `ops`, in canonical text."""
     configs = dict(current)
@@ -171,6 +225,12 @@ def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[st
                 configs.pop(op.name, None)
             case OpKind.APPEND | OpKind.SUBTRACT:
                 configs[op.name] = _with_items(key, configs.get(op.name), op)
+    if sum(len(name) + len(value.encode()) for name, value in configs.items()) > MAX_STORED_BYTES:
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"the configs of one resource have at most {MAX_STORED_BYTES:,} bytes in all",
+            hint="take some back, or give shorter values",
+        )
     return configs
 
 
@@ -219,6 +279,8 @@ def _process(image: ClusterImage, broker_id: int) -> dict[str, str | None]:
     broker = image.brokers.get(broker_id)
     return {
         "broker.id": str(broker_id),
+        "node.id": str(broker_id),
+        "process.roles": "broker",
         "broker.rack": broker.rack or None if broker else None,
         "advertised.listeners": _listeners(broker) if broker and broker.kafka_address else None,
     }

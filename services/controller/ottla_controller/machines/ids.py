@@ -74,5 +74,5 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
 
 def _taken(image: ClusterImage) -> set[int]:
     """Ids that somebody has or had: registered, configured, or holding replicas while it is away."""
-    configured = {int(name) for _, name in image.configs if name}
+    configured = {int(name) for scope, name in image.configs if scope == "broker" and name}
     return {*image.brokers, *configured, *(b for p in image.partitions.values() for b in p.replicas)}

@@ -1,0 +1,88 @@
+"""The loggers of this broker's process, told and altered as Kafka's: a level by name, for as long as the process lives.
+
+Names are Python's, of modules (`ottla_broker.replication`) and packages; one without a level of its own has that of the
+package around it, and `root` is around all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+ROOT: Final = "root"
+
+_TRACE: Final = 5  # Python has none: below DEBUG, where some libraries say more
+LEVELS: Final[Mapping[str, int]] = {
+    "TRACE": _TRACE,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+}
+"""Kafka's, from the one that says most to the one that says least."""
+
+_SET, _DELETE = 0, 1
+
+_log = logging.getLogger(__name__)
+
+
+def levels() -> dict[str, str]:
+    """The level that holds for each logger, the root's first."""
+    known = sorted(logging.root.manager.loggerDict.items())
+    return {ROOT: _name_of(logging.root)} | {
+        name: _name_of(logger) for name, logger in known if isinstance(logger, logging.Logger)
+    }
+
+
+def misplaced(name: str, node_id: int) -> OttlaError | None:
+    """Why this broker does not speak of that resource's loggers: they are in another process."""
+    if name == str(node_id):
+        return None
+    words = f"Unexpected broker id, expected {node_id}, but received {name[:80] or 'an empty name'}"
+    return OttlaError(ErrorCode.INVALID_REQUEST, words, hint="ask that broker")
+
+
+def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
+    """Carry out (logger, operation of KIP-412, level), all or none of them. Raises INVALID_CONFIG, INVALID_REQUEST."""
+    if len({name for name, *_ in changes}) < len(changes):
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a logger twice", hint="name each once")
+    wanted = {name: _level_after(name, operation, level) for name, operation, level in changes}
+    if dry:
+        return
+    for name, level in wanted.items():
+        logging.getLogger(None if name == ROOT else name).setLevel(level)
+        _log.warning("the level of the logger %s is %s now", name, levels()[name])
+
+
+def _level_after(name: str, operation: int, level: str | None) -> int:
+    if name != ROOT and not isinstance(logging.root.manager.loggerDict.get(name), logging.Logger):
+        raise OttlaError(
+            ErrorCode.INVALID_CONFIG,
+            f"there is no logger {name[:80]!r} in this broker",
+            hint="describe the broker's loggers for the names there are",
+        )
+    if operation == _SET:
+        if level is None or level not in LEVELS:
+            raise OttlaError(
+                ErrorCode.INVALID_CONFIG, f"{name}={(level or '')[:80]!r} is no level", hint=f"give {', '.join(LEVELS)}"
+            )
+        return LEVELS[level]
+    if operation != _DELETE:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, "a logger's level is no list", hint="set a level, or delete it for its package's"
+        )
+    if name == ROOT:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST, "the root logger has no other's level to go back to", hint="set one"
+        )
+    return logging.NOTSET
+
+
+def _name_of(logger: logging.Logger) -> str:
+    """The most silent of Kafka's levels that says as much."""
+    holds = logger.getEffectiveLevel()
+    return next((name for name, level in LEVELS.items() if holds <= level), "FATAL")

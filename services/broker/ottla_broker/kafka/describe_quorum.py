@@ -1,0 +1,101 @@
+"""DescribeQuorum: who decides on the metadata, told as Kafka tells of its Raft quorum (KIP-595, KIP-836, KIP-853).
+
+There is no Raft here: etcd keeps the metadata, and the controllers hold an election there. So the quorum's one voter is
+the controller that is elected, which tells it itself; standbys are known to nobody. Offsets are revisions of etcd. The
+brokers are the observers. How far they have followed, each knows of itself: of all but the one that is asked, -1.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafka.protocol.admin import DescribeQuorumResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.forwarding import UNTIMED_S, forward, refused
+from ottla_broker.kafka.frames import Request
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import NO_LEADER
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_Topic: Final = DescribeQuorumResponse.TopicData
+_Partition: Final = _Topic.PartitionData
+_Replica: Final = _Partition.ReplicaState
+_Node: Final = DescribeQuorumResponse.Node
+
+METADATA: Final = ("__cluster_metadata", 0)
+"""The one partition that may be asked for."""
+
+_UNKNOWN: Final = -1
+_NODES_FROM: Final = 2
+_NO_DIRECTORY: Final = uuid.UUID(int=0)
+_INT32_MAX: Final = 2**31 - 1
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    try:
+        quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)
+    except OttlaError as error:
+        return DescribeQuorumResponse(version=version, **refused(error), topics=[], nodes=[])
+    named = {topic.topic_name: {p.partition_index: None for p in topic.partitions} for topic in asked.topics}
+    topics = [
+        _Topic(
+            version=version,
+            topic_name=name,
+            partitions=[_partition(backend, quorum, (name, number), version) for number in numbers],
+        )
+        for name, numbers in named.items()
+    ]
+    nodes = [_node(quorum, version)] if version >= _NODES_FROM else []
+    return DescribeQuorumResponse(version=version, error_code=0, error_message=None, topics=topics, nodes=nodes)
+
+
+def _partition(backend: Backend, quorum: pb.DescribeQuorumReply, named: tuple[str, int], version: int) -> Message:
+    if named != METADATA:
+        words = f"the quorum is that of {METADATA[0]}-{METADATA[1]} alone"
+        error = refused(OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words))
+        return _told(named[1], version, error, leader_id=NO_LEADER, leader_epoch=_UNKNOWN, high_watermark=_UNKNOWN)
+    now_ms = int(time.time() * 1000)
+    image = backend.image
+    leader = _replica(quorum.leader_id, quorum.revision, _UNKNOWN, now_ms, version)
+    followed = {backend.node_id: image.revision}
+    observers = [_replica(n, followed.get(n, _UNKNOWN), _UNKNOWN, _UNKNOWN, version) for n in sorted(image.brokers)]
+    return _told(
+        named[1],
+        version,
+        {"error_code": 0, "error_message": None},
+        leader_id=quorum.leader_id,
+        leader_epoch=min(quorum.epoch, _INT32_MAX),
+        high_watermark=quorum.revision,
+        current_voters=[leader],
+        observers=observers,
+    )
+
+
+def _node(quorum: pb.DescribeQuorumReply, version: int) -> Message:
+    """Where the controller is reached: not by Kafka's protocol."""
+    host, _, port = quorum.address.rpartition(":")
+    listener = _Node.Listener(version=version, name="GRPC", host=host, port=int(port))
+    return _Node(version=version, node_id=quorum.leader_id, listeners=[listener])
+
+
+def _told(number: int, version: int, error: Mapping[str, Any], **fields: Any) -> Message:
+    given = {"current_voters": [], "observers": []} | fields
+    return _Partition(version=version, partition_index=number, **error, **given)
+
+
+def _replica(number: int, end_offset: int, fetched_ms: int, caught_up_ms: int, version: int) -> Message:
+    return _Replica(
+        version=version,
+        replica_id=number,
+        replica_directory_id=_NO_DIRECTORY,
+        log_end_offset=end_offset,
+        last_fetch_timestamp=fetched_ms,
+        last_caught_up_timestamp=caught_up_ms,
+    )

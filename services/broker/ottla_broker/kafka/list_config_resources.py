@@ -1,0 +1,50 @@
+"""ListConfigResources: what has configs, or may have some, by kind (KIP-1142). Version 0 asks for clients' metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from kafka.protocol.admin import ListConfigResourcesResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from ottla_broker.kafka.frames import Request
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.errors import ErrorCode
+
+_Resource: Final = ListConfigResourcesResponse.ConfigResource
+
+
+def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else asked.resource_types or _NAMES)
+    if kinds.keys() - _NAMES.keys():
+        return ListConfigResourcesResponse(
+            version=version, error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[]
+        )
+    resources = [
+        _Resource(version=version, resource_name=name, resource_type=kind)
+        for kind in kinds
+        for name in _NAMES[kind](backend.image)
+    ]
+    return ListConfigResourcesResponse(version=version, error_code=0, config_resources=resources)
+
+
+def _brokers(image: ClusterImage) -> Iterable[str]:
+    return map(str, sorted(image.live_brokers()))
+
+
+def _with_configs(scope: str) -> Callable[[ClusterImage], Iterable[str]]:
+    return lambda image: sorted(name for of, name in image.configs if of == scope)
+
+
+_NAMES: Final[Mapping[int, Callable[[ClusterImage], Iterable[str]]]] = {
+    TOPIC: lambda image: sorted(image.topics),
+    BROKER: _brokers,
+    BROKER_LOGGER: _brokers,
+    CLIENT_METRICS: _with_configs("client-metrics"),
+    GROUP: _with_configs("group"),
+}
+"""The names of all resources of a kind. Of groups and subscriptions those that have configs: others have no place."""
