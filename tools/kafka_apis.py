@@ -25,8 +25,10 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
 - **Produce** is advertised from 0 and served from 3, as Kafka does it: old librdkafka (2.3.0 was seen to) takes a
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
   to 2 ends its connection. The largest is 11: from 12 on clients expect `transaction.version=2`.
-- **FindCoordinator** answers COORDINATOR_NOT_AVAILABLE to everybody: no group or transaction coordinator is served yet.
-  Consumers use `assign()`.
+- **Produce** that is refused for single records of a batch names each of them (KIP-467), up to 1,000: clients blame
+  those, and may send the others again.
+- **FindCoordinator** names a broker for a group: it passes on what it is asked to the group's coordinator. For a
+  transactional id it answers COORDINATOR_NOT_AVAILABLE: transactions are not served yet.
 - **InitProducerId** serves idempotent producers; with a transactional id it answers COORDINATOR_NOT_AVAILABLE.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
 - **Metadata** that names an unknown topic creates it, unless the client or `auto.create.topics.enable` says no. That is
@@ -35,6 +37,18 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
   that there is none. One request creates up to 100.
 - **DeleteRecords** answers when every live replica has followed (REQUEST_TIMED_OUT: it is done on the leader, and the
   others follow), and refuses topics whose `cleanup.policy` has no delete, as Kafka does.
+- **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.3, those of one listener too. What
+  has no effect is stored, judged by its type, and described with words that say so; what only a broker's process may
+  set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic here. A name that Kafka does
+  not have either is refused, with the nearest, where Kafka's brokers would store it. Passwords are never told again.
+- **DescribeConfigs** and the two above know topics, brokers, groups, subscriptions to clients' metrics (nothing acts on
+  the last two yet), and the loggers of the broker that is asked: Python's, with Kafka's levels, as long as the process
+  lives.
+- **AlterReplicaLogDirs** answers LOG_DIR_NOT_FOUND: a broker has one directory. To move a replica into the one where it
+  is changes nothing.
+- **DescribeQuorum** is answered by the elected controller, through the broker. There is no Raft here: the one voter is
+  that controller, standbys are known to nobody, offsets are revisions of etcd, and brokers are observers, of which only
+  the one that is asked knows how far it has followed. The endpoint named GRPC is not reached by Kafka's protocol.
 - What the controller decides is passed on to it within the request's time, but 1 s at least and 60 s at most. If it
   goes away meanwhile, the next one is asked, as Kafka's brokers do; if there is none in time, the answer is one that
   clients retry: NOT_CONTROLLER where nothing was done, REQUEST_TIMED_OUT where nobody knows.

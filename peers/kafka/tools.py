@@ -12,6 +12,7 @@ from peers.place import PeerError
 _TOOLS: Final = "org.apache.kafka.tools"
 _MAIN: Final = {
     "kafka-broker-api-versions": f"{_TOOLS}.BrokerApiVersionsCommand",
+    "kafka-client-metrics": f"{_TOOLS}.ClientMetricsCommand",
     "kafka-cluster": f"{_TOOLS}.ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{_TOOLS}.consumer.ConsoleConsumer",
@@ -23,6 +24,7 @@ _MAIN: Final = {
     "kafka-get-offsets": f"{_TOOLS}.GetOffsetShell",
     "kafka-leader-election": f"{_TOOLS}.LeaderElectionCommand",
     "kafka-log-dirs": f"{_TOOLS}.LogDirsCommand",
+    "kafka-metadata-quorum": f"{_TOOLS}.MetadataQuorumCommand",
     "kafka-producer-perf-test": f"{_TOOLS}.ProducerPerformance",
     "kafka-topics": f"{_TOOLS}.TopicCommand",
     "kafka-transactions": f"{_TOOLS}.TransactionsCommand",

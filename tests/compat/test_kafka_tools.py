@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from peers.client import Rec
 from peers.kafka.tools import run_tool
+from peers.place import PeerError
 from tests.compat.cells import CODECS, SDK, TOOLS
 from tests.compat.crossing import BASE_MS
 from tests.compat.topics import Topics
@@ -125,6 +126,58 @@ def test_configs_of_brokers(three: Cluster) -> None:
     sources = "DYNAMIC_BROKER_CONFIG:log.retention.ms=200000, DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=100000"
     assert f"  log.retention.ms=200000 sensitive=false synonyms={{{sources}" in told
     assert f"advertised.listeners=PLAINTEXT://{three.brokers[1].kafka_address} " in told
+
+
+@TOOLS.cell
+def test_configs_that_have_no_effect(three: Cluster) -> None:
+    one = ("--entity-type", "brokers", "--entity-name", "2")
+    name, prefixed = "sasl.kerberos.min.time.before.relogin", "listener.name.tls.ssl.keystore.password"
+    run(three, "kafka-configs", *one, "--alter", "--add-config", f"{name}=1000,{prefixed}=secret")
+    told = run(three, "kafka-configs", *one, "--describe")
+    assert f"  {name}=1000 sensitive=false " in told
+    assert f"  {prefixed}=null sensitive=true " in told
+    with pytest.raises(PeerError, match=re.escape("Cannot update these configs dynamically: Set(process.roles)")):
+        run(three, "kafka-configs", *one, "--alter", "--add-config", "process.roles=broker")
+
+
+@TOOLS.cell
+def test_configs_of_groups(three: Cluster) -> None:
+    one = ("--entity-type", "groups", "--entity-name", "billing")
+    run(three, "kafka-configs", *one, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
+    assert "  consumer.session.timeout.ms=50000 sensitive=false " in run(three, "kafka-configs", *one, "--describe")
+    run(three, "kafka-configs", *one, "--alter", "--delete-config", "consumer.session.timeout.ms")
+    assert "consumer.session.timeout.ms" not in run(three, "kafka-configs", *one, "--describe")
+
+
+@TOOLS.cell
+def test_levels_of_loggers(three: Cluster) -> None:
+    one = ("--entity-type", "broker-loggers", "--entity-name", "1")
+    run(three, "kafka-configs", *one, "--alter", "--add-config", "ottla_broker.replicas=ERROR")
+    assert "  ottla_broker.replicas=ERROR sensitive=false " in run(three, "kafka-configs", *one, "--describe")
+    run(three, "kafka-configs", *one, "--alter", "--delete-config", "ottla_broker.replicas")
+    assert "  ottla_broker.replicas=ERROR " not in run(three, "kafka-configs", *one, "--describe")
+
+
+@TOOLS.cell
+def test_client_metrics(three: Cluster) -> None:
+    run(three, "kafka-client-metrics", "--alter", "--name", "all", "--interval", "60000", "--metrics", "org.apache.")
+    assert "all" in run(three, "kafka-client-metrics", "--list").split()
+    told = run(three, "kafka-client-metrics", "--describe", "--name", "all")
+    assert "interval.ms=60000" in told
+    assert "metrics=org.apache." in told
+
+
+@TOOLS.cell
+def test_metadata_quorum(three: Cluster) -> None:
+    asked = ("kafka-metadata-quorum", "--bootstrap-server", three.kafka_bootstrap, "describe")
+    status = run_tool(*asked, "--status")
+    told = dict(re.findall(r"^(\w+): +(.*)$", status, re.MULTILINE))
+    assert (told["LeaderId"], told["MaxFollowerLag"]) == ("0", "0")
+    assert int(told["HighWatermark"]) > 0
+    assert '"endpoints": ["GRPC://127.0.0.1:' in told["CurrentVoters"]
+    rows = run_tool(*asked, "--replication").splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["0", "0", "1", "2"]
+    assert rows[0].split()[-1] == "Leader"
 
 
 @TOOLS.cell

@@ -18,8 +18,22 @@ ZERO_ID: Final = bytes(16)
 
 _LONGEST: Final = 32_767
 _NAMES: Final = (*BASE_TOPICS, *BASE_TOPICS, *MADE_TOPICS, "nowhere", INTERNAL, "__transaction_state")
-_CONFIGS: Final = ("retention.ms", "cleanup.policy", "max.message.bytes", "segment.bytes", "no.such.config", "")
-_CONFIG_VALUES: Final = ("604800000", "delete", "compact", "1048588", "-1", "x", "")
+_CONFIGS: Final = (
+    "retention.ms",
+    "cleanup.policy",
+    "max.message.bytes",
+    "segment.bytes",
+    "num.io.threads",
+    "process.roles",
+    "listener.name.x.ssl.keystore.password",
+    "consumer.session.timeout.ms",
+    "interval.ms",
+    "match",
+    "ottla_broker.replication",
+    "no.such.config",
+    "",
+)
+_CONFIG_VALUES: Final = ("604800000", "delete", "compact", "1048588", "50000", "client_id=a", "WARN", "-1", "x", "")
 _STRANGE: Final = (
     "",
     ".",
@@ -47,7 +61,8 @@ _NUMBERS: Final[dict[str, tuple[int, ...]]] = {
     "replication_factor": (1, 1, -1, 0, 2, 32_767, -(2**15)),
     "broker_ids": (0, 0, 0, 1, -1, 2**31 - 1),
     "acks": (-1, -1, 1, 1, 0, 2, -2),
-    "resource_type": (2, 2, 2, 4, 4, 0, 1, 8, -1, 127),
+    "resource_type": (2, 2, 2, 4, 4, 0, 1, 8, 16, 32, -1, 127),
+    "resource_types": (2, 4, 8, 16, 32, 0, -1, 127),
     "timestamp": (-1, -2, -3, -4, -5, -6, -7, 0, 1_700_000_000_000, 2**63 - 1, -(2**63)),
     "offset": (-1, 0, 0, 1, 2**63 - 1, -2),
     # Members that never come back are to be gone soon.
@@ -98,10 +113,14 @@ class World:
 
     def texts(self, name: str, entity: str | None) -> Sequence[str]:
         """What a text field of that name may hold; `entity` is what the definition says that it names."""
+        if name == "topic_name":  # of a quorum
+            return (*_NAMES, "__cluster_metadata", "__cluster_metadata")
         if entity == "topicName" or name in ("resource_name", "topic", "topic_name"):
-            return _NAMES if name != "resource_name" else (*_NAMES, "0", "1", "", "-1")
+            return _NAMES if name != "resource_name" else (*_NAMES, "0", "0", "0", "1", "", "-1")
         if name == "name":  # of a config, or of a group's protocol: topics say that they are topics
             return (*_CONFIGS, PROTOCOL, PROTOCOL)
+        if name == "path":
+            return ("/", "/elsewhere", "relative", "")
         if name == "value":
             return _CONFIG_VALUES
         if name == "configuration_keys":

@@ -22,6 +22,7 @@ from ottla_broker.kafka import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_quorum,
     elect_leaders,
 )
 from ottla_broker.kafka.addresses import Endpoint
@@ -210,6 +211,12 @@ REQUESTS: dict[str, tuple[Any, int, Callable[[], Any], Callable[[Any], Any]]] = 
             resources=[_resource(messages.IncrementalAlterConfigsRequest)], validate_only=False
         ),
         lambda answer: answer.responses,
+    ),
+    "DescribeQuorum": (
+        describe_quorum.answer,
+        2,
+        lambda: messages.DescribeQuorumRequest(topics=[]),
+        lambda answer: [SimpleNamespace(error_code=answer.error_code, error_message=answer.error_message)],
     ),
     "ElectLeaders": (
         elect_leaders.answer,
