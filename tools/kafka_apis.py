@@ -26,7 +26,7 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
   larger minimum for a broker without compression, and sends gzip, snappy and lz4 uncompressed. A request of version 0
   to 2 ends its connection. The largest is 11: from 12 on clients expect `transaction.version=2`.
 - **Produce** that is refused for single records of a batch names each of them (KIP-467), up to 1,000: clients blame
-  those, and may send the others again.
+  those, and may send the others again. Of a batch that is compressed, or above 64 KiB, no timestamps are named.
 - **FindCoordinator** names a broker for a group: it passes on what it is asked to the group's coordinator. For a
   transactional id it answers COORDINATOR_NOT_AVAILABLE: transactions are not served yet.
 - **InitProducerId** serves idempotent producers; with a transactional id it answers COORDINATOR_NOT_AVAILABLE.

@@ -91,7 +91,17 @@ def build(
     service = BrokerService(replicas, follower, log_dir, addresses, producer_ids, lives)
     server.add(contracts.Broker, service)
     kafka = KafkaSide(
-        config, replicas, follower, service, controller, coordinators, producer_ids, log_dir, metrics, around_kafka
+        config,
+        replicas,
+        follower,
+        service,
+        controller,
+        coordinators,
+        producer_ids,
+        log_dir,
+        clock,
+        metrics,
+        around_kafka,
     )
 
     def address() -> str:

@@ -14,6 +14,7 @@ from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
+from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
@@ -31,6 +32,7 @@ class Backend:
     addresses: KafkaAddresses
     sessions: FetchSessions
     log_dir: Callable[[], LogDir]
+    clock: Clock
 
     @property
     def node_id(self) -> int:

@@ -7,7 +7,6 @@ brokers are the observers. How far they have followed, each knows of itself: of 
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
 from typing import Any, Final
@@ -61,9 +60,8 @@ def _partition(backend: Backend, quorum: pb.DescribeQuorumReply, named: tuple[st
         words = f"the quorum is that of {METADATA[0]}-{METADATA[1]} alone"
         error = refused(OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words))
         return _told(named[1], version, error, leader_id=NO_LEADER, leader_epoch=_UNKNOWN, high_watermark=_UNKNOWN)
-    now_ms = int(time.time() * 1000)
     image = backend.image
-    leader = _replica(quorum.leader_id, quorum.revision, _UNKNOWN, now_ms, version)
+    leader = _replica(quorum.leader_id, quorum.revision, _UNKNOWN, backend.clock.wall_ms(), version)
     followed = {backend.node_id: image.revision}
     observers = [_replica(n, followed.get(n, _UNKNOWN), _UNKNOWN, _UNKNOWN, version) for n in sorted(image.brokers)]
     return _told(

@@ -17,6 +17,7 @@ from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
+from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.telemetry import Metrics
@@ -37,6 +38,7 @@ class KafkaSide:
         coordinators: CoordinatorPeers,
         producer_ids: ProducerIds,
         log_dir: Callable[[], LogDir],
+        clock: Clock,
         metrics: Metrics,
         around: AroundApi,
     ) -> None:
@@ -44,7 +46,16 @@ class KafkaSide:
         self._addresses = KafkaAddresses(config.host, config.advertised_host, listeners)
         sessions = FetchSessions(lambda: secrets.randbelow(_MAX_SESSION_ID) + 1)
         backend = Backend(
-            replicas, metadata, service, controller, coordinators, producer_ids, self._addresses, sessions, log_dir
+            replicas,
+            metadata,
+            service,
+            controller,
+            coordinators,
+            producer_ids,
+            self._addresses,
+            sessions,
+            log_dir,
+            clock,
         )
         dispatcher = Dispatcher(backend, metrics, around)
         self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=replicas.drain)

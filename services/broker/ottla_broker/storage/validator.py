@@ -29,6 +29,8 @@ from ottla_core.records.reader import read_records
 
 _MIN_RECORD_BYTES = 7
 """A length, attributes, a time, an offset, no key, no value and no headers."""
+_WALKED_BYTES = 64 << 10
+"""Of a refused batch whose records are looked at all the same: to say which, in about a millisecond."""
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
@@ -53,7 +55,7 @@ def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[Ba
         if has_linked_blocks(header.codec, memoryview(records)[at + HEADER_SIZE : at + header.size_bytes]):
             raise _linked_blocks()
         if config.timestamp_type is TimestampType.CREATE_TIME:
-            _check_timestamps(header, config, now_ms)
+            _check_timestamps(header, memoryview(records)[at : at + header.size_bytes], config, now_ms)
         if config.compacts:
             check_keys(memoryview(records)[at : at + header.size_bytes])
         headers.append(header)
@@ -166,8 +168,10 @@ def _and_others(bad: list[int]) -> str:
     return f" ({others}{' or more' if len(bad) == MOST_NAMED else ''} others neither)" if others else ""
 
 
-def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
-    """The bounds of KIP-937, on the two timestamps in the header; -1 stands for none."""
+def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> None:
+    """The bounds of KIP-937, on the two timestamps in the header; -1 stands for none. Which records break them is told
+    where it takes no time to find out."""
+    earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     first, largest = header.base_timestamp, header.max_timestamp
     if not -1 <= first <= largest:
         raise OttlaError(
@@ -175,15 +179,29 @@ def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> No
             f"a batch begins at timestamp {first} and says that its largest is {largest}",
             hint="timestamps are milliseconds since 1970, -1 for none",
         )
-    if largest - now_ms > config.timestamp_after_max_ms:
-        raise OttlaError(
+    if largest > latest:
+        raise BadRecordsError(
             ErrorCode.INVALID_TIMESTAMP,
             f"the timestamp {largest} is {largest - now_ms} ms ahead of the broker's clock",
+            _out_of_time(header, batch, earliest, latest),
             hint=f"correct the client's clock or raise message.timestamp.after.max.ms={config.timestamp_after_max_ms}",
         )
-    if first >= 0 and now_ms - first > config.timestamp_before_max_ms:
-        raise OttlaError(
+    if 0 <= first < earliest:
+        raise BadRecordsError(
             ErrorCode.INVALID_TIMESTAMP,
             f"the timestamp {first} is {now_ms - first} ms behind the broker's clock",
+            _out_of_time(header, batch, earliest, latest),
             hint=f"raise message.timestamp.before.max.ms={config.timestamp_before_max_ms}",
         )
+
+
+def _out_of_time(header: BatchHeader, batch: memoryview, earliest: int, latest: int) -> list[BadRecord]:
+    """The records whose timestamps are out of bounds; none of a batch that is large, or is compressed."""
+    if header.codec != Codec.NONE or header.size_bytes > _WALKED_BYTES:
+        return []
+    try:
+        times = enumerate(timestamp for _, timestamp, *_ in read_records(batch))
+    except OttlaError:  # it is refused anyhow
+        return []
+    bad = (number for number, timestamp in times if timestamp > latest or 0 <= timestamp < earliest)
+    return [BadRecord(number, "its timestamp is out of the topic's bounds") for number in islice(bad, MOST_NAMED)]

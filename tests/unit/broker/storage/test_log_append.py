@@ -211,6 +211,15 @@ def test_timestamps_far_from_the_brokers_clock_are_refused(log: Log) -> None:
     log.append(values_batch(b"long ago", at_ms=0), 1, NOON)
     log.config = LogConfig(timestamp_before_max_ms=HOUR_MS)
     assert refused(log, values_batch(b"old", at_ms=NOON - HOUR_MS - 1)).code == ErrorCode.INVALID_TIMESTAMP
+    times = [NOON, NOON + HOUR_MS + 1, NOON - HOUR_MS, NOON - HOUR_MS - 1, NOON + 2 * HOUR_MS]
+    mixed = [(n, at, b"k", b"v" * 1000, []) for n, at in enumerate(times)]
+    named = refused(log, sealed(mixed))
+    assert isinstance(named, BadRecordsError)
+    assert (named.code, [record.number for record in named.records]) == (ErrorCode.INVALID_TIMESTAMP, [1, 3, 4])
+    for unnamed in (sealed(mixed, Codec.GZIP), raw_batch(b"unreadable", max_timestamp=NOON + 2 * HOUR_MS)):
+        error = refused(log, unnamed)
+        assert isinstance(error, BadRecordsError)
+        assert (error.code, error.records) == (ErrorCode.INVALID_TIMESTAMP, [])
     log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
     assert refused(log, raw_batch(raw_record(0), max_timestamp=NOON - 1)).code == ErrorCode.INVALID_TIMESTAMP
     assert log.log_end_offset == 3
