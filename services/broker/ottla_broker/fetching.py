@@ -13,6 +13,7 @@ from typing import Final, Protocol
 
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
 from ottla_broker.replica import Replica
+from ottla_broker.room import UNBOUNDED, Room
 from ottla_broker.waiters import Checks, Waiters
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
@@ -73,24 +74,33 @@ class Audience(Protocol):
 
 
 async def fetch(
-    wants: Sequence[FetchWant], audience: Audience, *, max_wait_s: float, min_bytes: int, max_bytes: int
+    wants: Sequence[FetchWant],
+    audience: Audience,
+    *,
+    max_wait_s: float,
+    min_bytes: int,
+    max_bytes: int,
+    room: Room = UNBOUNDED,
 ) -> list[Fetched]:
     """Answer once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
 
-    The first batch of the reply comes whole even where it is larger than `max_bytes` (KIP-74).
+    The first batch of the reply comes whole even where it is larger than `max_bytes` (KIP-74). Less is read where there
+    is less `room`, and nothing where there is none.
     """
     deadline = asyncio.get_running_loop().time() + max_wait_s
     with audience.waiters.parked(want.id for want in wants) as waiter:
         while True:
             # Parked and marked first, then looked at: what is appended during the look is not slept over (rule 55).
             waiter.mark()
-            fetched = await _read_all(wants, audience, max_bytes)
+            fetched = await _read_all(wants, audience, max_bytes, room)
             missing_bytes = _missing(fetched, wants, min_bytes)
             if missing_bytes <= 0 or max_wait_s <= 0:
                 return fetched
+            room.give_back(sum(len(part.records) for part in fetched))
+            del fetched  # what was read is not kept while more is waited for
             if not await waiter.sleep(deadline, missing_bytes):
                 # What has come meanwhile, though it is not enough.
-                return await _read_all(wants, audience, max_bytes)
+                return await _read_all(wants, audience, max_bytes, room)
 
 
 def _missing(fetched: Sequence[Fetched], wants: Sequence[FetchWant], min_bytes: int) -> int:
@@ -108,27 +118,27 @@ def _is_cut(part: Fetched, want: FetchWant) -> bool:
     return whole_batches(part.records, _ANY_OFFSET)[1] < part.high_watermark
 
 
-async def _read_all(wants: Sequence[FetchWant], audience: Audience, max_bytes: int) -> list[Fetched]:
+async def _read_all(wants: Sequence[FetchWant], audience: Audience, max_bytes: int, room: Room) -> list[Fetched]:
     fetched: list[Fetched] = []
     left = max_bytes
     for want in wants:
-        part = await _read(want, audience, min(left, want.max_bytes), first=left == max_bytes)
+        part = await _read(want, audience, min(left, want.max_bytes), room, first=left == max_bytes)
         left -= len(part.records)
         fetched.append(part)
     return fetched
 
 
-async def _read(want: FetchWant, audience: Audience, max_bytes: int, *, first: bool) -> Fetched:
+async def _read(want: FetchWant, audience: Audience, max_bytes: int, room: Room, *, first: bool) -> Fetched:
     replica: Replica | None = None
     try:
         replica = audience.replica(want)
         instead = audience.instead(want, replica)
         if instead is not None:
             return instead
-        records = b""
         limit = audience.limit_offset(replica)
+        records = b""
         if max_bytes > 0:
-            records = await replica.read(want.offset, max_bytes, limit, min_one_batch=first)
+            records = await _read_records(replica, want.offset, max_bytes, limit, room, first=first)
     except OttlaError as error:
         if replica is None:
             return Fetched(want.id, error=error, worth_an_answer=True)
@@ -136,6 +146,18 @@ async def _read(want: FetchWant, audience: Audience, max_bytes: int, *, first: b
         return Fetched(want.id, b"", watermark, start, error, worth_an_answer=True)
     news = audience.has_news(want, replica)
     return Fetched(want.id, records, replica.high_watermark, replica.log.log_start_offset, worth_an_answer=news)
+
+
+async def _read_records(replica: Replica, offset: int, max_bytes: int, limit: int, room: Room, *, first: bool) -> bytes:
+    if offset == limit:
+        return await replica.read(offset, max_bytes, limit, min_one_batch=first)  # nothing, or that it is not there
+    records, lent_bytes = b"", room.lend(max_bytes)
+    try:
+        if lent_bytes > 0:
+            records = await replica.read(offset, lent_bytes, limit, min_one_batch=first)
+    finally:
+        room.give_back(lent_bytes - len(records))
+    return records
 
 
 class Replicated(Protocol):

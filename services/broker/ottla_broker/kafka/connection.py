@@ -2,11 +2,12 @@
 
 A request is begun when those before it have ended. Only produces overlap: each appends when it is begun, so a
 partition's order is that of the requests, and those that wait for acks=all wait together; the answers leave in order.
-What a client sends meanwhile is kept, up to a limit, and then reading pauses. So it does while the client does not
-take its answers, and while all connections together hold too much (module limits).
+What a client sends meanwhile is kept, up to a limit, and then reading pauses. So it does while there is no room for
+more of a frame (module budget), and nothing is begun while the client does not take its answers. Who has many small
+requests takes turns with the others.
 
 Reads go into one buffer that all connections share, for an idle connection is to cost little. A frame that comes in
-pieces has a buffer of its own, and is read straight into it.
+pieces is gathered from there (module inbound).
 """
 
 from __future__ import annotations
@@ -14,19 +15,18 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
+from ottla_broker.kafka.budget import LARGE, SMALL, Account, Budget
 from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head
-from ottla_broker.kafka.limits import Budget, Limits
+from ottla_broker.kafka.inbound import Inbound
+from ottla_broker.kafka.limits import SMALL_BYTES, Limits
+from ottla_broker.kafka.outbound import Outbound
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.primitives import MalformedError
 
 Answered: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """An answer's frame, None for silence, or what will give one of them."""
-
-_WRITE_HIGH_BYTES: Final = 1024 * 1024
-_SMALL_ANSWER_BYTES: Final = 4096
-"""Of those that leave together; a read of 256 KiB holds some thousand requests at most."""
 
 _NOTHING: Final = memoryview(b"")
 
@@ -49,7 +49,7 @@ class Surroundings(Protocol):
 
     def now(self) -> float: ...
 
-    def on_open(self, connection: Connection) -> bool:
+    def on_open(self, connection: Connection, client_host: str) -> bool:
         """Whether there is a place for one more."""
         ...
 
@@ -63,8 +63,31 @@ class Surroundings(Protocol):
         ...
 
     def may_overlap(self, key: int) -> bool:
-        """Whether a request of this API may begin while others that may are open."""
+        """Whether a request of this API may begin while others that may are open; nothing of its frame is kept then."""
         ...
+
+    def may_be_large(self, key: int) -> bool:
+        """Whether an answer of this API is expected to take more than SMALL_BYTES."""
+        ...
+
+    def on_large_answer(self, key: int) -> None:
+        """One did that was not expected to."""
+        ...
+
+
+class _Open(NamedTuple):
+    """A request that has begun, and is not yet answered; `held_bytes`: what its handler may keep of its frame."""
+
+    key: int
+    answer: asyncio.Task[Parts | None] | Parts
+    held_bytes: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        return not isinstance(self.answer, asyncio.Task) or self.answer.done()
+
+    def parts(self) -> Parts | None:
+        return self.answer.result() if isinstance(self.answer, asyncio.Task) else self.answer
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -72,79 +95,94 @@ class Connection(asyncio.BufferedProtocol):
         self._around = around
         self._listener = listener
         self._transport: asyncio.Transport | None = None
-        self._caller = Caller("", "")
-        self._frame: memoryview | None = None  # comes in pieces, `_filled` bytes of it are there
-        self._filled = 0
+        self._account: Account
+        self._out: Outbound
+        self._caller: Caller
+        self._inbound: Inbound | None = None  # a frame that comes in pieces
         self._rest = _NOTHING  # was read, and can't begin yet
-        self._open: deque[asyncio.Task[Parts | None] | Parts] = deque()  # has begun and is not yet answered
+        self._open: deque[_Open] = deque()
+        self._open_bytes = 0  # what their handlers may keep
         self._open_overlap = False
-        self._answers: Parts | None = None  # those of one read, to leave together; None outside of it
         self._held_bytes = 0
         self._reading = True
-        self._waits_for_room = False
+        self._is_known = False  # a request of it has been done
         self._draining = False
+        self._goes_on_soon = False
         self._active_at = around.now()
-        self._frame_due_at: float | None = None
-        self._write_due_at: float | None = None
+        self._pace = around.limits.pace(around.limits.frame_s)
+        self._waited_s = 0
 
     # ---- events of the transport ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        limits, client_host = self._around.limits, _host(transport, "peername")
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=_WRITE_HIGH_BYTES)
-        self._caller = Caller(_host(transport, "peername"), _host(transport, "sockname"), self._listener)
-        if not self._around.on_open(self):
+        self._transport.set_write_buffer_limits(high=0)  # all that is not taken at once is counted
+        self._out = Outbound(self._transport, limits.pace(limits.write_s))
+        self._account = self._around.budget.account(client_host, self)
+        self._caller = Caller(client_host, _host(transport, "sockname"), self._listener, self._account)
+        if not self._around.on_open(self, client_host):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._frame, self._rest = None, _NOTHING
+        self._inbound, self._rest = None, _NOTHING
         for each in self._open:
-            if isinstance(each, asyncio.Task):
-                each.cancel()
+            if isinstance(each.answer, asyncio.Task):
+                each.answer.cancel()
         self._open.clear()
-        self._hold(0)
+        self._account.close()
         self._around.on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._around.scratch if self._frame is None else self._frame[self._filled :]
+        shared = self._around.scratch
+        return shared if self._inbound is None else self._inbound.buffer(shared, self._account.free)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._around.now()
-        if self._frame is None:
+        inbound = self._inbound
+        if inbound is None:
             fresh = self._around.scratch[:nbytes]
             self._begin(memoryview(bytes(self._rest) + fresh) if self._rest else fresh)
             return
-        self._filled += nbytes
-        if self._filled == len(self._frame):
-            frame, self._frame = self._frame, None
-            self._begin(frame)
+        inbound.add(nbytes, self._around.scratch)
+        self._pace.move(nbytes)
+        if inbound.missing_bytes:
+            self._settle()
+            return
+        self._inbound = None
+        self._account.end_promise()
+        self._begin(inbound.whole())
 
     def eof_received(self) -> bool:
         return False  # and the transport closes itself
 
     def pause_writing(self) -> None:
-        self._write_due_at = self._around.now() + self._around.limits.write_s
-        self._note_held()
+        self._out.on_pause()
 
     def resume_writing(self) -> None:
-        self._write_due_at = None
-        self._note_held()
+        self._out.on_resume()
+        self._hold()
         self._go_on()
 
     # ---- events of the listener ----------------------------------------------------------------------------------
 
     def on_room(self) -> None:
-        self._waits_for_room = False
+        self._waited_s = 0
         self._go_on()
 
     def on_tick(self, now: float) -> None:
+        """A second has passed."""
         limits = self._around.limits
-        if self._frame_due_at is not None and now > self._frame_due_at:
-            self._refuse("a request has not come whole in time")
-        elif self._write_due_at is not None and now > self._write_due_at:
-            self._around.on_refused(f"an answer was not taken within {limits.write_s:g} s", self._caller.client_host)
+        if self._out.is_too_slow():
+            self._around.on_refused(f"an answer was not taken within {limits.write_s} s", self._caller.client_host)
             self.abort()
+        elif self._account.waits:
+            self._waited_s += self._held_bytes > SMALL_BYTES
+            if self._waited_s > limits.room_s:
+                self._refuse(f"there was no room for more than {self._held_bytes} bytes of it for {limits.room_s} s")
+        elif (self._inbound or 0 < len(self._rest) < HEAD_BYTES) and self._pace.is_too_slow():
+            self._refuse(f"a request has not come whole in time, nor {limits.min_bytes_per_s} bytes a second of it")
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
 
@@ -162,115 +200,125 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Something that was waited for has come."""
-        if self._transport is not None and self._frame is None and (self._rest or not self._reading):
+        self._goes_on_soon = False
+        if self._transport is None or self._draining:
+            return
+        if self._inbound is not None:
+            self._settle()
+        elif self._rest or not self._reading:
             self._begin(self._rest)
+
+    def _go_on_soon(self) -> None:
+        if not self._goes_on_soon:
+            self._goes_on_soon = True
+            asyncio.get_running_loop().call_soon(self._go_on)
 
     def _begin(self, data: memoryview) -> None:
         """Begin what is there whole and may begin; keep the rest. Nothing of it where the connection ends."""
+        around = self._around
+        ends_at = around.now() + around.limits.turn_s
         at, whole = 0, 0
-        self._answers = []
+        self._out.begin_turn()
         try:
             while len(data) - at >= HEAD_BYTES and not self._draining:
                 head = read_head(data, at)
-                self._around.limits.check_size(head.key, head.size_bytes)
+                around.limits.check_size(head.key, head.size_bytes, is_known=self._is_known)
                 whole = SIZE_BYTES + head.size_bytes
                 if at + whole > len(data) or not self._may_begin(head.key):
+                    break
+                if at and around.now() > ends_at:
+                    self._go_on_soon()
                     break
                 self._call(head, data[at : at + whole])
                 at, whole = at + whole, 0
         except (MalformedError, CloseConnectionError) as error:
-            self._send_gathered()
+            self._out.end_turn()
             self._refuse(str(error))
         finally:
-            self._send_gathered()
-            self._answers = None
-        if (
-            not self._draining
-            and self._transport is not None
-            and (at < len(data) or self._held_bytes or not self._reading)
-        ):
+            self._out.end_turn()
+        if self._transport is not None and not self._draining:
             self._keep(data[at:], whole)
 
     def _may_begin(self, key: int) -> bool:
-        if self._write_due_at is not None or self._transport is None:
+        if not self._out.is_taken or self._transport is None:
             return False
-        if not self._around.may_overlap(key) and not self._has_room():
-            return False  # its answer may be large, which that to a produce is not
-        if not self._open:
-            return True
-        return self._open_overlap and len(self._open) < self._around.limits.max_open and self._around.may_overlap(key)
+        overlaps = self._around.may_overlap(key)
+        if self._open and not (overlaps and self._open_overlap and len(self._open) < self._around.limits.max_open):
+            return False
+        # The answer to what overlaps, a produce, holds little, and nothing else of it is held.
+        return overlaps or self._account.has_room(LARGE if self._around.may_be_large(key) else SMALL)
 
     def _call(self, head: Head, frame: memoryview) -> None:
         answered = self._around.handle(head, frame, self._caller)
-        if answered is None:
-            return
-        if isinstance(answered, list):
-            if self._open:
-                self._open.append(answered)
-            else:
-                self._write(answered)
-            return
-        if not self._open:
-            self._open_overlap = self._around.may_overlap(head.key)
-        task = asyncio.create_task(answered)
-        task.add_done_callback(self._on_answered)
-        self._open.append(task)
+        if asyncio.iscoroutine(answered):
+            if not self._open:
+                self._open_overlap = self._around.may_overlap(head.key)
+            task = asyncio.create_task(answered)
+            task.add_done_callback(self._on_answered)
+            held_bytes = 0 if self._open_overlap else len(frame)
+            self._open_bytes += held_bytes
+            self._open.append(_Open(head.key, task, held_bytes))
+        elif self._open and answered is not None:
+            self._open.append(_Open(head.key, answered))
+        else:
+            self._answer(head.key, answered)
 
     def _on_answered(self, done: asyncio.Task[Parts | None]) -> None:
-        while self._open:
-            first = self._open[0]
-            if isinstance(first, asyncio.Task) and not first.done():
-                break
-            self._open.popleft()
-            try:
-                parts = first.result() if isinstance(first, asyncio.Task) else first
-            except (MalformedError, CloseConnectionError) as error:
-                self._refuse(str(error))
-                return
-            if parts is not None:
-                self._write(parts)
-        if self._draining and not self._open:
+        why = None
+        self._out.begin_turn()
+        try:
+            while self._open and self._open[0].is_done:
+                each = self._open.popleft()
+                self._open_bytes -= each.held_bytes
+                self._answer(each.key, each.parts())
+        except (MalformedError, CloseConnectionError) as error:
+            why = str(error)
+        finally:
+            self._out.end_turn()
+        self._account.give_back_all()
+        if why is not None:
+            self._refuse(why)
+        elif self._draining and not self._open:
             self._close()
+        self._hold()
         self._go_on()
 
-    def _write(self, parts: Parts) -> None:
-        if self._answers is not None and sum(map(len, parts)) <= _SMALL_ANSWER_BYTES:
-            self._answers += parts
+    def _answer(self, key: int, parts: Parts | None) -> None:
+        self._is_known = True
+        if parts is None or self._transport is None:
             return
-        self._send_gathered()
-        if self._transport is not None:
-            self._transport.writelines(parts)
-
-    def _send_gathered(self) -> None:
-        """What was answered while one read was gone through, at once: the write costs as much as the rest."""
-        if self._answers and self._transport is not None:
-            answers, self._answers = self._answers, []
-            self._transport.writelines(answers)
+        if self._out.write(parts) > SMALL_BYTES and not self._around.may_be_large(key):
+            self._around.on_large_answer(key)
 
     # ---- what is kept --------------------------------------------------------------------------------------------
 
     def _keep(self, rest: memoryview, whole: int) -> None:
         """`rest` begins with a frame of `whole` bytes, 0 where that is not known yet."""
-        limits, now = self._around.limits, self._around.now()
-        if whole <= len(rest) or not self._has_room():
-            # A whole frame that waits for its turn, the first bytes of one, or one that there is no room for.
+        if whole > len(rest):
+            self._inbound, self._rest = Inbound(whole, rest), _NOTHING
+            self._pace.restart()
+        elif rest:
+            # A whole frame that waits for its turn, or the first bytes of one.
             self._rest = rest if rest.obj is not self._around.scratch.obj else memoryview(bytes(rest))
-            partial = 0 < len(rest) < HEAD_BYTES
-            self._frame_due_at = (self._frame_due_at or now + limits.frame_s) if partial else None
+            self._pace.restart()
         else:
-            self._frame = memoryview(bytearray(whole))
-            self._frame[: len(rest)] = rest
-            self._filled, self._rest = len(rest), _NOTHING
-            self._frame_due_at = now + limits.frame_limit_s(whole)
-        self._note_held()
-        self._read_if(not self._waits_for_room and len(self._rest) < limits.max_waiting)
+            self._rest = _NOTHING
+            if not self._held_bytes and self._reading and not self._open_bytes and self._out.is_taken:
+                return  # as ever, where clients don't send more than is taken from them
+        self._settle()
 
-    def _has_room(self) -> bool:
-        """Whether all connections together may hold more; else this one is told when."""
-        if not self._around.budget.has_room and not self._waits_for_room:
-            self._waits_for_room = True
-            self._around.budget.wait(self)
-        return not self._waits_for_room
+    def _settle(self) -> None:
+        """Count what is held now, and read on if more may be."""
+        self._hold()
+        has_room = self._account.has_room(self._inbound.missing_bytes) if self._inbound else not self._account.waits
+        self._read_if(has_room and len(self._rest) < self._around.limits.max_waiting)
+
+    def _hold(self) -> None:
+        coming = len(self._rest) if self._inbound is None else self._inbound.held_bytes
+        size_bytes = coming + self._open_bytes + self._out.held_bytes
+        more, self._held_bytes = size_bytes - self._held_bytes, size_bytes
+        if more and self._transport is not None:
+            self._account.change(more)
 
     def _read_if(self, wanted: bool) -> None:
         if self._transport is None or self._transport.is_closing() or wanted == self._reading:
@@ -280,19 +328,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
-
-    def _note_held(self) -> None:
-        """A rest that waits for room is not counted: it would wait for itself."""
-        unsent = 0
-        if self._transport is not None and self._write_due_at is not None:
-            unsent = self._transport.get_write_buffer_size()
-        rest = 0 if self._waits_for_room else len(self._rest)
-        self._hold(unsent + (rest if self._frame is None else len(self._frame)))
-
-    def _hold(self, size_bytes: int) -> None:
-        more, self._held_bytes = size_bytes - self._held_bytes, size_bytes
-        if more:
-            self._around.budget.change(more)
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
@@ -306,9 +341,8 @@ class Connection(asyncio.BufferedProtocol):
         """Once what was written has left, or is not taken in time; nothing more is read or begun."""
         if self._transport is not None:
             self._draining = True
-            self._frame_due_at = None
-            if self._write_due_at is None:
-                self._write_due_at = self._around.now() + self._around.limits.write_s
+            self._inbound, self._rest = None, _NOTHING
+            self._hold()
             self._transport.close()
 
 

@@ -16,6 +16,7 @@ from ottla_broker.kafka.fetch_sessions import Turn
 from ottla_broker.kafka.frames import Parts, Request
 from ottla_broker.kafka.leaders import Leaders
 from ottla_broker.replica import Replica
+from ottla_broker.room import Room
 from ottla_broker.service import MAX_REPLY_BYTES
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -33,15 +34,18 @@ def answer(backend: Backend, request: Request) -> Answered:
         turn = backend.sessions.begin(asked, by_id=by_id, now=time.monotonic())
     except OttlaError as error:
         return fetch_wire.write(request.version, (), leaders, isolation=asked.isolation, error_code=error.code)
-    return _fetched(backend, request.version, replace(asked, partitions=turn.asked), turn, leaders)
+    wanted = replace(asked, partitions=turn.asked)
+    return _fetched(backend, request.version, wanted, turn, leaders, request.caller.room)
 
 
-async def _fetched(backend: Backend, version: int, asked: FetchRequest, turn: Turn, leaders: Leaders) -> Parts:
-    parts = turn.told(await _read(backend, version, asked))
+async def _fetched(
+    backend: Backend, version: int, asked: FetchRequest, turn: Turn, leaders: Leaders, room: Room
+) -> Parts:
+    parts = turn.told(await _read(backend, version, asked, room))
     return fetch_wire.write(version, parts, leaders, isolation=asked.isolation, session_id=turn.session_id)
 
 
-async def _read(backend: Backend, version: int, asked: FetchRequest) -> list[Part]:
+async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room) -> list[Part]:
     failed: dict[int, Fetched] = {}
     wants = []
     for position, each in enumerate(asked.partitions):
@@ -58,6 +62,7 @@ async def _read(backend: Backend, version: int, asked: FetchRequest) -> list[Par
             max_wait_s=0 if failed else max(0, asked.max_wait_ms) / 1000,
             min_bytes=min(asked.min_bytes, max_bytes),
             max_bytes=max_bytes,
+            room=room,
         )
     )
     return [Part(each, failed.get(n) or next(fetched)) for n, each in enumerate(asked.partitions)]

@@ -10,10 +10,11 @@ version is flexible, but never in the answer to ApiVersions (KIP-482, KIP-511).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla_broker.listener_settings import ONLY_LISTENER
+from ottla_broker.room import UNBOUNDED, Room
 from ottla_core.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4
@@ -50,11 +51,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who is at the other end of a connection, the address of ours that it has reached, and by which listener."""
+    """Who is at the other end of a connection, the address of ours that it has reached, and by which listener.
+
+    `room` is what its answers may take.
+    """
 
     client_host: str
     dialled_host: str
     listener: str = ONLY_LISTENER
+    room: Room = field(default=UNBOUNDED, compare=False)
 
 
 def read_size(data: memoryview, at: int = 0) -> int:

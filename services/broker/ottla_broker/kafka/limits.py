@@ -1,20 +1,26 @@
-"""What the connections of a listener may hold of this process, each and together, and for how long."""
+"""What the connections of a listener may hold of this process, each and together, and how slow they may be."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
+from ottla_broker.kafka.pace import Pace
 from ottla_core.primitives import MalformedError
 
 PRODUCE_KEY: Final = 0
+FETCH_KEY: Final = 1
+
+SMALL_BYTES: Final = 64 * 1024
+"""What an answer may have to be a small one, and what a connection may hold that counts for nothing by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Sizes in bytes."""
+    """Sizes in bytes, times in whole seconds: they are looked at once a second."""
 
+    max_first: int = 512 * 1024
+    """Of a connection's frames until its first request is done: nobody knows yet who that is."""
     max_produce: int = 100 * 1024 * 1024
     """Of one frame: Kafka's socket.request.max.bytes."""
     max_control: int = 16 * 1024 * 1024
@@ -25,57 +31,41 @@ class Limits:
     max_open: int = 64
     """Produces of a connection that are appended and not yet acknowledged."""
     max_held: int = 128 * 1024 * 1024
-    """Of all connections: frames that still come, and answers that are not taken. What was on its way when it was
-    reached comes on top."""
+    """Of all connections: frames as far as they have come, requests that are being answered, answers that are not
+    taken (`budget.Budget`, which says who may have how much of it)."""
     max_connections: int = 10_000
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
-    frame_s: float = 30.0
-    """For a frame to come whole; a large one has longer, at this rate:"""
-    frame_bytes_per_s: int = 256 * 1024
-    write_s: float = 30.0
-    """For a client to take what it was answered."""
+    min_bytes_per_s: int = 32 * 1024
+    """How fast a frame has to come and an answer to be taken. A producer's megabyte takes 32 s at this rate, and its
+    client has given up after 30 (request.timeout.ms)."""
+    frame_s: int = 10
+    """For a frame to end, or to bring as much as that rate gives in the time."""
+    write_s: int = 30
+    """For a client to take what it was answered, or as much of it as that rate gives in the time."""
+    room_s: int = 10
+    """For who holds more than a little and waits for room to get more of it. Then it is cut, so that those whose frames
+    fill the memory together and can't end don't wait for each other."""
+    turn_s: float = 0.005
+    """For one connection's requests before others have their turn."""
 
-    def check_size(self, key: int, size_bytes: int) -> None:
-        """Raise MalformedError for a frame of that API that is longer than allowed, or shorter than its header."""
+    def pace(self, seconds: int) -> Pace:
+        return Pace(self.min_bytes_per_s * seconds, seconds)
+
+    def check_size(self, key: int, size_bytes: int, *, is_known: bool) -> None:
+        """Raise MalformedError for a frame of that API that is longer than allowed, or shorter than its header.
+
+        `is_known`: a request of the connection has been done before.
+        """
         limit = self.max_produce if key == PRODUCE_KEY else self.max_control
+        if not is_known:
+            limit = min(limit, self.max_first)
         if not _HEADER_BYTES <= size_bytes <= limit:
+            first = "" if is_known else " until a first request is done"
             raise MalformedError(
-                f"a frame of {size_bytes} bytes for API {key}, where {_HEADER_BYTES} to {limit} are taken; "
+                f"a frame of {size_bytes} bytes for API {key}, where {_HEADER_BYTES} to {limit} are taken{first}; "
                 "is this a client of Kafka's protocol, without TLS?"
             )
 
-    def frame_limit_s(self, size_bytes: int) -> float:
-        return self.frame_s + size_bytes / self.frame_bytes_per_s
-
 
 _HEADER_BYTES: Final = 10  # key, version, correlation id, length of the client id
-
-
-class Waiting(Protocol):
-    """A connection that waits for room."""
-
-    def on_room(self) -> None: ...
-
-
-class Budget:
-    """The bytes that all connections hold together, and the connections that wait for room, in the order of coming."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.held_bytes = 0
-        self._max_bytes: Final = max_bytes
-        self._waiting: Final[deque[Waiting]] = deque()
-
-    @property
-    def has_room(self) -> bool:
-        return self.held_bytes < self._max_bytes
-
-    def wait(self, connection: Waiting) -> None:
-        """Have `on_room` called once there is room again."""
-        self._waiting.append(connection)
-
-    def change(self, size_bytes: int) -> None:
-        """So many more bytes are held, or fewer."""
-        self.held_bytes += size_bytes
-        while size_bytes < 0 and self._waiting and self.has_room:
-            self._waiting.popleft().on_room()

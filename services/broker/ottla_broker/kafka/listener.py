@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+from ottla_broker.kafka.budget import Budget
 from ottla_broker.kafka.connection import Answered, Connection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head
-from ottla_broker.kafka.limits import Budget, Limits
+from ottla_broker.kafka.limits import FETCH_KEY, Limits
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.tasks import end_task
@@ -29,6 +31,8 @@ _TICK_S: Final = 1.0
 _DRAIN_S: Final = 5.0
 _BACKLOG: Final = 1024
 _WARNINGS_PER_TICK: Final = 5
+_LARGE_FOR_S: Final = 60
+"""So long is an API's answer expected to be as large as the last large one."""
 
 
 class Listener:
@@ -56,6 +60,7 @@ class Listener:
         self._connections: Final[set[Connection]] = set()
         self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
         self._warned = 0
+        self._large_until: Final[dict[int, float]] = {FETCH_KEY: math.inf}
         self._servers: Final[list[asyncio.Server]] = []
         self._ticking: asyncio.Task[None] | None = None
         self._empty = asyncio.Event()
@@ -105,11 +110,11 @@ class Listener:
 
     # ---- what connections tell --------------------------------------------------------------------------------------
 
-    def on_open(self, connection: Connection) -> bool:
+    def on_open(self, connection: Connection, client_host: str) -> bool:
         self._connections.add(connection)
         if len(self._connections) <= self.limits.max_connections:
             return True
-        self.on_refused(f"{self.limits.max_connections} connections are open, and no more are taken", "")
+        self.on_refused(f"{self.limits.max_connections} connections are open, and no more are taken", client_host)
         return False
 
     def on_lost(self, connection: Connection) -> None:
@@ -123,12 +128,21 @@ class Listener:
         if self._warned <= _WARNINGS_PER_TICK:  # whoever sends rubbish can send much of it
             _log.warning("a Kafka connection from %s is cut: %s", client_host, why)
 
+    def may_be_large(self, key: int) -> bool:
+        return self._large_until.get(key, 0.0) > self.now()
+
+    def on_large_answer(self, key: int) -> None:
+        self._large_until[key] = self.now() + _LARGE_FOR_S
+
     # ---- time and the end -------------------------------------------------------------------------------------------
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
+            if self._warned > _WARNINGS_PER_TICK:
+                _log.warning("and %d more Kafka connections", self._warned - _WARNINGS_PER_TICK)
             self._warned = 0
+            self.budget.on_tick()
             now = self.now()
             for connection in list(self._connections):
                 connection.on_tick(now)

@@ -13,12 +13,12 @@ import asyncio
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
-from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.frames import Caller, Parts, Request
 from ottla_broker.kafka.leaders import CHANGED, Leaders
 from ottla_broker.producing import Taken, append, check_acks
 from ottla_broker.storage.bad_records import BadRecordsError
@@ -53,13 +53,24 @@ class _Result:
 _Results = list[tuple[str, list[_Result]]]
 
 
+class _Asked(NamedTuple):
+    """What the answer needs of the request. Its frame, up to 100 MiB, is not kept while acknowledgements are waited
+    for."""
+
+    version: int
+    flexible: bool
+    caller: Caller
+    acks: int
+
+
 def answer(backend: Backend, request: Request) -> Answered:
     """Everything is appended when this returns; what it returns may still wait for acknowledgements."""
     acks, timeout_ms, topics = _read(request.body)
     results = [(t, [_append(backend, t, number, records, acks) for number, records in parts]) for t, parts in topics]
+    asked = _Asked(request.version, request.body.flexible, request.caller, acks)
     if any(each.taken is not None for _, partitions in results for each in partitions):
-        return _when_acknowledged(backend, request, results, acks, timeout_ms)
-    return _finish(backend, request, results, acks)
+        return _when_acknowledged(backend, asked, results, timeout_ms)
+    return _finish(backend, asked, results)
 
 
 def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, memoryview | bytes]]]]]:
@@ -93,7 +104,7 @@ def _append(backend: Backend, topic: str, number: int, records: memoryview | byt
         result.log_start_offset = replica.log.log_start_offset
         taken = append(replica, records, acks)
     except OttlaError as error:
-        result.error = error
+        result.error = _without_traces(error)
         return result
     result.base_offset = taken.appended.base_offset
     result.log_append_time_ms = taken.appended.log_append_time_ms
@@ -102,9 +113,16 @@ def _append(backend: Backend, topic: str, number: int, records: memoryview | byt
     return result
 
 
-async def _when_acknowledged(
-    backend: Backend, request: Request, results: _Results, acks: int, timeout_ms: int
-) -> Parts | None:
+def _without_traces(error: OttlaError) -> OttlaError:
+    """The error alone: its traceback keeps the batch, and so the frame, for as long as other partitions wait."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__context__
+    return error
+
+
+async def _when_acknowledged(backend: Backend, asked: _Asked, results: _Results, timeout_ms: int) -> Parts | None:
     waiting = [each for _, partitions in results for each in partitions if each.taken is not None]
     try:
         async with asyncio.timeout(max(0, timeout_ms) / 1000):
@@ -113,7 +131,7 @@ async def _when_acknowledged(
         for each in waiting:
             if each.taken is not None:
                 _fail(each, OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout_ms} ms"))
-    return _finish(backend, request, results, acks)
+    return _finish(backend, asked, results)
 
 
 async def _acknowledge(result: _Result) -> None:
@@ -130,11 +148,11 @@ def _fail(result: _Result, error: OttlaError) -> None:
     result.log_append_time_ms = -1
 
 
-def _finish(backend: Backend, request: Request, results: _Results, acks: int) -> Parts | None:
-    if acks == 0:
+def _finish(backend: Backend, asked: _Asked, results: _Results) -> Parts | None:
+    if asked.acks == 0:
         _check_silence(results)
         return None
-    return _encoded(backend, request, results)
+    return _encoded(backend, asked, results)
 
 
 def _check_silence(results: _Results) -> None:
@@ -155,9 +173,9 @@ def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
         writer.tags()
 
 
-def _encoded(backend: Backend, request: Request, results: Sequence[tuple[str, list[_Result]]]) -> Parts:
-    version, flexible = request.version, request.body.flexible
-    writer, leaders = Writer(flexible=flexible), Leaders(backend, request.caller)
+def _encoded(backend: Backend, asked: _Asked, results: Sequence[tuple[str, list[_Result]]]) -> Parts:
+    version = asked.version
+    writer, leaders = Writer(flexible=asked.flexible), Leaders(backend, asked.caller)
     writer.array(len(results))
     for topic, partitions in results:
         writer.string(topic)

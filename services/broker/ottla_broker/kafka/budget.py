@@ -1,0 +1,191 @@
+"""The bytes that all connections of a listener hold together, and who may hold how much of them.
+
+Each connection has an account. Most of the budget is for anybody, in shares that follow what is left: a connection may
+hold at most six times, an address at most eight times as much as is free. So one that takes all it can get leaves a
+part for the others, and a frame of the greatest length still has room where nobody else wants it.
+
+Two parts are kept back. One lets frames end that need little more: they give back what they hold, and without it
+frames that fill the budget together would all wait for each other. The other is for small requests, whose answers
+hold nothing where they are taken: they are never to wait for large ones.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+SMALL: Final = 0
+LARGE: Final = -1
+"""What room is asked for, beside the bytes that a frame needs to end: for a small answer, or for one of any size."""
+
+_CONNECTION_SHARE: Final = 6
+_ADDRESS_SHARE: Final = 8
+_KEPT_BACK: Final = 16
+"""The part of the budget that either of the two reserves is."""
+_LOOKS: Final = 16
+"""At those who wait, whenever something is given back; at all of them in each tick."""
+
+
+class Waiting(Protocol):
+    """A connection that waits for room."""
+
+    def on_room(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Address:
+    held_bytes: int = 0
+    accounts: int = 0
+
+
+class Budget:
+    def __init__(self, max_bytes: int) -> None:
+        self.held_bytes = 0
+        self._max_bytes: Final = max_bytes
+        self._for_ends: Final = max_bytes // _KEPT_BACK
+        self._for_anybody: Final = max_bytes - 2 * self._for_ends
+        self._promised_bytes = 0  # to frames that may end
+        self._addresses: Final[dict[str, _Address]] = {}
+        self._waiting: Final[deque[Account]] = deque()
+
+    def account(self, address: str, connection: Waiting) -> Account:
+        """That of a new connection; to be closed with it."""
+        shared = self._addresses.setdefault(address, _Address())
+        shared.accounts += 1
+        return Account(self, address, shared, connection)
+
+    def on_tick(self) -> None:
+        """Look whether anybody who waits may go on: shares move without anything being given back."""
+        self._let_in(len(self._waiting))
+
+    def fits(self, account: Account, wanted: int) -> bool:
+        """Whether the account may have more now: SMALL, LARGE, or the bytes that a frame needs to end."""
+        if wanted == SMALL:
+            return self.held_bytes < self._max_bytes
+        if account.promised_bytes or self.free(account) > 0:
+            return True
+        if not 0 < wanted <= self._for_ends - self._promised_bytes:
+            return False
+        account.promised_bytes = wanted
+        self._promised_bytes += wanted
+        return True
+
+    def free(self, account: Account) -> int:
+        """What the account may take of the part for anybody and be within its shares still; 0 or less is nothing."""
+        free = self._for_anybody - self.held_bytes
+        return min(
+            (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),
+            (_ADDRESS_SHARE * free - account.address.held_bytes) // (_ADDRESS_SHARE + 1),
+        )
+
+    def wait(self, account: Account) -> None:
+        self._waiting.append(account)
+
+    def change(self, size_bytes: int) -> None:
+        self.held_bytes += size_bytes
+        if size_bytes < 0 and self._waiting:
+            self._let_in(_LOOKS)
+
+    def end_promise(self, account: Account) -> None:
+        self._promised_bytes -= account.promised_bytes
+        account.promised_bytes = 0
+
+    def close(self, account: Account, name: str) -> None:
+        self.end_promise(account)
+        account.address.accounts -= 1
+        if not account.address.accounts:
+            del self._addresses[name]
+        if account.wanted is not None:
+            account.wanted = None
+            self._waiting.remove(account)
+
+    def _let_in(self, looks: int) -> None:
+        """In turn: who may not go on is looked at again behind the others."""
+        for _ in range(min(looks, len(self._waiting))):
+            if not self._waiting:
+                return  # whoever went on has let others in
+            account = self._waiting.popleft()
+            assert account.wanted is not None, "who waits wants something"
+            if self.fits(account, account.wanted):
+                account.go_on()
+            else:
+                self._waiting.append(account)
+
+
+class Account:
+    """What one connection holds: `change` as it knows it, and what is lent to the answer that is being read for it."""
+
+    __slots__ = (
+        "_budget", "_connection", "_is_closed", "_lent_bytes", "_name", "address", "held_bytes", "promised_bytes",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, budget: Budget, name: str, address: _Address, connection: Waiting) -> None:
+        self.address: Final = address
+        self.held_bytes = 0
+        self.promised_bytes = 0
+        self.wanted: int | None = None  # it waits for room, for so much
+        self._budget: Final = budget
+        self._name: Final = name
+        self._connection: Final = connection
+        self._lent_bytes = 0
+        self._is_closed = False
+
+    @property
+    def waits(self) -> bool:
+        return self.wanted is not None
+
+    def change(self, size_bytes: int) -> None:
+        """So many more bytes are held, or fewer."""
+        self.held_bytes += size_bytes
+        self.address.held_bytes += size_bytes
+        self._budget.change(size_bytes)
+
+    def has_room(self, wanted: int) -> bool:
+        """Whether more may be held: SMALL, LARGE, or as much as a frame needs to end. Else it is told when."""
+        if self.wanted is None:
+            if self._budget.fits(self, wanted):
+                return True
+            self.wanted = wanted
+            self._budget.wait(self)
+        return False
+
+    def free(self) -> int:
+        """What may be taken at once."""
+        return self._budget.free(self)
+
+    def end_promise(self) -> None:
+        """The frame that was let end has ended."""
+        if self.promised_bytes:
+            self._budget.end_promise(self)
+
+    def lend(self, wanted_bytes: int) -> int:
+        """For an answer that is read (`room.Room`); the connection gives back what is lent once it has written it."""
+        lent = 0 if self._is_closed else max(0, min(wanted_bytes, self._budget.free(self)))
+        self._lend(lent)
+        return lent
+
+    def give_back(self, size_bytes: int) -> None:
+        if not self._is_closed:
+            self._lend(-size_bytes)
+
+    def give_back_all(self) -> None:
+        if self._lent_bytes:
+            self._lend(-self._lent_bytes)
+
+    def _lend(self, size_bytes: int) -> None:
+        if size_bytes:
+            self._lent_bytes += size_bytes
+            self.change(size_bytes)
+
+    def go_on(self) -> None:
+        self.wanted = None
+        self._connection.on_room()
+
+    def close(self) -> None:
+        """The connection has ended, and holds nothing."""
+        self._is_closed = True
+        self._lent_bytes = 0
+        self.change(-self.held_bytes)
+        self._budget.close(self, self._name)

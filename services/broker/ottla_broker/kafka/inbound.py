@@ -1,0 +1,52 @@
+"""A frame that comes in pieces: it takes memory as its bytes come, whatever length it has announced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+_ENOUGH: Final = 16
+"""The part of a frame that has to be there before the rest has its memory, and is read right into it."""
+_MAX_AT_ONCE: Final = 16 * 1024 * 1024
+"""What is taken so, for memory that is new costs the loop most of a millisecond a megabyte."""
+
+
+class Inbound:
+    """What has come of a frame of `whole_bytes`: taken out of the buffer that all connections share, piece by piece,
+    until it is worth a place of its own."""
+
+    __slots__ = ("_data", "_filled", "whole_bytes")
+
+    def __init__(self, whole_bytes: int, start: memoryview) -> None:
+        self.whole_bytes: Final = whole_bytes
+        self._data = bytearray(start)
+        self._filled = len(start)
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._data)
+
+    @property
+    def missing_bytes(self) -> int:
+        return self.whole_bytes - self._filled
+
+    def buffer(self, shared: memoryview, free_bytes: Callable[[], int]) -> memoryview:
+        """Where the next bytes go, at most those that are missing; `free_bytes()` may be taken at once."""
+        if self._filled == len(self._data):
+            missing_bytes = self.missing_bytes
+            is_worth_it = missing_bytes < _MAX_AT_ONCE and self._filled * _ENOUGH >= self.whole_bytes
+            if not is_worth_it or free_bytes() < missing_bytes:
+                return shared[:missing_bytes]
+            whole = bytearray(self.whole_bytes)
+            whole[: self._filled] = self._data
+            self._data = whole
+        return memoryview(self._data)[self._filled :]
+
+    def add(self, size_bytes: int, shared: memoryview) -> None:
+        """So many have come, to where `buffer` said."""
+        if self._filled == len(self._data):
+            self._data += shared[:size_bytes]
+        self._filled += size_bytes
+
+    def whole(self) -> memoryview:
+        return memoryview(self._data)

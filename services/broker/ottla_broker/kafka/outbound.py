@@ -1,0 +1,73 @@
+"""The answers of a connection on their way out: small ones leave together, and what a client does not take is known."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from ottla_broker.kafka.frames import Parts
+from ottla_broker.kafka.pace import Pace
+
+_GATHERED_BYTES: Final = 4096
+"""Of an answer that leaves together with others: a write costs as much as all else that is done for a small one."""
+
+
+class Outbound:
+    """`held_bytes`: of answers that are not wholly taken; none of an answer's memory is free before all of it is."""
+
+    def __init__(self, transport: asyncio.Transport, pace: Pace) -> None:
+        self.held_bytes = 0
+        self.is_taken = True
+        self._transport: Final = transport
+        self._pace: Final = pace
+        self._gathered: Parts | None = None  # in a turn; None outside of it
+        self._written_bytes = 0
+        self._taken_bytes = 0
+
+    def begin_turn(self) -> None:
+        self._gathered = []
+
+    def end_turn(self) -> None:
+        self._send_gathered()
+        self._gathered = None
+
+    def write(self, parts: Parts) -> int:
+        """The answer's size. In a turn a small one may leave at its end."""
+        size_bytes = sum(map(len, parts))
+        if self._gathered is not None and size_bytes <= _GATHERED_BYTES:
+            self._gathered += parts
+        else:
+            self._send_gathered()
+            self._send(parts, size_bytes)
+        return size_bytes
+
+    def on_pause(self) -> None:
+        self.is_taken = False
+        self._pace.restart()
+        self._taken_bytes = self._written_bytes - self._transport.get_write_buffer_size()
+
+    def on_resume(self) -> None:
+        self.is_taken = True
+        self.held_bytes = 0
+
+    def is_too_slow(self) -> bool:
+        """Whether the client takes too little of what is there for it; to be asked in each tick."""
+        if self.is_taken:
+            return False
+        taken_bytes = self._written_bytes - self._transport.get_write_buffer_size()
+        self._pace.move(taken_bytes - self._taken_bytes)
+        self._taken_bytes = taken_bytes
+        return self._pace.is_too_slow()
+
+    def _send_gathered(self) -> None:
+        if self._gathered:
+            parts, self._gathered = self._gathered, []
+            self._send(parts, sum(map(len, parts)))
+
+    def _send(self, parts: Parts, size_bytes: int) -> None:
+        if self._transport.is_closing():
+            return
+        self._written_bytes += size_bytes
+        self._transport.writelines(parts)  # which may call `on_pause`
+        if not self.is_taken:
+            self.held_bytes += size_bytes

@@ -1,0 +1,28 @@
+"""Room for what an answer reads: how much of the memory that answers share one of them may take."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+
+class Room(Protocol):
+    """What is lent is held until the answer has left; whoever sends it sees to that."""
+
+    def lend(self, wanted_bytes: int) -> int:
+        """Up to so many bytes, as far as there is room; how many they are."""
+        ...
+
+    def give_back(self, size_bytes: int) -> None:
+        """So many fewer are used, or more where it is negative: a first batch comes whole."""
+        ...
+
+
+class _Unbounded:
+    def lend(self, wanted_bytes: int) -> int:
+        return wanted_bytes
+
+    def give_back(self, size_bytes: int) -> None: ...
+
+
+UNBOUNDED: Final[Room] = _Unbounded()
+"""Of answers that are counted by somebody else, or not at all."""
