@@ -81,6 +81,10 @@ class Reader:
     def string(self) -> str | None:
         return self._text(self.varint() - 1 if self.flexible else self.int16())
 
+    def long_string(self) -> str | None:
+        """One that may be longer than Kafka's limit where its spelling can say so: who reads it has a limit of its own."""
+        return self._text(self.varint() - 1, self.left) if self.flexible else self.string()
+
     def bytes_(self) -> memoryview | None:
         """A view of the frame, not a copy."""
         size_bytes = self.varint() - 1 if self.flexible else self.int32()
@@ -131,10 +135,10 @@ class Reader:
         if count * element_min_bytes > self.left or self._elements > MAX_ELEMENTS:
             raise MalformedError(f"{count} {what} in {self.left} bytes, after {self._elements - count} elements")
 
-    def _text(self, size_bytes: int) -> str | None:
+    def _text(self, size_bytes: int, max_bytes: int = MAX_STRING_BYTES) -> str | None:
         if size_bytes < 0:
             return None
-        if size_bytes > MAX_STRING_BYTES:
+        if size_bytes > max_bytes:
             raise MalformedError(f"a string of {size_bytes} bytes")
         try:
             return str(self.take(size_bytes), "utf-8")

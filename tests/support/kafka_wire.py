@@ -10,6 +10,7 @@ from typing import Any, Self
 from kafka.protocol.api_message import ApiMessage
 
 LIMIT_S = 10.0
+_API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 
 
 class KafkaWire:
@@ -25,6 +26,12 @@ class KafkaWire:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.socket.close()
+
+    def greet(self) -> Self:
+        """Ask for something small: until then frames of more than 512 KiB are refused."""
+        self.socket.sendall(_API_VERSIONS)
+        self.frame()
+        return self
 
     def send(self, request: Any, version: int) -> int:
         """The correlation id."""

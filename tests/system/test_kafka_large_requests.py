@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
+from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_wire import KafkaWire, framed
 
+import ottla
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 
@@ -29,7 +31,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
     with KafkaWire(cluster.kafka_bootstrap) as kafka:
-        yield kafka
+        yield kafka.greet()
 
 
 def size_mb(request: Any, version: int) -> float:
@@ -76,3 +78,43 @@ def test_a_million_names_of_nothing_end_the_connection_and_no_other(cluster: Clu
     assert kafka.is_closed()
     with KafkaWire(cluster.kafka_bootstrap) as other:
         assert len(other.ask(metadata_of(1), 12, MetadataResponse).topics) == 1
+
+
+@pytest.mark.parametrize("size_bytes", [40_000, 10_000_000])
+@pytest.mark.parametrize("version", [8, 9])
+def test_what_a_commit_says_too_much_of_is_its_partition_s_error(
+    cluster: Cluster, kafka: KafkaWire, version: int, size_bytes: int
+) -> None:
+    """Also where it is longer than any other string may be: who is cut off for it only sends it again."""
+    name = f"commits-{version}-{size_bytes}"
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create(name, partitions=2)
+    kind = OffsetCommitRequest.OffsetCommitRequestTopic
+    parts = [
+        kind.OffsetCommitRequestPartition(
+            partition_index=n, committed_offset=1, committed_leader_epoch=-1, committed_metadata=metadata
+        )
+        for n, metadata in enumerate(("m" * size_bytes, "m"))
+    ]
+    asked = OffsetCommitRequest(
+        group_id=name, generation_id_or_member_epoch=-1, member_id="", topics=[kind(name=name, partitions=parts)]
+    )
+    (topic,) = kafka.ask(asked, version, OffsetCommitResponse).topics
+    assert [p.error_code for p in topic.partitions] == [ErrorCode.OFFSET_METADATA_TOO_LARGE, 0]
+
+
+@pytest.mark.parametrize("size_bytes", [40_000, 900_000])
+@pytest.mark.parametrize("version", [5, 9])
+def test_what_a_member_brings_for_its_assignor_may_be_long(kafka: KafkaWire, version: int, size_bytes: int) -> None:
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="range", metadata=bytes(size_bytes))
+    asked = JoinGroupRequest(
+        group_id=f"members-{version}-{size_bytes}",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[protocol],
+    )
+    asked.member_id = kafka.ask(asked, version, JoinGroupResponse).member_id
+    told = kafka.ask(asked, version, JoinGroupResponse)
+    assert told.error_code == 0
+    assert [len(member.metadata) for member in told.members] == [size_bytes]

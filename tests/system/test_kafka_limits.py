@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,12 +22,16 @@ from ottla_core.rpc.server import PortInUseError
 from ottla_core.telemetry import Metrics
 
 ANSWER_BYTES = 1_000_000
-REQUEST = struct.pack(">ihhih", 10, 3, 1, 1, -1)
-WAIT = struct.pack(">ihhih", 10, 3, 2, 1, -1)
+FETCH, CONTROL = 1, 3
+REQUEST = struct.pack(">ihhih", 10, FETCH, 1, 1, -1)
+WAIT = struct.pack(">ihhih", 10, FETCH, 2, 1, -1)
+SMALL = struct.pack(">ihhih", 10, CONTROL, 3, 1, -1)
+SMALL_BYTES = 100
+MIB = 1 << 20
 
 
 class Answers:
-    """Answers every request with a megabyte; one of version 2 when `may_end` is set."""
+    """Answers every request with a megabyte, one of version 2 when `may_end` is set, one of version 3 with little."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -40,6 +45,8 @@ class Answers:
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
         self.begun += 1
         self.listeners.append(caller.listener)
+        if head.version == 3:
+            return [bytes(SMALL_BYTES)]
         return self._later() if head.version == 2 else [bytes(ANSWER_BYTES)]
 
     async def _later(self) -> Parts | None:
@@ -69,6 +76,95 @@ async def connect(listener: Listener, name: str = ONLY_LISTENER) -> tuple[asynci
     return await asyncio.open_connection("127.0.0.1", listener.ports[name])
 
 
+async def connect_known(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection whose first request is done."""
+    reader, writer = await connect(listener)
+    await small(reader, writer)
+    return reader, writer
+
+
+async def small(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A small request, which is answered at once whatever others do."""
+    writer.write(SMALL)
+    async with asyncio.timeout(5):
+        await reader.readexactly(SMALL_BYTES)
+
+
+async def test_who_announces_much_and_sends_nothing_is_in_nobody_s_way() -> None:
+    """1. A hundred connections announce 100 MiB each. 2. Old and new connections are answered as ever."""
+    async with listening(Answers()) as listener:
+        old = await connect_known(listener)
+        hostile = [await connect_known(listener) for _ in range(100)]
+        for _, writer in hostile:
+            writer.write(struct.pack(">ihh", 100 * MIB, 0, 9))
+        await until(lambda: listener.budget.held_bytes == 100 * 8)
+        await small(*old)
+        await connect_known(listener)
+        old[1].write(REQUEST)
+        await old[0].readexactly(ANSWER_BYTES)
+
+
+async def test_a_stranger_s_frame_is_short(caplog: pytest.LogCaptureFixture) -> None:
+    async with listening(Answers()) as listener:
+        reader, writer = await connect(listener)
+        writer.write(struct.pack(">ihh", MIB, 0, 9))
+        assert await reader.read() == b""
+        assert "from 127.0.0.1 is cut: a frame of 1048576 bytes for API 0" in caplog.text
+        assert "10 to 524288 are taken until a first request is done" in caplog.text
+
+
+async def test_who_does_not_read_its_answers_holds_up_neither_small_requests_nor_other_addresses() -> None:
+    """1. Sixty connections ask for a megabyte each, again and again, and read nothing. 2. They get so much and no more:
+    small requests are answered, and what is asked for from elsewhere is too."""
+    answers = Answers()
+    async with listening(answers, max_held=16 * MIB) as listener:
+        old = await connect_known(listener)
+        stalled = []
+        for _ in range(60):
+            reader, writer = await connect_known(listener)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            writer.write(REQUEST * 20)
+            stalled.append((reader, writer))
+        await until(lambda: listener.budget.held_bytes > 11 * MIB)
+        for _ in range(20):
+            await small(*old)
+            assert listener.budget.held_bytes < 14 * MIB, "an eighth is kept back, and shares leave some of the rest"
+        elsewhere = await asyncio.open_connection(
+            "127.0.0.1", listener.ports[ONLY_LISTENER], local_addr=("127.0.0.2", 0)
+        )
+        elsewhere[1].write(REQUEST)
+        async with asyncio.timeout(5):
+            await elsewhere[0].readexactly(ANSWER_BYTES)
+
+
+async def test_frames_that_fill_the_budget_together_all_end() -> None:
+    """1. Forty frames of a megabyte come at the same time, a piece of each, where sixteen have room. 2. All are
+    answered: those that have come furthest may end."""
+    answers = Answers()
+    async with listening(answers, max_held=16 * MIB) as listener:
+        producers = [await connect_known(listener) for _ in range(40)]
+        frame = struct.pack(">ihhih", 10 + MIB, CONTROL, 3, 1, -1) + bytes(MIB)
+        begun = answers.begun
+        for at in range(0, len(frame), MIB // 8):
+            for _, writer in producers:
+                writer.write(frame[at : at + MIB // 8])
+            await asyncio.sleep(0.02)
+            assert listener.budget.held_bytes < 17 * MIB
+        async with asyncio.timeout(10):
+            for reader, _ in producers:
+                await reader.readexactly(SMALL_BYTES)
+        assert answers.begun == begun + 40
+
+
+async def test_a_frame_of_the_greatest_length_has_room_where_nobody_else_wants_it() -> None:
+    async with listening(Answers()) as listener:
+        reader, writer = await connect_known(listener)
+        writer.write(struct.pack(">ihhih", Limits().max_produce, 0, 3, 1, -1) + bytes(Limits().max_produce - 10))
+        async with asyncio.timeout(20):
+            await reader.readexactly(SMALL_BYTES)
+
+
 async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> None:
     answers = Answers()
     async with listening(answers) as listener:
@@ -89,7 +185,7 @@ async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> 
 
 
 async def test_a_reader_that_never_reads_is_cut() -> None:
-    async with listening(Answers(), write_s=0.05) as listener:
+    async with listening(Answers(), write_s=1) as listener:
         _, writer = await connect(listener)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(REQUEST * 20)
@@ -98,10 +194,10 @@ async def test_a_reader_that_never_reads_is_cut() -> None:
 
 
 async def test_a_frame_that_stops_coming_is_given_up() -> None:
-    async with listening(Answers(), frame_s=0.05, frame_bytes_per_s=1 << 30) as listener:
-        reader, writer = await connect(listener)
+    async with listening(Answers(), frame_s=1) as listener:
+        reader, writer = await connect_known(listener)
         writer.write(struct.pack(">ihh", 50_000_000, 0, 9) + bytes(1_000))
-        await until(lambda: listener.budget.held_bytes > 50_000_000)
+        await until(lambda: listener.budget.held_bytes == 1_008)
         assert await reader.read() == b""
         assert listener.budget.held_bytes == 0
 
@@ -110,13 +206,13 @@ async def test_a_frame_that_stops_coming_is_given_up() -> None:
 async def test_a_frame_may_be_so_long_and_no_longer(key: int, limit: int) -> None:
     """The longest is waited for, and a longer one is refused before anything is kept for it."""
     async with listening(Answers()) as listener:
-        _, writer = await connect(listener)
+        _, writer = await connect_known(listener)
         writer.write(struct.pack(">ihh", limit, key, 9))
-        await until(lambda: listener.budget.held_bytes == 4 + limit)
-        other_reader, other_writer = await connect(listener)
+        await until(lambda: listener.budget.held_bytes == 8)
+        other_reader, other_writer = await connect_known(listener)
         other_writer.write(struct.pack(">ihh", limit + 1, key, 9))
         assert await other_reader.read() == b""
-        assert listener.budget.held_bytes == 4 + limit
+        assert listener.budget.held_bytes == 8
 
 
 async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:

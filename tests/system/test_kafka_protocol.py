@@ -390,7 +390,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_produce_that_is_refused(kafka: KafkaWire, topic: Topic, name: str, version: int) -> None:
     to, records, acks, code = REFUSED[name]
-    answer = kafka.ask(produce(to or topic.name, records, acks=acks), version, ProduceResponse)
+    answer = kafka.greet().ask(produce(to or topic.name, records, acks=acks), version, ProduceResponse)
     (part,) = answer.responses[0].partition_responses
     assert (part.error_code, part.base_offset) == (code, -1)
     assert part.error_message if version >= 8 else True

@@ -62,7 +62,7 @@ class Budget:
     def fits(self, account: Account, wanted: int) -> bool:
         """Whether the account may have more now: SMALL, LARGE, or the bytes that a frame needs to end."""
         if wanted == SMALL:
-            return self.held_bytes < self._max_bytes
+            return self.held_bytes - account.held_bytes < self._max_bytes
         if account.promised_bytes or self.free(account) > 0:
             return True
         if not 0 < wanted <= self._for_ends - self._promised_bytes:

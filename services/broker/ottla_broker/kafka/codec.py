@@ -37,6 +37,9 @@ _NUMBERS: Final = {
     "int32": struct.Struct(">i"),
     "int64": struct.Struct(">q"),
 }
+_LONG: Final = frozenset({"committed_metadata"})
+"""Strings with a limit of their own, and an error for what is longer: a client can do more with it than with the end of
+its connection, after which it sends the same again until it gives up."""
 _UUID_BYTES: Final = 16
 _NO_UUID: Final = bytes(_UUID_BYTES)
 _NO_STRUCT: Final = 0xFF
@@ -105,7 +108,8 @@ def _of_field(definition: Any, version: int, *, flexible: bool) -> _Field:
 def _of_simple(definition: Any, *, nullable: bool, flexible: bool) -> _Field:
     name, kind = definition.name, definition.type_str
     if kind == "string":
-        return _Field(name, Reader.string if nullable else _never_null(name, Reader.string), 1 if flexible else 2)
+        read = Reader.long_string if name in _LONG else Reader.string
+        return _Field(name, read if nullable else _never_null(name, read), 1 if flexible else 2)
     if kind == "bytes":
         return _Field(name, _read_bytes if nullable else _never_null(name, _read_bytes), 1 if flexible else 4)
     if kind == "uuid":

@@ -177,14 +177,20 @@ class Connection(asyncio.BufferedProtocol):
         if self._out.is_too_slow():
             self._around.on_refused(f"an answer was not taken within {limits.write_s} s", self._caller.client_host)
             self.abort()
-        elif self._account.waits:
-            self._waited_s += self._held_bytes > SMALL_BYTES
+        elif self._account.waits and self._held_bytes > SMALL_BYTES:
+            self._waited_s += 1
             if self._waited_s > limits.room_s:
                 self._refuse(f"there was no room for more than {self._held_bytes} bytes of it for {limits.room_s} s")
-        elif (self._inbound or 0 < len(self._rest) < HEAD_BYTES) and self._pace.is_too_slow():
+        elif self._is_due and self._pace.is_too_slow():
             self._refuse(f"a request has not come whole in time, nor {limits.min_bytes_per_s} bytes a second of it")
         elif not self._open and now - self._active_at > limits.idle_s:
             self._close()
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether a frame has begun to come, and its client could go on with it."""
+        has_begun = self._inbound is not None or 0 < len(self._rest) < HEAD_BYTES
+        return has_begun and not self._account.waits
 
     def drain(self) -> None:
         """Begin nothing more, answer what is open, then close."""

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from waiting import until
 
+from ottla_broker.kafka.budget import Account, Budget
 from ottla_broker.kafka.connection import Answered, CloseConnectionError, Connection
 from ottla_broker.kafka.frames import Caller, Head, Parts
-from ottla_broker.kafka.limits import Budget, Limits
+from ottla_broker.kafka.limits import Limits
 
-PRODUCE, CONTROL = 0, 3
-LIMITS = Limits(max_produce=10_000, max_control=1_000, max_waiting=300, max_open=3, max_held=5_000, max_connections=1)
+PRODUCE, FETCH, CONTROL = 0, 1, 3
+LIMITS = Limits(max_produce=10_000, max_control=1_000, max_waiting=300, max_open=3, max_held=16_000, max_connections=1)
 
 
 class Transport(asyncio.Transport):
@@ -27,6 +29,7 @@ class Transport(asyncio.Transport):
         self.closed = False
         self.aborted = False
         self.unsent_bytes = 0
+        self.stuck: Connection | None = None  # its client takes nothing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
@@ -36,6 +39,9 @@ class Transport(asyncio.Transport):
     def writelines(self, parts: Any) -> None:
         self.writes += 1
         self.written += [bytes(part) for part in parts]
+        if self.stuck is not None:
+            self.unsent_bytes += sum(map(len, parts))
+            self.stuck.pause_writing()
 
     def get_write_buffer_size(self) -> int:
         return self.unsent_bytes
@@ -58,6 +64,10 @@ class Transport(asyncio.Transport):
         self.closed = self.aborted = True
 
 
+class Nobody:
+    def on_room(self) -> None: ...
+
+
 class Around:
     """A listener whose every request is answered with its own bytes, at once or when the test says so."""
 
@@ -71,11 +81,19 @@ class Around:
         self.refused: list[str] = []
         self.waits: dict[bytes, asyncio.Future[None]] = {}
         self.callers: set[Caller] = set()
+        self.large: set[int] = set()
+        self.turn_takes_s = 0.0
+
+    def others_hold(self, size_bytes: int) -> Account:
+        """Connections of another address."""
+        others = self.budget.account("10.0.0.3", Nobody())
+        others.change(size_bytes)
+        return others
 
     def now(self) -> float:
         return self.time
 
-    def on_open(self, connection: Connection) -> bool:
+    def on_open(self, connection: Connection, client_host: str) -> bool:
         self.open += 1
         return self.open <= self.limits.max_connections
 
@@ -88,10 +106,17 @@ class Around:
     def may_overlap(self, key: int) -> bool:
         return key == PRODUCE
 
+    def may_be_large(self, key: int) -> bool:
+        return key == FETCH or key in self.large
+
+    def on_large_answer(self, key: int) -> None:
+        self.large.add(key)
+
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
         self.callers.add(caller)
         body = bytes(frame[8:])
         self.began.append(body)
+        self.time += self.turn_takes_s
         if body.startswith(b"silent"):
             return None
         if body.startswith(b"bad"):
@@ -109,11 +134,16 @@ class Around:
 
 
 class Client:
-    def __init__(self, around: Around) -> None:
+    """One of those that have been served before, unless it `is_known`."""
+
+    def __init__(self, around: Around, *, is_known: bool = True) -> None:
         self.around = around
         self.transport = Transport()
         self.connection = Connection(around)
         self.connection.connection_made(self.transport)
+        if is_known and not self.transport.aborted:
+            self.send(frame(b"silent"))
+            around.began.clear()
 
     def send(self, data: bytes, piece_bytes: int = 1_000) -> None:
         for at in range(0, len(data), piece_bytes):
@@ -125,6 +155,10 @@ class Client:
                 view[:taken] = piece[:taken]
                 self.connection.buffer_updated(taken)
                 piece = piece[taken:]
+
+    def tick(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.connection.on_tick(self.around.now())
 
     async def answered(self, *bodies: bytes) -> None:
         await until(lambda: self.transport.written == list(bodies))
@@ -183,6 +217,7 @@ async def test_the_answers_of_one_read_leave_together_but_for_large_ones(client:
     client.send(frame(b"one") * 5)
     assert (client.transport.writes, client.transport.written) == (1, [body(b"one")] * 5)
     client.around.scratch = memoryview(bytearray(20_000))
+    client.transport.writes = 1
     large = b"x" * 5_000
     client.send(frame(b"one") * 2 + frame(large, PRODUCE) + frame(b"one"), 20_000)
     assert client.transport.writes == 4
@@ -220,44 +255,145 @@ async def test_reading_pauses_while_much_waits(client: Client) -> None:
 
 
 async def test_nothing_begins_while_answers_are_not_taken(client: Client) -> None:
-    client.transport.unsent_bytes = 700
-    client.connection.pause_writing()
+    client.transport.stuck = client.connection
+    client.send(frame(b"x" * 700))
     assert client.around.budget.held_bytes == 700
+    client.transport.unsent_bytes = 1
+    assert client.around.budget.held_bytes == 700, "all of it is in memory until the last byte has left"
     client.send(frame(b"next"))
-    assert client.around.began == []
+    assert client.around.began == [b"x" * 700]
+    client.transport.stuck = None
     client.connection.resume_writing()
-    await client.answered(body(b"next"))
+    await client.answered(b"x" * 700, body(b"next"))
     assert client.around.budget.held_bytes == 0
+
+
+async def test_who_takes_its_answers_too_slowly_is_cut(client: Client) -> None:
+    client.transport.stuck = client.connection
+    client.send(frame(b"next"))
+    enough = LIMITS.min_bytes_per_s * LIMITS.write_s
+    client.transport.unsent_bytes = 10 * enough
     client.connection.pause_writing()
-    client.around.time = LIMITS.write_s + 1
-    client.connection.on_tick(client.around.time)
+    for _ in range(5):
+        client.tick(LIMITS.write_s - 1)
+        client.transport.unsent_bytes -= enough
+        client.tick(1)
+    assert not client.transport.closed, "it is slow, and fast enough"
+    client.transport.unsent_bytes -= enough - 1
+    client.tick(LIMITS.write_s + 1)
     assert client.transport.closed
     assert "not taken" in client.around.refused[0]
 
 
+async def test_a_frame_takes_memory_as_it_comes(client: Client) -> None:
+    """Whatever it announces; the part that makes the rest worth a place of its own is a sixteenth."""
+    client.send(frame(b"", PRODUCE, size_bytes=10_000))
+    assert client.around.budget.held_bytes == 14
+    client.send(b"x" * 500)
+    assert client.around.budget.held_bytes == 514
+    assert client.transport.reading
+
+
 async def test_large_frames_wait_until_there_is_room_for_them(client: Client) -> None:
-    client.around.budget.change(LIMITS.max_held)
-    large = frame(b"x" * 500, PRODUCE)
+    others = client.around.others_hold(15_000)
+    large = frame(b"x" * 5_000, PRODUCE)
     client.send(large[:200])
     assert not client.transport.reading
-    client.around.budget.change(-1)
+    others.change(-14_000)
     assert client.transport.reading
     client.send(large[200:])
-    await client.answered(b"x" * 500)
-    assert client.around.budget.held_bytes == LIMITS.max_held - 1
+    await client.answered(b"x" * 5_000)
+    assert client.around.budget.held_bytes == 1_000
 
 
-async def test_what_may_be_answered_at_length_waits_for_room(client: Client) -> None:
-    client.around.budget.change(LIMITS.max_held)
-    client.send(frame(b"produce", PRODUCE) + frame(b"fetch"))
-    assert client.around.began == [b"produce"]
-    client.around.budget.change(-1)
-    await client.answered(b"produce", body(b"fetch"))
+async def test_a_frame_that_needs_little_to_end_may_end_though_nothing_else_may_begin(client: Client) -> None:
+    """Or frames that fill the budget together would wait for each other."""
+    client.around.others_hold(15_000)
+    large = frame(b"x" * 900, PRODUCE)
+    client.send(large[:200])
+    assert client.transport.reading
+    client.send(large[200:])
+    await client.answered(b"x" * 900)
+
+
+async def test_who_holds_much_and_finds_no_room_for_more_is_cut(client: Client) -> None:
+    around = client.around
+    around.budget = Budget(16 << 20)
+    around.limits = Limits()
+    client = Client(around)
+    around.others_hold(8 << 20)
+    client.send(frame(b"", PRODUCE, size_bytes=50 << 20) + bytes(3 << 20))
+    around.others_hold(8 << 20)
+    client.send(bytes(1_000))
+    assert not client.transport.reading
+    client.tick(LIMITS.room_s)
+    assert not client.transport.closed
+    client.tick(1)
+    assert "no room for more" in around.refused[0]
+    assert around.budget.held_bytes == 16 << 20
+
+
+async def test_what_may_be_answered_at_length_waits_for_room_and_nothing_else_does(client: Client) -> None:
+    others = client.around.others_hold(15_000)
+    client.send(frame(b"produce", PRODUCE) + frame(b"other") + frame(b"fetch", FETCH))
+    assert client.around.began == [b"produce", body(b"other")]
+    client.tick(100)
+    assert not client.transport.closed
+    others.change(-2_000)
+    await client.answered(b"produce", body(b"other"), body(b"fetch"))
+
+
+async def test_an_answer_that_was_large_makes_the_next_of_its_kind_wait_for_room(client: Client) -> None:
+    around = client.around
+    around.limits, around.budget = Limits(), Budget(Limits().max_held)
+    around.scratch = memoryview(bytearray(256 * 1024))
+    client = Client(around)
+    client.send(frame(b"x" * 70_000), 100_000)
+    assert around.large == {CONTROL}
+
+
+async def test_small_requests_wait_too_where_the_whole_budget_is_used(client: Client) -> None:
+    others = client.around.others_hold(16_000)
+    client.send(frame(b"other"))
+    assert client.around.began == []
+    others.change(-1)
+    await client.answered(body(b"other"))
+
+
+async def test_a_connection_that_has_much_to_ask_takes_turns_with_others(client: Client) -> None:
+    client.around.turn_takes_s = LIMITS.turn_s * 0.6
+    client.send(frame(b"one") * 5)
+    assert len(client.around.began) == 2
+    await client.answered(*[body(b"one")] * 5)
+    assert client.around.budget.held_bytes == 0
+
+
+async def test_a_request_that_is_open_is_counted_and_a_produce_is_not(client: Client) -> None:
+    client.send(frame(b"wait" + b"x" * 500))
+    assert client.around.budget.held_bytes == 512
+    next(iter(client.around.waits.values())).set_result(None)
+    await until(lambda: client.around.budget.held_bytes == 0)
+    client.send(frame(b"wait" + b"x" * 600, PRODUCE))
+    assert client.around.budget.held_bytes == 0
+
+
+async def test_until_a_first_request_is_done_frames_are_short(client: Client) -> None:
+    client.around.limits = replace(LIMITS, max_connections=10, max_first=800)
+    for sent in (frame(b"x" * 900), frame(b"x" * 900, PRODUCE)):
+        stranger = Client(client.around, is_known=False)
+        stranger.send(sent)
+        assert stranger.transport.closed
+        assert "until a first request is done" in client.around.refused.pop()
+        stranger.connection.connection_lost(None)
+        known = Client(client.around, is_known=False)
+        known.send(frame(b"first") + sent)
+        assert known.transport.written == [body(b"first"), b"x" * 900]
+        known.connection.connection_lost(None)
 
 
 async def test_what_is_cut_gives_back_what_it_held(client: Client) -> None:
     client.send(frame(b"wait", PRODUCE) + frame(b"x" * 500, PRODUCE)[:100])
-    assert client.around.budget.held_bytes > 500
+    assert client.around.budget.held_bytes == 100
     await asyncio.sleep(0)  # it begins to wait
     client.connection.connection_lost(None)
     assert client.around.budget.held_bytes == 0
@@ -292,19 +428,44 @@ async def test_a_failure_later_ends_the_connection(client: Client) -> None:
 @pytest.mark.parametrize("sent", [b"\0", frame(b"x" * 500)[:100]])
 async def test_a_request_has_to_come_whole_in_time(client: Client, sent: bytes) -> None:
     client.send(sent)
-    client.connection.on_tick(LIMITS.frame_s - 1)
+    client.tick(LIMITS.frame_s)
     assert not client.transport.closed
-    client.connection.on_tick(LIMITS.frame_s + 1)
+    client.tick(1)
     assert client.transport.closed
+
+
+async def test_a_large_frame_has_to_come_at_a_rate(client: Client) -> None:
+    around = client.around
+    around.limits, around.budget = Limits(), Budget(Limits().max_held)
+    client = Client(around)
+    client.send(frame(b"", PRODUCE, size_bytes=50 << 20))
+    enough = LIMITS.min_bytes_per_s * LIMITS.frame_s
+    for _ in range(5):
+        client.tick(LIMITS.frame_s)
+        client.send(bytes(enough))
+        client.tick(1)
+    assert not client.transport.closed
+    client.send(bytes(enough - 1))
+    client.tick(LIMITS.frame_s + 1)
+    assert "has not come whole in time" in around.refused[0]
+
+
+async def test_nobody_is_too_slow_while_this_side_does_not_read(client: Client) -> None:
+    client.around.others_hold(15_000)
+    client.send(frame(b"x" * 5_000, PRODUCE)[:200])
+    assert not client.transport.reading
+    client.tick(10 * LIMITS.frame_s)
+    assert not client.transport.closed
 
 
 async def test_an_idle_connection_is_closed_and_one_that_waits_is_not(client: Client) -> None:
     client.send(frame(b"wait"))
-    client.connection.on_tick(LIMITS.idle_s + 1)
+    client.around.time = LIMITS.idle_s + 1
+    client.tick(1)
     assert not client.transport.closed
     client.around.waits[body(b"wait")].set_result(None)
     await client.answered(body(b"wait"))
-    client.connection.on_tick(LIMITS.idle_s + 1)
+    client.tick(1)
     assert client.transport.closed
     assert client.around.refused == []
 

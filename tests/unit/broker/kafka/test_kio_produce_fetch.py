@@ -15,7 +15,7 @@ from ottla_broker.kafka import fetch_wire, produce
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import APIS
 from ottla_broker.kafka.fetch_request import Asked, Part
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.leaders import Leaders
 from ottla_broker.storage.bad_records import BadRecord, BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -69,8 +69,8 @@ def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
         ("ü" * 100, [produce._Result(0, PartitionId(TOPIC_ID, 0), error=MOVED)]),
         ("none", []),
     ]
-    body = reader_of(b"", PRODUCE, version)
-    parts = produce._encoded(backend_of_two(), Request(version, 1, "me", body, CALLER), results)
+    flexible = reader_of(b"", PRODUCE, version).flexible
+    parts = produce._encoded(backend_of_two(), produce._Asked(version, flexible, CALLER, 1), results)
     answer = read(load_response_schema(PRODUCE, version), b"".join(parts))
     assert ms(answer.throttle_time) == 0
     assert [t.name for t in answer.responses] == ["a", "ü" * 100, "none"]
@@ -95,8 +95,8 @@ def test_the_bad_records_of_a_batch_are_named(version: int) -> None:
     bad = [BadRecord(0, "no key"), BadRecord(70_000, "ü")]
     error = BadRecordsError(ErrorCode.INVALID_RECORD, "two of them", bad, hint="take others")
     results = [("a", [produce._Result(3, None, log_start_offset=5, error=error)])]
-    body = reader_of(b"", PRODUCE, version)
-    parts = produce._encoded(backend_of_two(), Request(version, 1, "me", body, CALLER), results)
+    flexible = reader_of(b"", PRODUCE, version).flexible
+    parts = produce._encoded(backend_of_two(), produce._Asked(version, flexible, CALLER, 1), results)
     ((told,),) = (
         t.partition_responses for t in read(load_response_schema(PRODUCE, version), b"".join(parts)).responses
     )
