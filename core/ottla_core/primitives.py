@@ -82,7 +82,7 @@ class Reader:
         return self._text(self.varint() - 1 if self.flexible else self.int16())
 
     def long_string(self) -> str | None:
-        """One that may be longer than Kafka's limit where its spelling can say so: who reads it has a limit of its own."""
+        """One that may be longer than Kafka's limit where its spelling can say so: its reader knows another."""
         return self._text(self.varint() - 1, self.left) if self.flexible else self.string()
 
     def bytes_(self) -> memoryview | None:

@@ -237,6 +237,46 @@ async def test_a_high_watermark_from_the_checkpoint_is_only_where_it_begins(brok
     assert await values(restarted) == [b"a"]
 
 
+class LittleRoom:
+    """Room for `left` bytes."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def lend(self, wanted_bytes: int) -> int:
+        lent = max(0, min(wanted_bytes, self.left))
+        self.left -= lent
+        return lent
+
+    def give_back(self, size_bytes: int) -> None:
+        self.left += size_bytes
+
+
+async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_answered(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    for _ in range(10):
+        append(leader, bytes(100))
+    for follower in (3, 2, 3, 2):
+        await brokers.fetch(follower, 1)
+    whole = await leader.read(0, 10_000, leader.high_watermark, min_one_batch=True)
+    one_batch = len(whole) // leader.high_watermark
+    audience = Consumers(brokers.found_on(1), None, from_follower=False)
+    wants = [FetchWant(PARTITION, 1, 0, 10_000)]
+
+    async def read_bytes(room: LittleRoom, min_bytes: int = 1) -> int:
+        [answer] = await fetch(wants, audience, max_wait_s=0.01, min_bytes=min_bytes, max_bytes=10_000, room=room)
+        assert answer.error is None
+        return len(answer.records)
+
+    for left, expected in ((10_000, len(whole)), (3 * one_batch, 3 * one_batch), (1, one_batch), (0, 0)):
+        room = LittleRoom(left)
+        assert await read_bytes(room) == expected
+        assert room.left == left - expected
+    room = LittleRoom(10_000)
+    assert await read_bytes(room, min_bytes=9_000) == len(whole)
+    assert room.left == 10_000 - len(whole), "what was read before the wait was given back"
+
+
 @pytest.mark.rule(17)
 async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
