@@ -1,8 +1,9 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
-with its mutants, and have a summary of their own, the last line. Exit code 0: every row ran, reached its floors and its
-goals, and nothing was found; and every mutant was caught.
+with its mutants, and have a summary of their own, the last line. So has F30, a starved cluster, whose minutes are those
+of the busy processes. Exit code 0: every row ran, reached its floors and its goals, and nothing was found; and every
+mutant was caught.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import RowResult, run_row
 from tests.faults.rows import ROWS, Row
+from tests.faults.starved.report import print_starved, starved_summary
+from tests.faults.starved.run import STARVED_ROW, StarvedRun
 
 MUTANTS: Final = "mutants"
 LEAST_KILLS: Final = 30
@@ -41,7 +44,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
-    there_are = [*known, MUTANTS, *(row.name for row in (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS))]
+    others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW)
+    there_are = [*known, MUTANTS, *(row.name for row in others)]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(there_are)}")
@@ -56,9 +60,23 @@ def main(arguments: list[str]) -> int:
     code = 0
     if log_rows := [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]:
         code |= _run_rows_of_the_log(log_rows, given, directory, seed)
+    if STARVED_ROW.name in chosen:
+        code |= _run_starved(given, directory / STARVED_ROW.name, seed)
+        chosen.remove(STARVED_ROW.name)
     if len(log_rows) < len(chosen):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
     return code
+
+
+def _run_starved(given: argparse.Namespace, directory: Path, seed: int) -> int:
+    row, minutes = STARVED_ROW, given.minutes or STARVED_ROW.minutes
+    print(f"{row.name}: {row.title}, {minutes:.1f} minutes of it …", flush=True)
+    run = StarvedRun(directory, seed)
+    result = run.run(minutes * 60)
+    print(f"{row.name}: {'as it must be' if not result.failures else 'FAILED'}\n", flush=True)
+    print_starved(result, run.figures)
+    print_summary(starved_summary(result, run.figures, seed=seed, history=directory))
+    return 1 if result.failures else 0
 
 
 def _run_rows_of_the_log(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:

@@ -93,11 +93,8 @@ class FaultCluster:
         until(lambda: self.is_ready(name), f"{name} to be ready", limit_s)
 
     def is_ready(self, name: str) -> bool:
-        host, _, port = self.address(name).partition(":")
-        kind = name.partition("-")[0]
-        admin_port = int(port) - _PORTS[kind][0] + _PORTS[kind][1]
         try:
-            with urllib.request.urlopen(f"http://{host}:{admin_port}/readyz", timeout=_ASK_S) as answer:
+            with urllib.request.urlopen(f"http://{self.admin_address(name)}/readyz", timeout=_ASK_S) as answer:
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
@@ -146,6 +143,11 @@ class FaultCluster:
         """gRPC's, of a service."""
         kind, _, number = name.partition("-")
         return f"{self.network.address(name)}:{_PORTS[kind][0] + int(number)}"
+
+    def admin_address(self, name: str) -> str:
+        """Where it tells of itself over HTTP, of a service."""
+        kind, _, number = name.partition("-")
+        return f"{self.network.address(name)}:{_PORTS[kind][1] + int(number)}"
 
     def _node(self, name: str) -> Node:
         self.directory.mkdir(parents=True, exist_ok=True)

@@ -44,13 +44,13 @@ class GroupResult(Result[GroupRow]):
 
 def run_group_row(row: GroupRow, directory: Path, *, seconds: float, seed: int, mutant: str = "") -> GroupResult:
     """Run it for about `seconds`; with a `mutant` only until members were told what is wrong."""
-    run = _GroupRun(row, directory, seed, mutant)
+    run = GroupRun(row, directory, seed, mutant)
     if mutant:
         run.nemesis.caught = lambda: not check(read_history(run.history)).clean
     return run.run(seconds)
 
 
-class _GroupRun(FaultRun[GroupResult]):
+class GroupRun(FaultRun[GroupResult]):
     nemesis: GroupNemesis
     cluster: GroupCluster
 
