@@ -26,7 +26,7 @@ from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import RowResult, run_row
 from tests.faults.rows import ROWS, Row
 from tests.faults.starved.report import print_starved, starved_summary
-from tests.faults.starved.run import STARVED_ROW, StarvedRun
+from tests.faults.starved.run import MUTANT, MUTANT_S, STARVED_ROW, run_starved
 
 MUTANTS: Final = "mutants"
 LEAST_KILLS: Final = 30
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
     others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW)
-    there_are = [*known, MUTANTS, *(row.name for row in others)]
+    there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(there_are)}")
@@ -60,23 +60,32 @@ def main(arguments: list[str]) -> int:
     code = 0
     if log_rows := [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]:
         code |= _run_rows_of_the_log(log_rows, given, directory, seed)
-    if STARVED_ROW.name in chosen:
-        code |= _run_starved(given, directory / STARVED_ROW.name, seed)
-        chosen.remove(STARVED_ROW.name)
-    if len(log_rows) < len(chosen):
+    if len(log_rows) < len([name for name in chosen if name not in (STARVED_ROW.name, MUTANT)]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
+    if STARVED_ROW.name in chosen or MUTANT in chosen:
+        code |= _run_starved(chosen, given, directory, seed)
     return code
 
 
-def _run_starved(given: argparse.Namespace, directory: Path, seed: int) -> int:
-    row, minutes = STARVED_ROW, given.minutes or STARVED_ROW.minutes
+def _run_starved(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:
+    """The row and its mutant, or that alone. It comes last: whatever runs after it has two cores only."""
+    row, minutes, found = STARVED_ROW, given.minutes or STARVED_ROW.minutes, 0
+    if not given.unbroken:
+        print(f"{MUTANT}: at most {MUTANT_S:.0f} s of it …", flush=True)
+        mutant = run_starved(directory / MUTANT, seconds=MUTANT_S, seed=seed, mutant=MUTANT)
+        found = mutant.figures.counted.get("shards_given_up", 0)
+        print(
+            f"{MUTANT}: {f'caught: {found} shards' if found else f'NOT CAUGHT: {mutant.result.failures}'}", flush=True
+        )
+    if row.name not in chosen:
+        return 0 if found else 1
     print(f"{row.name}: {row.title}, {minutes:.1f} minutes of it …", flush=True)
-    run = StarvedRun(directory, seed)
-    result = run.run(minutes * 60)
-    print(f"{row.name}: {'as it must be' if not result.failures else 'FAILED'}\n", flush=True)
-    print_starved(result, run.figures)
-    print_summary(starved_summary(result, run.figures, seed=seed, history=directory))
-    return 1 if result.failures else 0
+    run = run_starved(directory / row.name, seconds=minutes * 60, seed=seed)
+    print(f"{row.name}: {'as it must be' if not run.result.failures else 'FAILED'}\n", flush=True)
+    print_starved(run)
+    mutants, caught = int(not given.unbroken), int(found > 0)
+    print_summary(starved_summary(run, mutants=mutants, caught=caught, seed=seed, history=directory / row.name))
+    return 1 if run.result.failures or caught < mutants else 0
 
 
 def _run_rows_of_the_log(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:

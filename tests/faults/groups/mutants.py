@@ -107,6 +107,30 @@ def _deadlines_by_the_wall_clock() -> None:
     _replace(OwnedShards, "loop_time", lambda self, at: asyncio.get_running_loop().time() + 0.1)
 
 
+def _given_up_when_late() -> None:
+    """An owner whose log has not answered for a third of a session drops its state, and loads it again."""
+    refuse_late = Owner._refuse_late
+
+    def give_up(self: Any, now: Moment) -> None:
+        if self._turn is not None and now.at >= self._began_at + self.limits.unproved_s:
+            self._leave("the log could not be reached in time", asks=True)
+        else:
+            refuse_late(self, now)
+
+    _replace(Owner, "_refuse_late", give_up)
+    wake_at = Owner.wake_at.fget
+    assert wake_at is not None
+    _replace(
+        Owner,
+        "wake_at",
+        property(
+            lambda self: (
+                wake_at(self) if self._turn is None else min(wake_at(self), self._began_at + self.limits.unproved_s)
+            )
+        ),
+    )
+
+
 MUTANTS: Final = MappingProxyType(
     {
         "none": lambda: None,
@@ -117,6 +141,7 @@ MUTANTS: Final = MappingProxyType(
         "commit-without-generation-check": _commit_without_generation_check,
         "generation-not-counted": _generation_not_counted,
         "deadlines-by-the-wall-clock": _deadlines_by_the_wall_clock,
+        "given-up-when-late": _given_up_when_late,
     }
 )
 

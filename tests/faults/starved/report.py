@@ -7,14 +7,14 @@ from typing import Final
 
 from tests.faults.checker import KINDS as LOG_KINDS
 from tests.faults.groups.checker import KINDS as GROUP_KINDS
-from tests.faults.groups.run import GroupResult
 from tests.faults.report import print_aligned
-from tests.faults.starved.run import HOGS, StarvedFigures
+from tests.faults.starved.run import HOGS, StarvedRun
 
 _MOST_FAILURES: Final = 15
 
 
-def print_starved(result: GroupResult, figures: StarvedFigures) -> None:
+def print_starved(run: StarvedRun) -> None:
+    result, figures = run.result, run.figures
     print_aligned(
         [
             ("p99 in ms", *figures.commit_p99_ms),
@@ -31,8 +31,9 @@ def print_starved(result: GroupResult, figures: StarvedFigures) -> None:
         print(f"{result.row.name}: and {len(result.failures) - _MOST_FAILURES} more")
 
 
-def starved_summary(result: GroupResult, figures: StarvedFigures, *, seed: int, history: Path) -> dict[str, object]:
-    """The last line. What is counted, is while the cores were shared."""
+def starved_summary(run: StarvedRun, *, mutants: int, caught: int, seed: int, history: Path) -> dict[str, object]:
+    """The last line. What services counted is of the time while the cores were shared."""
+    result, figures = run.result, run.figures
     written, found = figures.written, result.findings
     return {
         "hits": result.hits,
@@ -50,6 +51,8 @@ def starved_summary(result: GroupResult, figures: StarvedFigures, *, seed: int, 
         **{f"send_p99_{phase}_ms": p99_ms for phase, p99_ms in figures.send_p99_ms.items()},
         "starved": figures.starved,
         "failures": len(result.failures),
+        "mutants": mutants,
+        "mutants_caught": caught,
         "seconds": round(result.seconds, 1),
         "seed": seed,
         "history": str(history),

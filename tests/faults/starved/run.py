@@ -1,12 +1,14 @@
 """The row: quiet, then the cores are shared with busy processes, then quiet again; and what became of it all.
 
 Groups and their members, producers and readers work all the time. Nothing may be lost, repeated or reordered, no shard
-given up and no lease lost by whoever lives, and afterwards all is as fast as before.
+given up and no lease lost by whoever lives, and afterwards all is as fast as before. Everything runs on two cores. Its
+mutant, an owner that gives its shard up when the log is late, is found where forty-eight processes share them.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,7 +29,13 @@ from tests.faults.starved.counted import count
 from tests.faults.starved.hogs import Processor, busy, processor_of
 from tests.faults.starved.latencies import Latencies
 
+CORES: Final = 2
 HOGS: Final = 8
+MUTANT: Final = "given-up-when-late"
+MUTANT_HOGS: Final = 48
+MUTANT_S: Final = 90.0
+"""At most: it ends once a shard was given up."""
+
 QUIET_S: Final = 40.0
 SETTLE_S: Final = 10.0
 MOST_SLOWER: Final = 2.0
@@ -73,11 +81,25 @@ class StarvedFigures:
     send_p99_ms: Mapping[str, float] = field(default_factory=dict)
 
 
+def run_starved(directory: Path, *, seconds: float, seed: int, mutant: str = "") -> StarvedRun:
+    """Share the cores for so many seconds; what became of it is in its `result` and `figures`."""
+    run = StarvedRun(directory, seed, mutant)
+    run.run(seconds)
+    return run
+
+
 class StarvedRun(GroupRun):
+    """With the `mutant` only until it is found, among more hogs; what else becomes of it then does not matter."""
+
     def __init__(self, directory: Path, seed: int, mutant: str = "") -> None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])  # and so all that it starts
         super().__init__(replace(STARVED_ROW, run=self._share_the_cores), directory, seed, mutant)
         self.figures: Final = StarvedFigures()
         self._directory: Final = directory
+        self._hogs: Final = MUTANT_HOGS if mutant else HOGS
+        self._quiet_s: Final = 1.0 if mutant else QUIET_S
+        if mutant:
+            self.nemesis.caught = lambda: self._count()["shards_given_up"] > 0
         self._phases: Final[dict[str, tuple[int, int]]] = {}
         load = ["--partitions", str(_PARTITIONS), "--rate", str(_RATE)]
         self._writers = [self._log_client("writer", f"w{n}", *load) for n in range(2)]
@@ -124,12 +146,12 @@ class StarvedRun(GroupRun):
 
     def _share_the_cores(self, nemesis: GroupNemesis, until_at: float) -> None:
         busy_s = until_at - time.monotonic()
-        self._phase("before", QUIET_S)
+        self._phase("before", self._quiet_s)
         services = [*self.cluster.brokers, *self.cluster.coordinators]
         at_ns, elections = time.monotonic_ns(), self._elections()
         counted, processor = self._count(), {name: self._processor(name) for name in services}
-        nemesis.note(f"{HOGS} busy processes for {busy_s:.0f} s")
-        with busy(HOGS, self._directory) as hogs:
+        nemesis.note(f"{self._hogs} busy processes for {busy_s:.0f} s")
+        with busy(self._hogs, self._directory) as hogs:
             self._phase("busy", busy_s)
             if ended := [hog.name for hog in hogs if hog.pid is None]:
                 nemesis.failures.append(f"{', '.join(ended)} ended early")
@@ -143,11 +165,13 @@ class StarvedRun(GroupRun):
         self.figures.elections = self._elections() - elections
         nemesis.hits.append(Hit("starved", "all", at_ns, time.monotonic_ns(), ()))
         nemesis.note(f"counted {self.figures.counted}, {self.figures.elections} elections")
-        self._phase("after", QUIET_S)
+        self._phase("after", self._quiet_s)
 
     def _phase(self, name: str, seconds: float) -> None:
         began = time.monotonic_ns()
-        time.sleep(seconds)
+        until_at = time.monotonic() + seconds
+        while (left_s := until_at - time.monotonic()) > 0 and not self.nemesis.caught():
+            time.sleep(min(left_s, 1.0))
         self._phases[name] = began, time.monotonic_ns()
 
     def _count(self) -> dict[str, int]:

@@ -10,6 +10,7 @@ from tests.faults.groups.rows import GOALS_S, GROUP_ROWS, MUTANT_GROUP_ROWS, Gro
 from tests.faults.groups.run import GroupResult, missed_group_floors, missed_takeovers
 from tests.faults.groups.takeovers import NEVER_S, Takeovers
 from tests.faults.history import Operation
+from tests.faults.starved.run import MUTANT
 
 ROW = GroupRow("F0", "nothing", lambda nemesis, until_at: None, 1.0, (), {"kills": 10, "rebalances": 100})
 
@@ -73,7 +74,7 @@ def test_fifty_members_storm() -> None:
 
 
 def test_every_mutant_has_its_fault_and_its_row() -> None:
-    assert ["none", *(row.name for row in MUTANT_GROUP_ROWS)] == list(MUTANTS)
+    assert ["none", *(row.name for row in MUTANT_GROUP_ROWS), MUTANT] == list(MUTANTS)
     assert {row.title for row in MUTANT_GROUP_ROWS} == {row.name for row in GROUP_ROWS}
 
 
