@@ -106,7 +106,6 @@ class Owner(Generic[S]):
         self._began_at = now.at  # the turn
         self._late_at = NEVER
         self._doubtful = False  # whether a sending of the turn's batch may have been carried out
-        self._last_error: OttlaError | None = None
         self._proved_until = -NEVER
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
         self._fence_end = 0
@@ -261,7 +260,7 @@ class Owner(Generic[S]):
             self._turn = None
 
     def _begin(self, call: Call, now: Moment) -> None:
-        self._doubtful, self._last_error = False, None
+        self._doubtful = False
         self._began_at, self._late_at = now.at, now.at + self.limits.append_s
         self._ask(call, now)
 
@@ -283,12 +282,16 @@ class Owner(Generic[S]):
             case Fenced():
                 self._leave("another owner has a higher fence", asks=False)
             case Refused(error) if not self._doubtful and not error.retriable:
-                self._leave_untaken(error, failed=error)
-            case Refused(error) | Unknown(error):
-                self._last_error = error
+                self._leave(_untaken(error), asks=True, failed=error)
+            case Refused(error) | Unknown(error) if not error.retriable and self._is_late(now):
+                self._leave(_untaken(error), asks=True)  # it will say so for ever, and the state is of no use
+            case Refused() | Unknown():
                 self._again(now, doubtful=isinstance(result, Unknown))
             case Batches():
                 raise AssertionError("a serving owner reads nothing")
+
+    def _is_late(self, now: Moment) -> bool:
+        return now.at >= self._began_at + self.limits.append_s
 
     def _is_committed(self, high_watermark: int, end: int) -> bool:
         """Rule 6. The leader answers there; if one does not, what it appended may be lost with it."""
@@ -315,13 +318,10 @@ class Owner(Generic[S]):
 
     def _refuse_late(self, now: Moment) -> None:
         """Whoever has waited for long enough is told to ask again. What was decided for him may be in the log, and is
-        written all the same; but where the log says that it will never take the batch, the state is of no use."""
+        written all the same."""
         while self._waiting and self._waiting[0].give_up_at <= now.at:
             self._out.append(Refuse(self._waiting.popleft().token, late()))
         if self._turn is not None and now.at >= self._late_at:
-            if self._last_error is not None and not self._last_error.retriable:
-                self._leave_untaken(self._last_error)
-                return
             self._late_at = NEVER
             self._out += [Refuse(token, late()) for token in self._turn.dismiss()]
 
@@ -364,9 +364,6 @@ class Owner(Generic[S]):
                 refused = isinstance(effect.reply, OttlaError)
                 self._out.append(Refuse(token, effect.reply) if refused else Answer(token, effect.reply))
 
-    def _leave_untaken(self, error: OttlaError, *, failed: OttlaError | None = None) -> None:
-        self._leave(f"the log does not take a batch: {error}", asks=True, failed=failed)
-
     def _leave(self, why: str, *, asks: bool, failed: OttlaError | None = None) -> None:
         """`failed` is what those are told whose records are surely not in the log, and never will be."""
         self.phase = Phase.LEFT
@@ -408,3 +405,7 @@ class Owner(Generic[S]):
     def _effects(self) -> list[Effect]:
         out, self._out = self._out, []
         return out
+
+
+def _untaken(error: OttlaError) -> str:
+    return f"the log does not take a batch: {error}"

@@ -108,6 +108,9 @@ class StarvedRun(GroupRun):
 
     def begin(self) -> None:
         super().begin()
+        self.cluster.admin().configs.set(
+            {"auto.leader.rebalance.enable": False}, timeout=10.0
+        )  # no elections of its own
         config = {"min.insync.replicas": 2}
         self.cluster.admin().topics.create(TOPIC, partitions=_PARTITIONS, replicas=FACTOR, config=config, timeout=10.0)
         self.cluster.until_whole(TOPIC)
