@@ -96,6 +96,14 @@ def test_a_groups_configs_are_stored(kafka: KafkaWire) -> None:
     wait_until(lambda: values(kafka, METRICS, "all")["interval.ms"] == ("1000", 7))
 
 
+@pytest.mark.parametrize(("count", "code"), [(250, 0), (251, ErrorCode.INVALID_REQUEST)])
+def test_groups_that_nobody_has_heard_of_are_described_up_to_a_bound(kafka: KafkaWire, count: int, code: int) -> None:
+    wanted = messages.DescribeConfigsRequest.DescribeConfigsResource
+    resources = [wanted(resource_type=GROUP, resource_name=f"g{n}", configuration_keys=[]) for n in range(count)]
+    results = ask(kafka, "DescribeConfigs", 4, resources=resources).results
+    assert (len(results), {r.error_code for r in results}) == (count, {code})
+
+
 def test_a_loggers_level_is_set_while_the_broker_runs(kafka: KafkaWire) -> None:
     name = "ottla_broker.replication"
     logger, before = logging.getLogger(name), logging.getLogger(name).level

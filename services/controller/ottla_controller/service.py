@@ -7,7 +7,7 @@ keep the others from it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -59,6 +59,8 @@ _KINDS: Final = {
     pb.CONFIG_RESOURCE_CLIENT_METRICS: ResourceKind.CLIENT_METRICS,
     pb.CONFIG_RESOURCE_GROUP: ResourceKind.GROUP,
 }
+_NEED_NOT_BE: Final = frozenset({pb.CONFIG_RESOURCE_CLIENT_METRICS, pb.CONFIG_RESOURCE_GROUP})
+_MOST_NAMED: Final = 250
 _OPS: Final = {
     pb.CONFIG_OP_SET: OpKind.SET,
     pb.CONFIG_OP_DELETE: OpKind.DELETE,
@@ -116,10 +118,12 @@ class ControllerService:
         self, request: pb.DescribeConfigsRequest, context: RequestContext
     ) -> pb.DescribeConfigsReply:
         self._leadership.journal()
+        _check_number(request.resources)
         return pb.DescribeConfigsReply(resources=[self._describe(resource) for resource in request.resources])
 
     async def alter_configs(self, request: pb.AlterConfigsRequest, context: RequestContext) -> pb.AlterConfigsReply:
         self._leadership.journal()
+        _check_number(altered.resource for altered in request.resources)
         return pb.AlterConfigsReply(
             resources=[await self._alter(altered, dry=request.validate_only) for altered in request.resources]
         )
@@ -323,6 +327,16 @@ class ControllerService:
 
 def _without_writes(decide: Decide[T]) -> Decide[T]:
     return lambda image: replace(decide(image), writes=())
+
+
+def _check_number(resources: Iterable[pb.ConfigResource]) -> None:
+    """Topics and brokers are as many as the cluster has; of what need not be there a request may make up any number."""
+    if sum(resource.type in _NEED_NOT_BE for resource in resources) > _MOST_NAMED:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the request names more than {_MOST_NAMED:,} groups and subscriptions",
+            hint="ask for fewer at once",
+        )
 
 
 def _resource(resource: pb.ConfigResource) -> Resource:

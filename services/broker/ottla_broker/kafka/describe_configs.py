@@ -58,7 +58,7 @@ def _answered_here(
 
 
 def _loggers(resource: Message, version: int) -> Message:
-    keys = resource.configuration_keys
+    keys = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
     configs = [
         _Entry(
             version=version,
