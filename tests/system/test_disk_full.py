@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import wait_until
 
 import ottla
+from ottla.testing import Cluster
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.running import RunningStack
 
@@ -61,3 +64,57 @@ def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(small_disk:
         with ottla.Consumer("t", bootstrap=stack.bootstrap, start="earliest", stop="end", value="bytes") as consumer:
             found = {record.offset: record.value for record in consumer}
         assert [found[offset] for offset in kept] == [b"%d" % n for n in range(102)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    """Three brokers, the first of them on a small disk."""
+    cluster = Cluster(brokers=3, group_coordinators=0)
+    directory = cluster.brokers[0].data_dir
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(directory)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only root may mount")
+    try:
+        with cluster:
+            yield cluster
+            subprocess.run(["umount", "-l", directory], check=True)
+    finally:
+        subprocess.run(["umount", "-l", directory], check=False, capture_output=True)
+
+
+def partition(cluster: Cluster, topic: str) -> ottla.PartitionInfo:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        return admin.topics.describe(topic)[0].partitions[0]
+
+
+def test_a_full_disk_leads_nothing_that_others_can_serves_readers_and_comes_back_by_itself(cluster: Cluster) -> None:
+    replicas = {"led": [0, 1, 2], "next": [1, 0, 2], "alone": [0]}
+    with ottla.Admin(cluster.bootstrap) as admin:
+        for topic, brokers in replicas.items():
+            min_isr = min(2, len(brokers))
+            admin.topics.create(topic, assignments={0: brokers}, config={"min.insync.replicas": min_isr})
+    for topic in replicas:
+        cluster.produce(topic, [b"before"] * 10, value="bytes")
+    filler = cluster.brokers[0].data_dir / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        fill(filler)
+    wait_until(lambda: partition(cluster, "led").leader == 1)
+    assert set(partition(cluster, "next").isr) == {0, 1, 2}, "it has all that there is"
+    cluster.produce("led", [b"full"] * 10, value="bytes", request_timeout=5, delivery_timeout=15)
+    assert set(partition(cluster, "led").isr) == {1, 2}, "nobody waits for a replica that can't append"
+
+    cluster.brokers[1].kill()
+    wait_until(lambda: partition(cluster, "next").leader == 2)
+    assert cluster.read("alone", value="bytes")[-1].value == b"before"
+    with pytest.raises(OttlaError):
+        cluster.produce("alone", [b"no"], value="bytes", delivery_timeout=1.5, request_timeout=1)
+    cluster.brokers[1].restart()
+
+    filler.unlink()
+    started = time.monotonic()
+    cluster.produce("alone", [b"after"], value="bytes", request_timeout=5, delivery_timeout=30)
+    wait_until(lambda: set(partition(cluster, "led").isr) == {0, 1, 2}, limit_s=30)
+    assert time.monotonic() - started < 30
+    assert [r.value for r in cluster.read("led", value="bytes")] == [b"before"] * 10 + [b"full"] * 10
+    assert [r.value for r in cluster.read("alone", value="bytes")] == [b"before"] * 10 + [b"after"]

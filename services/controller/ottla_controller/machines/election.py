@@ -40,6 +40,7 @@ class Availability:
     willing: frozenset[int]  # live, and not shutting down: may be elected
     live: frozenset[int]
     spared: frozenset[int]
+    read_only: frozenset[int]  # their disks take no appends: they lead where nobody else can
     tail_lost: frozenset[int]  # registered, fenced, and without proof that they have all they acknowledged (rule C15)
 
 
@@ -49,6 +50,7 @@ def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Avai
         willing=frozenset(b.id for b in brokers if not b.fenced and not b.shutting_down),
         live=frozenset(b.id for b in brokers if not b.fenced),
         spared=spared,
+        read_only=frozenset(b.id for b in brokers if b.read_only),
         tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
     )
 
@@ -56,9 +58,9 @@ def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Avai
 def settled(partition: Partition, there: Availability, *, unclean: bool) -> Partition:
     """`partition` as it should be; the same object where nothing is to be done. `unclean` allows losing records."""
     stay = tuple(b for b in partition.isr if b in there.willing or b in there.spared)
-    if partition.leader in stay:
+    leader = _first(partition, stay, there)
+    if partition.leader in stay and not _has_room_for_it(partition, leader, there):
         return partition if stay == partition.isr else with_isr(partition, stay)
-    leader = _first(partition, stay, there.willing)
     if leader is not None:
         return with_leader(partition, leader, stay)
     if stay:
@@ -68,14 +70,21 @@ def settled(partition: Partition, there: Availability, *, unclean: bool) -> Part
         return partition if going == partition.isr else with_isr(partition, going)
     if going:
         return with_leader(partition, next(b for b in partition.replicas if b in going), going)
-    outsider = _first(partition, partition.replicas, there.willing) if unclean else None
+    outsider = _first(partition, partition.replicas, there) if unclean else None
     if outsider is not None:
         return replace(with_leader(partition, outsider, (outsider,)), recovering=True)
     return _leaderless(partition, there)
 
 
-def _first(partition: Partition, among: tuple[int, ...], there: frozenset[int]) -> int | None:
-    return next((b for b in partition.replicas if b in among and b in there), None)
+def _first(partition: Partition, among: tuple[int, ...], there: Availability) -> int | None:
+    """The first that may lead, in the order of the replicas; one whose disk takes appends, if there is any."""
+    may = [b for b in partition.replicas if b in among and b in there.willing]
+    return next((b for b in may if b not in there.read_only), may[0] if may else None)
+
+
+def _has_room_for_it(partition: Partition, other: int | None, there: Availability) -> bool:
+    """Whether `other` can take appends and the leader can't."""
+    return partition.leader in there.read_only and other is not None and other not in there.read_only
 
 
 def _leaderless(partition: Partition, there: Availability) -> Partition:
@@ -139,11 +148,11 @@ def to_hand_over(image: ClusterImage, broker_id: int) -> int:
 
 def _settled(image: ClusterImage, there: Availability, partitions: Iterable[PartitionId]) -> Iterator[Settled]:
     """Those of `partitions` that are not as they should be. Most are, and are passed over quickly."""
-    willing = there.willing
+    willing, leading = there.willing, there.willing - there.read_only
     unclean: dict[TopicId, bool] = {}
     for id_ in partitions:
         partition = image.partitions.get(id_)
-        if partition is None or (partition.leader in willing and willing.issuperset(partition.isr)):
+        if partition is None or (partition.leader in leading and willing.issuperset(partition.isr)):
             continue
         if id_.topic_id not in unclean:
             unclean[id_.topic_id] = _unclean_allowed(image, id_.topic_id)

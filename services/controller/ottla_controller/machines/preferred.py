@@ -94,7 +94,7 @@ def _preferred(partition: Partition, there: Availability) -> Partition:
     if not _may_lead(there, partition):
         raise OttlaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-            f"the preferred leader {preferred} is not live or not in the ISR {list(partition.isr)}",
+            f"the preferred leader {preferred} is not live, not in the ISR {list(partition.isr)}, or its disk is full",
             hint="try again when it has caught up",
         )
     return with_leader(partition, preferred, partition.isr)
@@ -115,4 +115,4 @@ def _unclean(partition: Partition, there: Availability) -> Partition:
 
 def _may_lead(there: Availability, partition: Partition) -> bool:
     preferred = partition.replicas[0]
-    return preferred in there.willing and preferred in partition.isr
+    return preferred in there.willing - there.read_only and preferred in partition.isr
