@@ -234,7 +234,7 @@ class ShardOwner(_message.Message):
     def __init__(self, kind: _Optional[str] = ..., shard: _Optional[int] = ..., owner: _Optional[int] = ..., address: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ...) -> None: ...
 
 class BrokerNode(_message.Message):
-    __slots__ = ("id", "address", "kafka_address", "rack", "epoch", "fenced", "kafka_listeners")
+    __slots__ = ("id", "address", "kafka_address", "rack", "epoch", "fenced", "read_only", "kafka_listeners")
     class KafkaListenersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -248,6 +248,7 @@ class BrokerNode(_message.Message):
     RACK_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     KAFKA_LISTENERS_FIELD_NUMBER: _ClassVar[int]
     id: int
     address: str
@@ -255,8 +256,9 @@ class BrokerNode(_message.Message):
     rack: str
     epoch: int
     fenced: bool
+    read_only: bool
     kafka_listeners: _containers.ScalarMap[str, str]
-    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., epoch: _Optional[int] = ..., fenced: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., epoch: _Optional[int] = ..., fenced: _Optional[bool] = ..., read_only: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class ControllerNode(_message.Message):
     __slots__ = ("id", "address", "epoch")

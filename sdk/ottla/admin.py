@@ -85,7 +85,8 @@ class BrokerInfo:
 
     `kafka_listeners` has the address of each by its name; a broker of an older release tells none.
 
-    `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped.
+    `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped. While
+    it is `read_only` its disk takes no appends: it leads only where nobody else can.
     """
 
     id: int
@@ -95,6 +96,7 @@ class BrokerInfo:
     fenced: bool
     epoch: int = -1
     kafka_listeners: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,9 @@ class ClusterOverview:
         deadline = self._access.deadline(timeout)
         told = self._access.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
         brokers = (
-            BrokerInfo(b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners))
+            BrokerInfo(
+                b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners), b.read_only
+            )
             for b in sorted(told.brokers, key=lambda b: b.id)
         )
         if not told.HasField("controller"):

@@ -19,7 +19,7 @@ from ottla.cli.standing import Standing, standings
 from ottla.errors import ErrorCode, error_from_code
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.admin import Admin, BrokerInfo
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Show the cluster, how it is, its brokers and controllers."
@@ -82,12 +82,17 @@ def brokers(ctx: typer.Context) -> None:
 def _brokers(admin: Admin, found: Health) -> list[tuple[dict[str, Any], int | None]]:
     """Each broker with the bytes of its replicas, None where it can't be asked."""
     there = [
-        ({**asdict(broker), "state": "fenced" if broker.fenced else "live"}, _size_bytes(admin, broker.id))
-        for broker in found.info.brokers
+        ({**asdict(broker), "state": _state(broker)}, _size_bytes(admin, broker.id)) for broker in found.info.brokers
     ]
-    names = ("address", "kafka_address", "rack", "fenced", "epoch", "kafka_listeners")
+    names = ("address", "kafka_address", "rack", "fenced", "epoch", "kafka_listeners", "read_only")
     unknown = {**dict.fromkeys(names), "state": "away"}
     return there + [({"id": broker_id, **unknown}, None) for broker_id in found.away]
+
+
+def _state(broker: BrokerInfo) -> str:
+    if broker.fenced:
+        return "fenced"
+    return "read-only" if broker.read_only else "live"
 
 
 def _size_bytes(admin: Admin, broker_id: int) -> int | None:

@@ -36,6 +36,10 @@ class Health:
         return [broker.id for broker in self.info.brokers if broker.fenced]
 
     @property
+    def read_only(self) -> list[int]:
+        return [broker.id for broker in self.info.brokers if broker.read_only]
+
+    @property
     def away(self) -> list[int]:
         registered = {broker.id for broker in self.info.brokers}
         return sorted({b for standing in self.partitions for b in standing.info.replicas} - registered)
@@ -71,6 +75,11 @@ class Health:
         if self.fenced:
             hint = "it starts or ends; where it stays so, see in its log what keeps it back"
             found.append(Problem(f"fenced: {_brokers(self.fenced)}", hint))
+        if self.read_only:
+            hint = (
+                "free space there, or shorten retention; it goes on by itself, and others lead meanwhile where they can"
+            )
+            found.append(Problem(f"full disk: {_brokers(self.read_only)}", hint))
         return found
 
     def _broken_partitions(self) -> list[Problem]:
@@ -98,7 +107,7 @@ class Health:
                 "address": info.controller_address,
                 "epoch": info.controller_epoch,
             },
-            "brokers": {"live": self.live, "fenced": self.fenced, "away": self.away},
+            "brokers": {"live": self.live, "fenced": self.fenced, "away": self.away, "read_only": self.read_only},
             "partitions": {
                 "total": len(self.partitions),
                 "without_leader": self.without_leader,
@@ -122,7 +131,7 @@ class Health:
         return "\n".join(lines)
 
     def _absent(self) -> list[tuple[str, list[int]]]:
-        return [("fenced", self.fenced), ("away", self.away)]
+        return [("fenced", self.fenced), ("away", self.away), ("read-only", self.read_only)]
 
     def _partitions_in_words(self) -> str:
         unknown = "an unknown number" if self.under_min_isr is None else self.under_min_isr

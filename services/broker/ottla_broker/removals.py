@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 200
 """Directories that are renamed under one sync of their parent."""
-_STOP_S: Final = 5.0
+_STOP_S: Final = 3.0
 
 
 class Removals:

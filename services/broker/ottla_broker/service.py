@@ -191,6 +191,7 @@ class BrokerService:
                 rack=broker.rack,
                 epoch=broker.epoch,
                 fenced=broker.fenced,
+                read_only=broker.read_only,
             )
         if image.controller is not None:
             controller = image.controller

@@ -54,7 +54,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     lose_broker_1(admin)
     assert ottla("cluster health") == 1
     item = health(capsys)
-    assert item["brokers"] == {"live": [0], "fenced": [], "away": [1]}
+    assert item["brokers"] == {"live": [0], "fenced": [], "away": [1], "read_only": []}
     assert item["partitions"] == {"total": 3, "without_leader": 0, "under_replicated": 2, "under_min_isr": 2}
     assert [problem["what"] for problem in item["problems"]] == [
         "away: broker 1",
@@ -74,6 +74,7 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     [
         ("controller", "no controller is elected; start a controller"),
         ("fenced", "fenced: broker 1; "),
+        ("full", "full disk: broker 1; free space there"),
         ("nobody", "no broker is live; start the brokers"),
         ("leaderless", "1 partition without a leader: neither written nor read; start a broker of their ISR"),
         ("lagging", "1 partition under-replicated; replicas that are there catch up by themselves"),
@@ -87,6 +88,8 @@ def test_each_thing_that_is_wrong_is_told_with_what_to_do(
             admin.controller = (-1, "", -1)
         case "fenced":
             admin.brokers[1] = BrokerInfo(1, "localhost:9651", "", "", True, 9)
+        case "full":
+            admin.brokers[1] = BrokerInfo(1, "localhost:9651", "", "", False, 9, read_only=True)
         case "nobody":
             admin.brokers = {n: BrokerInfo(n, "localhost:1", "", "", True, 9) for n in range(2)}
         case "leaderless":
