@@ -91,10 +91,16 @@ def _preferred(partition: Partition, there: Availability) -> Partition:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader {preferred} leads already")
+    if preferred in there.read_only:
+        raise OttlaError(
+            ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+            f"the disk of the preferred leader {preferred} is full",
+            hint="free space there; it may lead again as soon as there is room",
+        )
     if not _may_lead(there, partition):
         raise OttlaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
-            f"the preferred leader {preferred} is not live, not in the ISR {list(partition.isr)}, or its disk is full",
+            f"the preferred leader {preferred} is not live or not in the ISR {list(partition.isr)}",
             hint="try again when it has caught up",
         )
     return with_leader(partition, preferred, partition.isr)
