@@ -50,5 +50,5 @@ def test_a_full_disk_gets_no_leadership_back() -> None:
     (outcome,) = decide_elect_leaders(image, ElectionType.PREFERRED, [P0]).reply
     assert outcome.error is not None
     assert outcome.error.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert "disk is full" in outcome.error.message
+    assert "the disk of the preferred leader 0 is full" in outcome.error.message
     assert unbalanced(image_with(2, partition(0, 1, leader=1)), 10) == [P0]
