@@ -17,6 +17,7 @@ start 1 [lost-tail=2]                 a new process, not registered yet; lost-ta
                                       the last batches were not on the platter
 register 1, unfence 1                 the steps by which a broker gets its seat (rule 22)
 rejoin 1                              start, register, deliver, unfence, deliver: all that a restart takes
+full 1, room 1                        the disk of 1 takes no appends any more, or takes them again; it says so
 latest 1                              ListOffsets: where does the partition end?
 show                                  all brokers; committed: what consumers read, and whether promises were kept
 """
@@ -295,6 +296,16 @@ class Interpreter:
             why_not = node.unfence()
             lines.append(f"{node.id} stays fenced: {why_not}" if why_not else f"{node.id} is unfenced")
         return lines
+
+    async def _do_full(self, words: Words, options: Options) -> list[str]:
+        for node in self._nodes(words):
+            node.fill_disk("No space left on device")
+        return [f"{word} has a full disk" for word in words]
+
+    async def _do_room(self, words: Words, options: Options) -> list[str]:
+        for node in self._nodes(words):
+            node.fill_disk("")
+        return [f"{word} has room again" for word in words]
 
     async def _do_rejoin(self, words: Words, options: Options) -> list[str]:
         lines = [*await self._do_start(words, options), *await self._do_register(words, {})]

@@ -186,6 +186,12 @@ class Node:
         self._controller.put(keys.broker(self.id), replace(registered, fenced=False, unclean=False))
         return None
 
+    def fill_disk(self, why: str) -> None:
+        """As `disk_room` tells it."""
+        self.log_dir.disk.full = why
+        registered = self._controller.image.brokers[self.id]
+        self._controller.put(keys.broker(self.id), replace(registered, read_only=bool(why)))
+
     # ---- its partition ----------------------------------------------------------------------------------------------
 
     @property

@@ -155,7 +155,7 @@ class Disk:
         if self.full:
             raise OttlaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"nothing is appended in the data directory {self.path}: {self.full}",
+                f"nothing is appended here until the disk has room: {self.full}",
                 hint=_HINTS[ENOSPC],
             )
 
