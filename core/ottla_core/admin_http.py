@@ -7,11 +7,15 @@ loop is seen from outside instead of hanging the probe.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
-from typing import Final
+from threading import Lock, Thread
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -19,6 +23,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from ottla_core.telemetry import LATENCY_BUCKETS_S, Counter, Histogram, Metrics
 
 _LOOP_HUNG_AFTER_S: Final = 5.0
+_log = logging.getLogger(__name__)
+
+_MAX_CONNECTIONS: Final = 32
+_CONNECTION_S: Final = 10.0
 _PLAIN: Final = "text/plain; charset=utf-8"
 
 
@@ -84,13 +92,50 @@ def _no(why: str) -> tuple[int, str, bytes]:
 
 
 class _Server(ThreadingHTTPServer):
+    """A thread for each connection, and so many of them: who comes then takes the place of who has been here longest,
+    so that nobody who holds on to a connection keeps a probe out."""
+
     daemon_threads = True
     block_on_close = False
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._open: Final[dict[socket.socket, float]] = {}  # since when, the oldest first
+        self._lock: Final = Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._lock:
+            if len(self._open) >= _MAX_CONNECTIONS:
+                self._cut(next(iter(self._open)))
+            self._open[request] = time.monotonic()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Called by the server's own thread, several times a second."""
+        with self._lock:
+            until_at = time.monotonic() - _CONNECTION_S
+            for request in [each for each, since in self._open.items() if since < until_at]:
+                self._cut(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # else its client has gone, or was cut
+            _log.error("an answer of the admin port to %s failed", client_address, exc_info=True)
+
+    def _cut(self, request: socket.socket) -> None:
+        """Its thread finds it ended, and closes it."""
+        del self._open[request]
+        with contextlib.suppress(OSError):
+            request.shutdown(socket.SHUT_RDWR)
 
 
 def _handler(answer: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
-        timeout = 5.0  # a client that says nothing does not keep a thread
+        timeout = 5.0  # for a client that says nothing; one that says little has _CONNECTION_S
 
         def do_GET(self) -> None:
             status, content_type, body = answer(self.path)

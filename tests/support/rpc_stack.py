@@ -41,6 +41,8 @@ class ScriptedBroker:
             raise EndStreamError("it has no other answer")
         if number == 666:
             raise ValueError("a secret of the inside")
+        if request.partitions and request.partitions[0].records.startswith(b"let go"):
+            context.in_flight.let_go()
         try:
             await self.gates.setdefault(number, asyncio.Event()).wait()
         except asyncio.CancelledError:
@@ -68,7 +70,7 @@ class ScriptedBroker:
         self.contexts.append(context)
         if request.topics == ["bug"]:
             raise ValueError("a secret of the inside")
-        if request.topics == ["slow"]:
+        if request.topics[:1] == ["slow"]:
             await asyncio.sleep(60)
         return pb.MetadataReply(cluster_id="c")
 
@@ -107,8 +109,9 @@ class Stack:
     def address(self) -> str:
         return f"127.0.0.1:{self.server.port}"
 
-    def gauge(self, name: str, method: str) -> float:
-        read: Any = self.metrics.samples[name][(("method", method),)]
+    def gauge(self, name: str, method: str = "") -> float:
+        """Of one method, or of the server."""
+        read: Any = self.metrics.samples[name][(("method", method),) if method else ()]
         return float(read())
 
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import until
 
+from ottla_core import admin_http
 from ottla_core.admin_http import AdminHttp
 from ottla_core.telemetry import Metrics, Table
 
@@ -71,3 +75,40 @@ async def test_health_is_of_the_process_and_readiness_of_the_service(admin: Admi
     admin.why = None
     assert await admin.get("/readyz") == (200, "ready\n")
     assert (await admin.get("/secrets"))[0] == 404
+
+
+def answering() -> int:
+    return sum("process_request_thread" in thread.name for thread in threading.enumerate())
+
+
+def dial(admin: Admin) -> socket.socket:
+    sock = socket.create_connection(("127.0.0.1", admin.http.port), timeout=5)
+    sock.sendall(b"GET /met")
+    return sock
+
+
+async def test_who_holds_on_to_connections_keeps_no_probe_out(admin: Admin) -> None:
+    """1. Two hundred connections begin a request and do not end it. 2. The probe is answered, and threads are few."""
+    held = [await asyncio.to_thread(dial, admin) for _ in range(200)]
+    assert (await admin.get("/healthz"))[0] == 200
+    await until(lambda: answering() <= admin_http._MAX_CONNECTIONS)
+    for sock in held:
+        sock.close()
+    await until(lambda: answering() == 0)
+
+
+async def test_a_request_that_comes_drop_by_drop_is_given_up(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admin_http, "_CONNECTION_S", 0.5)
+    reader, writer = await asyncio.open_connection("127.0.0.1", admin.http.port)
+    writer.write(b"GET /metrics HTTP/1.0\r\n")
+
+    async def drip() -> None:
+        while True:
+            writer.write(b"X: y\r\n")
+            await asyncio.sleep(0.05)
+
+    dripping = asyncio.create_task(drip())
+    async with asyncio.timeout(10):
+        assert b"200" not in await reader.read()
+    dripping.cancel()
+    writer.close()

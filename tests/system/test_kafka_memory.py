@@ -1,4 +1,4 @@
-"""What a broker holds for its Kafka clients while something else in the cluster hangs."""
+"""What a broker holds for its clients while something else in the cluster hangs."""
 
 from __future__ import annotations
 
@@ -21,6 +21,33 @@ from ottla_stack.cluster import Cluster
 BATCH_BYTES = 990_000
 PRODUCES = 60
 PRODUCERS = 3
+METHOD_BYTES = 128 << 20
+"""What produces over gRPC may hold together (rpc.budget)."""
+
+
+class Followers:
+    """They fetch, until they are told to hang."""
+
+    def __init__(self) -> None:
+        self.hanging = False
+
+    def hang(self) -> None:
+        self.hanging = True
+
+
+@pytest.fixture
+def followers(monkeypatch: pytest.MonkeyPatch) -> Followers:
+    followers = Followers()
+    fetch_round = replication.Fetcher.round
+
+    async def round_or_hang(self: Any, stream: Any) -> None:
+        if followers.hanging:
+            await asyncio.sleep(0.1)
+            return
+        await fetch_round(self, stream)
+
+    monkeypatch.setattr(replication.Fetcher, "round", round_or_hang)
+    return followers
 
 
 def rss_bytes() -> int:
@@ -43,18 +70,9 @@ def produce_frame(topic: str, batch: bytes) -> bytes:
 
 @pytest.mark.timeout(120)
 def test_produces_that_wait_for_a_hanging_follower_keep_nothing_of_their_batches(
-    monkeypatch: pytest.MonkeyPatch,
+    followers: Followers,
 ) -> None:
     """1. A follower in the ISR stops fetching. 2. Three clients send sixty produces of a megabyte each, acks=all."""
-    hangs = False
-    fetch_round = replication.Fetcher.round
-
-    async def round_or_hang(self: Any, stream: Any) -> None:
-        if hangs:
-            await asyncio.sleep(3600)
-        await fetch_round(self, stream)
-
-    monkeypatch.setattr(replication.Fetcher, "round", round_or_hang)
     builder = new_builder(1_000_000)
     builder.append(1, None, os.urandom(BATCH_BYTES))
     with Cluster(brokers=2, group_coordinators=0) as cluster:
@@ -62,7 +80,7 @@ def test_produces_that_wait_for_a_hanging_follower_keep_nothing_of_their_batches
             admin.topics.create("t", partitions=1, replicas=2)
             leader = admin.topics.describe("t")[0].partitions[0].leader
         cluster.produce("t", [b"x"], acks="all")
-        hangs = True
+        followers.hang()
         frame = produce_frame("t", builder.seal())
         address = cluster.brokers[leader].kafka_address
         clients = [KafkaWire(address).greet() for _ in range(PRODUCERS)]
@@ -77,3 +95,33 @@ def test_produces_that_wait_for_a_hanging_follower_keep_nothing_of_their_batches
         for client in clients:
             client.socket.close()
     assert grown_mb < PRODUCERS * PRODUCES / 3, f"{grown_mb:.0f} MB for {PRODUCERS * PRODUCES} MB of open produces"
+
+
+@pytest.mark.timeout(120)
+def test_one_partition_that_is_late_stops_no_produce_to_others(followers: Followers) -> None:
+    """1. A follower stops fetching, and thirty producers have 5 MB each open for its partitions. 2. What goes to a
+    partition without followers is acknowledged as ever."""
+    with Cluster(brokers=2, group_coordinators=0) as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            admin.topics.create("late", partitions=10, replicas=2)
+            admin.topics.create("alone", partitions=2, replicas=1)
+            leader = 0
+            led = [p.partition for p in admin.topics.describe("late")[0].partitions if p.leader == leader]
+            alone = next(p.partition for p in admin.topics.describe("alone")[0].partitions if p.leader == leader)
+        cluster.produce("late", [b"x"] * 100, acks="all")
+        followers.hang()
+        value = os.urandom(BATCH_BYTES)
+        late = [ottla.Producer(cluster.bootstrap) for _ in range(30)]
+        data_dir = cluster.brokers[leader].data_dir
+        try:
+            for producer in late:
+                for partition in led:
+                    producer.send(value, topic="late", partition=partition)
+            wait_until(lambda: log_bytes(data_dir) > METHOD_BYTES)
+            with ottla.Producer(cluster.bootstrap) as producer:
+                for _ in range(10):
+                    producer.send(b"x", topic="alone", partition=alone).result(5)
+        finally:
+            followers.hanging = False
+            for producer in late:
+                producer.close(timeout=30)

@@ -11,7 +11,7 @@ from rpc_stack import Client, Stack
 from waiting import until
 
 from ottla_core.errors import ErrorCode
-from ottla_core.rpc import budget, streams
+from ottla_core.rpc import budget, calls, streams
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.cutting import cut_connection
 from ottla_core.rpc.status import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES, TransportError
@@ -51,6 +51,25 @@ async def test_all_streams_of_a_method_share_a_budget(stack: Stack, monkeypatch:
     assert (await third.reply())[1].partitions[0].base_offset == 3, "what is open is answered all the while"
     stack.service.open_gate(1)
     await until(lambda: stack.service.seen[3:] == [5, 6, 7])
+
+
+async def test_frames_that_only_wait_leave_their_room_to_others(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As produces do that are appended and wait for acks=all: one partition that is late stops no other."""
+    monkeypatch.setattr(budget, "MAX_METHOD_BYTES_IN_FLIGHT", 4 * MIB)
+    late = [Client(stack) for _ in range(3)]
+    for client in late:
+        for _ in range(40):
+            client.send(1, records=b"let go" + bytes(MIB))
+    await until(lambda: len(stack.service.seen) == 120)
+    assert stack.gauge("ottla_rpc_in_flight_bytes", "Produce") == 0
+    other = Client(stack)
+    other.send(2)
+    stack.service.open_gate(2)
+    assert (await other.reply())[1].partitions[0].base_offset == 2
+    stack.service.open_gate(1)
+    for client in late:
+        for _ in range(40):
+            await client.reply()
 
 
 async def test_one_method_s_budget_is_not_the_other_s(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +117,46 @@ async def test_a_message_that_is_too_large_is_not_worth_a_second_try(stack: Stac
     with pytest.raises(TransportError) as raised:
         await peer.call(Broker.METADATA, pb.MetadataRequest(topics=["t" * MAX_MESSAGE_BYTES]), timeout=20)
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    await peer.close()
+
+
+async def test_calls_hold_so_much_together_and_small_ones_have_a_part_of_their_own(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """1. Calls that wait hold all there is. 2. Another large one is refused, a small one is answered."""
+    monkeypatch.setattr(calls, "MAX_BYTES", 4 * MIB)
+    monkeypatch.setattr(calls, "MAX_BYTES_OF_SMALL", 4 * MIB + 1000)
+    peer = AioPeer(stack.address)
+    large = ["t" * MIB]
+    waiting = [
+        asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow", *large]), timeout=30))
+        for _ in range(3)
+    ]
+    await until(lambda: stack.gauge("ottla_rpc_calls_bytes") > 3 * MIB)
+    with pytest.raises(
+        TransportError, match=r"3 calls are open and hold 31.* bytes, and this server takes no more"
+    ) as raised:
+        await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=5)
+    assert raised.value.retriable
+    assert "1 calls were refused, the last one of ipv4:127.0.0.1" in caplog.text
+    await round_trip(stack)
+    for call in waiting:
+        call.cancel()
+    await until(lambda: stack.gauge("ottla_rpc_calls_bytes") == 0)
+    await peer.call(Broker.METADATA, pb.MetadataRequest(topics=large), timeout=5)
+    await peer.close()
+
+
+async def test_so_many_calls_are_open_and_no_more(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "MAX_CALLS", 1)
+    peer = AioPeer(stack.address)
+    slow = asyncio.create_task(peer.call(Broker.METADATA, pb.MetadataRequest(topics=["slow"]), timeout=30))
+    await until(lambda: stack.gauge("ottla_rpc_calls") == 1)
+    with pytest.raises(TransportError, match="1 calls are open"):
+        await peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=5)
+    slow.cancel()
+    await until(lambda: stack.gauge("ottla_rpc_calls") == 0)
+    await round_trip(stack)
     await peer.close()
 
 

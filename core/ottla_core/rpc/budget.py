@@ -13,6 +13,8 @@ from collections import deque
 from typing import Final
 
 MAX_FRAMES_IN_FLIGHT: Final = 32
+MAX_FRAMES_LET_GO: Final = 1_024
+"""Of one stream: frames that wait for something and hold nothing, as produces do that wait for acks=all."""
 MAX_BYTES_IN_FLIGHT: Final = 32 * 1024 * 1024
 """Of one stream."""
 
@@ -71,6 +73,7 @@ class StreamBudget:
     def __init__(self, method: MethodBudget) -> None:
         self.frames = 0
         self.bytes = 0
+        self.let_go = 0
         self._method = method
         self._room = asyncio.Event()
         self._room.set()
@@ -79,21 +82,45 @@ class StreamBudget:
         await self._room.wait()
         await self._method.until_room()
 
-    def take(self, size_bytes: int) -> None:
-        self._change(1, size_bytes)
+    def take(self, size_bytes: int) -> FrameInFlight:
+        self.change(1, size_bytes)
+        return FrameInFlight(self, size_bytes)
 
-    def grow(self, size_bytes: int) -> None:
-        """A frame in flight takes more: its answer is there and not yet written."""
-        self._change(0, size_bytes)
-
-    def give_back(self, size_bytes: int) -> None:
-        self._change(-1, -size_bytes)
-
-    def _change(self, frames: int, size_bytes: int) -> None:
+    def change(self, frames: int, size_bytes: int) -> None:
         self.frames += frames
         self.bytes += size_bytes
-        if self.frames < MAX_FRAMES_IN_FLIGHT and self.bytes < MAX_BYTES_IN_FLIGHT:
+        has_frames = self.frames < MAX_FRAMES_IN_FLIGHT and self.let_go < MAX_FRAMES_LET_GO
+        if has_frames and self.bytes < MAX_BYTES_IN_FLIGHT:
             self._room.set()
         else:
             self._room.clear()
         self._method.add(size_bytes)
+
+
+class FrameInFlight:
+    """What one frame holds, from being read to being answered."""
+
+    __slots__ = ("_bytes", "_stream", "_was_let_go")
+
+    def __init__(self, stream: StreamBudget, size_bytes: int) -> None:
+        self._stream: Final = stream
+        self._bytes = size_bytes
+        self._was_let_go = False
+
+    def let_go(self) -> None:
+        """It is worked off but for something that is waited for, and its bytes are kept by nobody."""
+        if not self._was_let_go:
+            self._was_let_go = True
+            size_bytes, self._bytes = self._bytes, 0
+            self._stream.let_go += 1
+            self._stream.change(-1, -size_bytes)
+
+    def grow(self, size_bytes: int) -> None:
+        """Its answer is there, and not yet written."""
+        self._bytes += size_bytes
+        self._stream.change(0, size_bytes)
+
+    def end(self) -> None:
+        self._stream.let_go -= self._was_let_go
+        self._stream.change(0 if self._was_let_go else -1, -self._bytes)
+        self._bytes = 0

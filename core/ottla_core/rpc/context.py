@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from ottla_proto.contracts import Operation
 
@@ -17,6 +17,21 @@ TRACEPARENT: Final = "traceparent"
 
 _request_ids = itertools.count(1)
 _process: Final = f"{os.getpid():x}"
+
+
+class InFlight(Protocol):
+    """A request as it is counted while it is open (`budget`)."""
+
+    def let_go(self) -> None:
+        """It is held no longer, though it is not answered yet: others may be read in its place."""
+        ...
+
+
+class _NotCounted:
+    def let_go(self) -> None: ...
+
+
+NOT_COUNTED: Final[InFlight] = _NotCounted()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +48,7 @@ class RequestContext:
     request_id: str = ""
     traceparent: str = ""
     dialled_host: str = ""
+    in_flight: InFlight = field(default=NOT_COUNTED, compare=False)
 
 
 Authorize = Callable[[RequestContext, Operation, str], None]

@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as grpc_health_aio
 
 from ottla_core.errors import OttlaError
+from ottla_core.rpc.calls import Calls, OpenCall, TooMuchError
 from ottla_core.rpc.context import Authorize, RequestContext, allow_all, context_of
 from ottla_core.rpc.frames import is_stream
 from ottla_core.rpc.status import SERVER_OPTIONS, error_message, log_bug
@@ -64,7 +65,9 @@ class Endpoint:
         began_at = time.perf_counter()
         try:
             self._authorize(context, self.method.operation, self.method.service)
-            reply: Message | None = await self._answer(request, context)
+            answer = self._answer(request, context)
+            del request  # the method alone has it now, and may let it go
+            reply: Message | None = await answer
         except OttlaError as error:
             self._errors.value += 1
             reply = self.failed(error)
@@ -97,7 +100,10 @@ class RpcServer:
         self._host, self._wanted_port = host, port
         self._metrics, self._authorize, self._around = metrics, authorize, around
         self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
+        self._calls = Calls()
         self._health = _Health(ready)
+        metrics.gauge("ottla_rpc_calls", "Open unary calls.", lambda: float(self._calls.open))
+        metrics.gauge("ottla_rpc_calls_bytes", "Held by unary calls.", lambda: float(self._calls.bytes))
         self._on_drain = on_drain
         self._draining = asyncio.Event()
         self.port = port
@@ -157,7 +163,12 @@ class RpcServer:
             return grpc.stream_stream_rpc_method_handler(stream)
 
         async def unary(data: bytes, context: Any) -> bytes:
-            return await _serve_unary(endpoint, data, context)
+            try:
+                with self._calls.counted(data, context.peer()) as call:
+                    return await _serve_unary(endpoint, data, context, call)
+            except TooMuchError as error:
+                await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
+                raise AssertionError("abort raises") from None
 
         return grpc.unary_unary_rpc_method_handler(unary)
 
@@ -190,7 +201,7 @@ def _context_of(context: Any) -> RequestContext:
     return context_of(context.invocation_metadata() or (), context.peer())
 
 
-async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any) -> bytes:
+async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any, call: OpenCall) -> bytes:
     context = _context_of(grpc_context)
     if grpc_context.time_remaining() is None:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a unary call needs a deadline")
@@ -198,7 +209,7 @@ async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any) -> by
         request = endpoint.method.request.FromString(data)
         reply = await endpoint.call(request, context)
         assert reply is not None, f"{endpoint.method.name} has no reply"
-        return bytes(reply.SerializeToString())
+        return call.holding(reply.SerializeToString())
     except DecodeError:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} request")
     except EndStreamError as end:

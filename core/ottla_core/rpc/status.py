@@ -36,7 +36,11 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.enable_retries", 0),  # retries follow Kafka's rules, not gRPC's
     ("grpc.enable_http_proxy", 0),
 )
+_MAX_STREAMS_OF_A_CONNECTION: Final = 10_000
+"""Calls and streams; more wait at the client. A broker passes on over one what its Kafka clients wait for."""
+
 SERVER_OPTIONS: Final = (
+    ("grpc.max_concurrent_streams", _MAX_STREAMS_OF_A_CONNECTION),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_metadata_size", 16 * 1024),

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import grpc
@@ -18,7 +19,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.rpc.budget import MethodBudget, StreamBudget
+from ottla_core.rpc.budget import FrameInFlight, MethodBudget, StreamBudget
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.cutting import cut_connection
 from ottla_core.rpc.frames import frame_types
@@ -40,7 +41,7 @@ class Called(Protocol):
 
     @property
     def method(self) -> Method[Any, Any]: ...
-    async def call(self, request: Message, context: RequestContext) -> Message | None: ...
+    def call(self, request: Message, context: RequestContext) -> Coroutine[Any, Any, Message | None]: ...
     def failed(self, error: OttlaError) -> Message: ...
 
 
@@ -118,10 +119,10 @@ class _ServedStream:
             if data is grpc.aio.EOF or self._draining.is_set():
                 return
             frame = self._types.request.FromString(data)
-            self._budget.take(len(data))
-            task = asyncio.create_task(self._answer(frame, len(data)))
+            task = asyncio.create_task(self._answer(frame, self._budget.take(len(data))))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+            del data, frame  # or they stay until the next one is there
 
     async def _until_answered(self) -> None:
         """Until no frame is open, or one has ended the stream."""
@@ -134,40 +135,44 @@ class _ServedStream:
 
     # ---- one frame ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, frame: Any, size_bytes: int) -> None:
+    async def _answer(self, frame: Any, in_flight: FrameInFlight) -> None:
         try:
-            body = await self._body(frame)
-            if body is not None:
-                reply = self._types.reply(correlation_id=frame.correlation_id, body=body).SerializeToString()
-                self._budget.grow(len(reply))  # until the client has taken it
-                size_bytes += len(reply)
+            correlation_id, timeout_ms, silent = frame.correlation_id, frame.timeout_ms, self._is_silent(frame.body)
+            call = self._endpoint.call(frame.body, replace(self._context, in_flight=in_flight))
+            del frame  # the method alone has it now, and may let it go
+            body = await self._called(call, timeout_ms)
+            if silent:
+                self._check_silence(body)
+            elif body is not None:
+                reply = self._types.reply(correlation_id=correlation_id, body=body).SerializeToString()
+                in_flight.grow(len(reply))  # until the client has taken it
                 await self._write(reply)
         except EndStreamError as end:
             self._end(end)
         except Exception as error:  # or the client would wait for ever
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
         finally:
-            self._budget.give_back(size_bytes)
+            in_flight.end()
 
     def _end(self, why: EndStreamError) -> None:
         if not self._ended.done():
             self._ended.set_result(why)
 
-    async def _body(self, frame: Any) -> Message | None:
-        """What the frame is answered with; None is silence."""
-        method = self._endpoint.method
-        body = await self._called(frame)
-        if body is not None and method.silent(frame.body):
-            why = body.error.message  # type: ignore[attr-defined]  # every reply has one: tests/architecture
-            words = f"a {method.name} that nobody answers was not done"
-            raise EndStreamError(f"{words}: {why}" if why else words)
-        return body
+    def _is_silent(self, body: Message) -> bool:
+        return bool(self._endpoint.method.silent(body))
 
-    async def _called(self, frame: Any) -> Message | None:
-        timeout_s = frame.timeout_ms / 1000 if frame.timeout_ms else DEFAULT_TIMEOUT_S
+    def _check_silence(self, body: Any) -> None:
+        """Raise EndStreamError where a frame that nobody answers has an answer."""
+        if body is not None:
+            why = body.error.message  # every reply has one: tests/architecture
+            words = f"a {self._endpoint.method.name} that nobody answers was not done"
+            raise EndStreamError(f"{words}: {why}" if why else words)
+
+    async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
+        timeout_s = timeout_ms / 1000 if timeout_ms else DEFAULT_TIMEOUT_S
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._endpoint.call(frame.body, self._context)
+                return await call
         except TimeoutError:
             words = f"{self._endpoint.method.name} was not done within {timeout_s:g} s; it may be done later"
             return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, words))

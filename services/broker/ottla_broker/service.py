@@ -7,8 +7,8 @@ Produce must append before its first await: frames start in arrival order, and t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, Protocol
 
 from ottla_broker.addresses import Addresses
 from ottla_broker.checks import check_fence
@@ -61,7 +61,22 @@ class BrokerService:
         self._lives = lives
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
-        check_acks(request.acks)
+        acks = request.acks
+        check_acks(acks)
+        reply, waits = self._append_all(request, context)
+        if waits:
+            del request
+            context.in_flight.let_go()  # one partition that is late must not stop what goes to the others
+            await asyncio.gather(*waits)
+        if acks == 0:
+            _check_silence(reply)
+            return None
+        return reply
+
+    def _append_all(
+        self, request: pb.ProduceRequest, context: RequestContext
+    ) -> tuple[pb.ProduceReply, list[Coroutine[Any, Any, None]]]:
+        """The reply, and what is to be waited for before it is true."""
         reply = pb.ProduceReply()
         waits = []
         for wanted in request.partitions:
@@ -77,12 +92,7 @@ class BrokerService:
             appended.log_start_offset = replica.log.log_start_offset
             if not taken.is_acknowledged:
                 waits.append(self._acknowledge(taken, appended, context))
-        if waits:
-            await asyncio.gather(*waits)
-        if request.acks == 0:
-            _check_silence(reply)
-            return None
-        return reply
+        return reply, waits
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
         wants = [_want_of(p, request) for p in request.partitions]

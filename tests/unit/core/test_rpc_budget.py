@@ -9,7 +9,7 @@ import pytest
 from waiting import until
 
 from ottla_core.rpc import budget
-from ottla_core.rpc.budget import MAX_FRAMES_IN_FLIGHT, MethodBudget, StreamBudget
+from ottla_core.rpc.budget import MAX_FRAMES_IN_FLIGHT, MAX_FRAMES_LET_GO, MethodBudget, StreamBudget
 
 MIB = 1 << 20
 
@@ -91,25 +91,47 @@ async def test_a_reader_whose_stream_has_ended_leaves_its_turn_to_the_next(reade
 async def test_one_stream_is_bounded_by_itself(count: int, size_bytes: int) -> None:
     method = MethodBudget()
     stream, other = StreamBudget(method), StreamBudget(method)
+    frames = []
     for _ in range(count):
         await asyncio.wait_for(stream.until_room(), 1)
-        stream.take(size_bytes)
+        frames.append(stream.take(size_bytes))
     waiting = asyncio.create_task(stream.until_room())
     await other.until_room()
     assert not waiting.done()
     assert method.bytes == count * size_bytes
-    stream.give_back(size_bytes)
+    frames[0].end()
     await asyncio.wait_for(waiting, 1)
 
 
 async def test_an_answer_counts_until_it_is_written() -> None:
     method = MethodBudget()
     stream = StreamBudget(method)
-    stream.take(100)
-    stream.grow(32 * MIB)
+    frame = stream.take(100)
+    frame.grow(32 * MIB)
     waiting = asyncio.create_task(stream.until_room())
     await asyncio.sleep(0)
     assert not waiting.done()
-    stream.give_back(100 + 32 * MIB)
+    frame.end()
     await asyncio.wait_for(waiting, 1)
     assert (method.bytes, stream.bytes, stream.frames) == (0, 0, 0)
+
+
+async def test_a_frame_that_is_let_go_holds_nothing_and_there_may_be_many_of_them() -> None:
+    method = MethodBudget()
+    stream = StreamBudget(method)
+    frames = []
+    for _ in range(MAX_FRAMES_LET_GO):
+        await asyncio.wait_for(stream.until_room(), 1)
+        frames.append(stream.take(16 * MIB))
+        frames[-1].let_go()
+        frames[-1].let_go()
+        assert (method.bytes, stream.frames) == (0, 0)
+    waiting = asyncio.create_task(stream.until_room())
+    await asyncio.sleep(0)
+    assert not waiting.done(), "each is a task, and has an answer to come"
+    frames[0].grow(100)
+    assert method.bytes == 100
+    for frame in frames:
+        frame.end()
+    await asyncio.wait_for(waiting, 1)
+    assert (method.bytes, stream.bytes, stream.frames, stream.let_go) == (0, 0, 0, 0)

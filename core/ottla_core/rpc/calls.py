@@ -1,0 +1,75 @@
+"""What unary calls may hold of a server together: each holds its request until it is answered, and then its reply.
+
+gRPC reads a message before anybody can refuse it, so a call beyond the bound is refused as soon as it is there. Small
+ones have a part of their own: an election or a heartbeat is not to be refused for what others send.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+MAX_CALLS: Final = 10_000
+"""Open at the same time: as many as a broker has Kafka connections, each of which may wait for its group."""
+MAX_BYTES: Final = 128 * 1024 * 1024
+MAX_BYTES_OF_SMALL: Final = MAX_BYTES + 16 * 1024 * 1024
+SMALL_BYTES: Final = 64 * 1024
+
+_TELL_EACH_S: Final = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class TooMuchError(Exception):
+    """The server can't take another call now."""
+
+
+class Calls:
+    """The unary calls of one server."""
+
+    def __init__(self) -> None:
+        self.open = 0
+        self.bytes = 0
+        self._told_at = 0.0
+        self._refused = 0
+
+    @contextmanager
+    def counted(self, request: bytes, peer: str) -> Iterator[OpenCall]:
+        """While one is open. Raises TooMuchError where there is no room for it."""
+        size_bytes = len(request)
+        limit = MAX_BYTES_OF_SMALL if size_bytes <= SMALL_BYTES else MAX_BYTES
+        if self.open >= MAX_CALLS or self.bytes + size_bytes > limit:
+            self._refuse(peer)
+        call = OpenCall(self)
+        self.open += 1
+        call.holding(request)
+        try:
+            yield call
+        finally:
+            self.open -= 1
+            self.bytes -= call.bytes
+
+    def _refuse(self, peer: str) -> None:
+        words = f"{self.open} calls are open and hold {self.bytes} bytes, and this server takes no more"
+        self._refused += 1
+        if time.monotonic() - self._told_at >= _TELL_EACH_S:  # who is refused may ask again at once
+            _log.warning("%d calls were refused, the last one of %s: %s", self._refused, peer, words)
+            self._told_at, self._refused = time.monotonic(), 0
+        raise TooMuchError(words)
+
+
+class OpenCall:
+    __slots__ = ("_calls", "bytes")
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls: Final = calls
+        self.bytes = 0
+
+    def holding(self, data: bytes) -> bytes:
+        """The data, which it holds from now on."""
+        self.bytes += len(data)
+        self._calls.bytes += len(data)
+        return data
