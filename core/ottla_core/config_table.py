@@ -70,6 +70,7 @@ ENFORCED: Final = frozenset(
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
         "unclean.leader.election.enable",
+        "unclean.recovery.strategy",
     }
 )
 """What some service acts on already (a topic config includes its synonyms); the others are stored and described."""
@@ -192,6 +193,10 @@ _TOPIC_ROWS: Final = (
            doc="Age at which a segment is closed although it is not full."),
     _topic("unclean.leader.election.enable", _BOOLEAN, "false", "unclean.leader.election.enable",
            doc="Whether a replica out of sync may lead when no other is left, at the price of records."),
+    _topic("unclean.recovery.strategy", _STRING, "balanced", "unclean.recovery.strategy",
+           choices=("balanced", "aggressive", "none"),
+           doc="Who leads where nobody is known to have every record: the longest log of all that were in sync last, "
+               "once they are back; of those that are there; or nobody until an operator says so (KIP-966)."),
 )
 
 _BROKER_ROWS: Final = (

@@ -21,6 +21,13 @@ from ottla_core.kafka_configs import OTHER_BROKER_CONFIGS, of_listener
 T = TypeVar("T")
 
 _BROKER_NAMES: Final = (*BROKER_CONFIGS, *OTHER_BROKER_CONFIGS)
+
+MIN_ISR: Final = "min.insync.replicas"
+
+ONE_FOR_ALL: Final = frozenset({MIN_ISR})
+"""Broker configs that have one value for the cluster: a leader and the controller must not disagree on who is eligible
+to lead (KIP-966, KAFKA-16540). One broker's own, which an older release took, counts for nothing."""
+
 _TOPIC_NAME_OF: Final = {s.name: topic for topic, synonyms in SYNONYMS.items() for s in synonyms if s.name != topic}
 
 
@@ -101,6 +108,10 @@ def broker_key(name: str, *, one_broker: bool) -> ConfigKey:
     if key.scope is Scope.LISTENER:
         words = "These security configs can be dynamically updated only per-listener using the listener prefix"
         raise _unalterable(words, name, f"set listener.name.<listener>.{name}")
+    if name in ONE_FOR_ALL and one_broker:
+        raise _unalterable(
+            f"{name} has one value for the whole cluster", name, "set the cluster's default, or the topic's own"
+        )
     if key.scope is Scope.BROKER and not one_broker:
         words = "Cannot update these configs at default cluster level, broker id must be specified"
         raise _unalterable(words, name, "name the broker")
@@ -176,7 +187,7 @@ def _effective_broker(
 ) -> Effective:
     if key.name in process:
         return Effective(key, process[key.name], Source.PROCESS)
-    if key.name in broker:
+    if key.name in broker and key.name not in ONE_FOR_ALL:
         return Effective(key, broker[key.name], Source.BROKER)
     if key.name in cluster:
         return Effective(key, cluster[key.name], Source.CLUSTER)
@@ -207,7 +218,7 @@ def _effective(
     for synonym in SYNONYMS[key.name]:
         for configs, source in ((broker, Source.BROKER), (cluster, Source.CLUSTER)):
             text = configs.get(synonym.name)
-            if text is not None:
+            if text is not None and not (source is Source.BROKER and synonym.name in ONE_FOR_ALL):
                 return Effective(key, text if synonym.factor == 1 else _converted(text, synonym.factor), source)
     return Effective(key, key.default, Source.DEFAULT)
 

@@ -285,7 +285,7 @@ class TopicMetadata(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., name: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., is_internal: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[PartitionMetadata, _Mapping]]] = ...) -> None: ...
 
 class PartitionMetadata(_message.Message):
-    __slots__ = ("error", "partition", "leader", "leader_epoch", "replicas", "isr", "offline_replicas")
+    __slots__ = ("error", "partition", "leader", "leader_epoch", "replicas", "isr", "offline_replicas", "eligible_leader_replicas", "last_known_elr")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -293,6 +293,8 @@ class PartitionMetadata(_message.Message):
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     ISR_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    ELIGIBLE_LEADER_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LAST_KNOWN_ELR_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     partition: int
     leader: int
@@ -300,7 +302,9 @@ class PartitionMetadata(_message.Message):
     replicas: _containers.RepeatedScalarFieldContainer[int]
     isr: _containers.RepeatedScalarFieldContainer[int]
     offline_replicas: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., offline_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+    eligible_leader_replicas: _containers.RepeatedScalarFieldContainer[int]
+    last_known_elr: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., offline_replicas: _Optional[_Iterable[int]] = ..., eligible_leader_replicas: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
     __slots__ = ("partitions",)
@@ -455,6 +459,46 @@ class EpochEndOfPartition(_message.Message):
     error: _common_pb2.Error
     end: EpochEnd
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., end: _Optional[_Union[EpochEnd, _Mapping]] = ...) -> None: ...
+
+class LogEndsRequest(_message.Message):
+    __slots__ = ("revision", "partitions")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionOfLog]
+    def __init__(self, revision: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionOfLog, _Mapping]]] = ...) -> None: ...
+
+class PartitionOfLog(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class LogEndsReply(_message.Message):
+    __slots__ = ("error", "broker_epoch", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    broker_epoch: int
+    partitions: _containers.RepeatedCompositeFieldContainer[LogEnd]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[LogEnd, _Mapping]]] = ...) -> None: ...
+
+class LogEnd(_message.Message):
+    __slots__ = ("topic_id", "partition", "last_epoch", "log_end_offset", "sound")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LAST_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SOUND_FIELD_NUMBER: _ClassVar[int]
+    topic_id: bytes
+    partition: int
+    last_epoch: int
+    log_end_offset: int
+    sound: bool
+    def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., last_epoch: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., sound: _Optional[bool] = ...) -> None: ...
 
 class InitProducerIdRequest(_message.Message):
     __slots__ = ()

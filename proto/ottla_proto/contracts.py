@@ -83,6 +83,7 @@ class Broker:
         "Broker", "ShardAppends", b.ShardAppendsRequest, b.ShardAppendsReply, Operation.CLUSTER_ACTION
     )
     CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceReply, Operation.CLUSTER_ACTION)
+    LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsReply, Operation.CLUSTER_ACTION)
 
 
 class Controller:
@@ -128,6 +129,9 @@ class Controller:
     )
     DESCRIBE_QUORUM = Method(
         "Controller", "DescribeQuorum", c.DescribeQuorumRequest, c.DescribeQuorumReply, Operation.DESCRIBE
+    )
+    DECLARE_RESTORED = Method(
+        "Controller", "DeclareRestored", c.DeclareRestoredRequest, c.DeclareRestoredReply, Operation.ALTER
     )
 
 

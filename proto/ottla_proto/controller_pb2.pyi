@@ -457,3 +457,15 @@ class DescribeQuorumReply(_message.Message):
     revision: int
     address: str
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., leader_id: _Optional[int] = ..., epoch: _Optional[int] = ..., revision: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class DeclareRestoredRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DeclareRestoredReply(_message.Message):
+    __slots__ = ("error", "count")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    count: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., count: _Optional[int] = ...) -> None: ...

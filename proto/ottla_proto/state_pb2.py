@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ottla_proto/state.proto\x12\x0eottla.state.v1\"\xa7\x01\n\x05Topic\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x33\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32\".ottla.state.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc1\x01\n\tPartition\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x10\n\x08replicas\x18\x02 \x03(\x05\x12\x0e\n\x06leader\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x0b\n\x03isr\x18\x05 \x03(\x05\x12\x17\n\x0fpartition_epoch\x18\x06 \x01(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x07 \x03(\x05\x12\x19\n\x11removing_replicas\x18\x08 \x03(\x05\x12\x12\n\nrecovering\x18\t \x01(\x08\"\xdf\x02\n\x06\x42roker\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x15\n\rkafka_address\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x65nced\x18\x06 \x01(\x08\x12\x13\n\x0bincarnation\x18\x07 \x01(\t\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\x12\x0f\n\x07unclean\x18\t \x01(\x08\x12\x15\n\rshutting_down\x18\n \x01(\x08\x12\x43\n\x0fkafka_listeners\x18\x0b \x03(\x0b\x32*.ottla.state.v1.Broker.KafkaListenersEntry\x12\x11\n\tread_only\x18\x15 \x01(\x08\x12\x0e\n\x06secret\x18\x14 \x01(\x0c\x1a\x35\n\x13KafkaListenersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"C\n\x0b\x43oordinator\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"J\n\x05Shard\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\r\n\x05owner\x18\x02 \x01(\x05\x12\x13\n\x0bincarnation\x18\x03 \x01(\x03\x12\r\n\x05\x65poch\x18\x04 \x01(\x05\"9\n\nController\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\n\n\x02id\x18\x02 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"\x80\x01\n\x07\x43onfigs\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x35\n\x07\x63onfigs\x18\x02 \x03(\x0b\x32$.ottla.state.v1.Configs.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"+\n\x0bProducerIds\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0c\n\x04next\x18\x02 \x01(\x03\"\x9f\x01\n\tBrokerIds\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0c\n\x04next\x18\x02 \x01(\x05\x12@\n\x0c\x62y_directory\x18\x03 \x03(\x0b\x32*.ottla.state.v1.BrokerIds.ByDirectoryEntry\x1a\x32\n\x10\x42yDirectoryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\")\n\x08Sequence\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ottla_proto/state.proto\x12\x0eottla.state.v1\"\xa7\x01\n\x05Topic\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\x0c\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x33\n\x07\x63onfigs\x18\x04 \x03(\x0b\x32\".ottla.state.v1.Topic.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xed\x02\n\tPartition\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x10\n\x08replicas\x18\x02 \x03(\x05\x12\x0e\n\x06leader\x18\x03 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x04 \x01(\x05\x12\x0b\n\x03isr\x18\x05 \x03(\x05\x12\x17\n\x0fpartition_epoch\x18\x06 \x01(\x05\x12\x17\n\x0f\x61\x64\x64ing_replicas\x18\x07 \x03(\x05\x12\x19\n\x11removing_replicas\x18\x08 \x03(\x05\x12\x12\n\nrecovering\x18\t \x01(\x08\x12\x0b\n\x03\x65lr\x18\n \x03(\x05\x12\x16\n\x0elast_known_elr\x18\x0b \x03(\x05\x12?\n\x0b\x64irectories\x18\x0c \x03(\x0b\x32*.ottla.state.v1.Partition.DirectoriesEntry\x12\x10\n\x08restored\x18\r \x01(\x05\x1a\x32\n\x10\x44irectoriesEntry\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x84\x03\n\x06\x42roker\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x15\n\rkafka_address\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x65nced\x18\x06 \x01(\x08\x12\x13\n\x0bincarnation\x18\x07 \x01(\t\x12\r\n\x05\x65poch\x18\x08 \x01(\x03\x12\x0f\n\x07unclean\x18\t \x01(\x08\x12\x15\n\rshutting_down\x18\n \x01(\x08\x12\x43\n\x0fkafka_listeners\x18\x0b \x03(\x0b\x32*.ottla.state.v1.Broker.KafkaListenersEntry\x12\x14\n\x0c\x66ormer_epoch\x18\x0c \x01(\x03\x12\r\n\x05\x61head\x18\r \x01(\x08\x12\x11\n\tread_only\x18\x15 \x01(\x08\x12\x0e\n\x06secret\x18\x14 \x01(\x0c\x1a\x35\n\x13KafkaListenersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"E\n\x08LastLife\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\t\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\")\n\x08Restored\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\r\n\x05\x63ount\x18\x02 \x01(\x05\"C\n\x0b\x43oordinator\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\t\"J\n\x05Shard\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\r\n\x05owner\x18\x02 \x01(\x05\x12\x13\n\x0bincarnation\x18\x03 \x01(\x03\x12\r\n\x05\x65poch\x18\x04 \x01(\x05\"9\n\nController\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\n\n\x02id\x18\x02 \x01(\x05\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"\x80\x01\n\x07\x43onfigs\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x35\n\x07\x63onfigs\x18\x02 \x03(\x0b\x32$.ottla.state.v1.Configs.ConfigsEntry\x1a.\n\x0c\x43onfigsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"+\n\x0bProducerIds\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0c\n\x04next\x18\x02 \x01(\x03\"\x9f\x01\n\tBrokerIds\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\x0c\n\x04next\x18\x02 \x01(\x05\x12@\n\x0c\x62y_directory\x18\x03 \x03(\x0b\x32*.ottla.state.v1.BrokerIds.ByDirectoryEntry\x1a\x32\n\x10\x42yDirectoryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\")\n\x08Sequence\x12\x0e\n\x06\x66ormat\x18\x01 \x01(\r\x12\r\n\x05value\x18\x02 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_TOPIC_CONFIGSENTRY']._loaded_options = None
   _globals['_TOPIC_CONFIGSENTRY']._serialized_options = b'8\001'
+  _globals['_PARTITION_DIRECTORIESENTRY']._loaded_options = None
+  _globals['_PARTITION_DIRECTORIESENTRY']._serialized_options = b'8\001'
   _globals['_BROKER_KAFKALISTENERSENTRY']._loaded_options = None
   _globals['_BROKER_KAFKALISTENERSENTRY']._serialized_options = b'8\001'
   _globals['_CONFIGS_CONFIGSENTRY']._loaded_options = None
@@ -44,27 +46,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TOPIC_CONFIGSENTRY']._serialized_start=165
   _globals['_TOPIC_CONFIGSENTRY']._serialized_end=211
   _globals['_PARTITION']._serialized_start=214
-  _globals['_PARTITION']._serialized_end=407
-  _globals['_BROKER']._serialized_start=410
-  _globals['_BROKER']._serialized_end=761
-  _globals['_BROKER_KAFKALISTENERSENTRY']._serialized_start=708
-  _globals['_BROKER_KAFKALISTENERSENTRY']._serialized_end=761
-  _globals['_COORDINATOR']._serialized_start=763
-  _globals['_COORDINATOR']._serialized_end=830
-  _globals['_SHARD']._serialized_start=832
-  _globals['_SHARD']._serialized_end=906
-  _globals['_CONTROLLER']._serialized_start=908
-  _globals['_CONTROLLER']._serialized_end=965
-  _globals['_CONFIGS']._serialized_start=968
-  _globals['_CONFIGS']._serialized_end=1096
+  _globals['_PARTITION']._serialized_end=579
+  _globals['_PARTITION_DIRECTORIESENTRY']._serialized_start=529
+  _globals['_PARTITION_DIRECTORIESENTRY']._serialized_end=579
+  _globals['_BROKER']._serialized_start=582
+  _globals['_BROKER']._serialized_end=970
+  _globals['_BROKER_KAFKALISTENERSENTRY']._serialized_start=917
+  _globals['_BROKER_KAFKALISTENERSENTRY']._serialized_end=970
+  _globals['_LASTLIFE']._serialized_start=972
+  _globals['_LASTLIFE']._serialized_end=1041
+  _globals['_RESTORED']._serialized_start=1043
+  _globals['_RESTORED']._serialized_end=1084
+  _globals['_COORDINATOR']._serialized_start=1086
+  _globals['_COORDINATOR']._serialized_end=1153
+  _globals['_SHARD']._serialized_start=1155
+  _globals['_SHARD']._serialized_end=1229
+  _globals['_CONTROLLER']._serialized_start=1231
+  _globals['_CONTROLLER']._serialized_end=1288
+  _globals['_CONFIGS']._serialized_start=1291
+  _globals['_CONFIGS']._serialized_end=1419
   _globals['_CONFIGS_CONFIGSENTRY']._serialized_start=165
   _globals['_CONFIGS_CONFIGSENTRY']._serialized_end=211
-  _globals['_PRODUCERIDS']._serialized_start=1098
-  _globals['_PRODUCERIDS']._serialized_end=1141
-  _globals['_BROKERIDS']._serialized_start=1144
-  _globals['_BROKERIDS']._serialized_end=1303
-  _globals['_BROKERIDS_BYDIRECTORYENTRY']._serialized_start=1253
-  _globals['_BROKERIDS_BYDIRECTORYENTRY']._serialized_end=1303
-  _globals['_SEQUENCE']._serialized_start=1305
-  _globals['_SEQUENCE']._serialized_end=1346
+  _globals['_PRODUCERIDS']._serialized_start=1421
+  _globals['_PRODUCERIDS']._serialized_end=1464
+  _globals['_BROKERIDS']._serialized_start=1467
+  _globals['_BROKERIDS']._serialized_end=1626
+  _globals['_BROKERIDS_BYDIRECTORYENTRY']._serialized_start=1576
+  _globals['_BROKERIDS_BYDIRECTORYENTRY']._serialized_end=1626
+  _globals['_SEQUENCE']._serialized_start=1628
+  _globals['_SEQUENCE']._serialized_end=1669
 # @@protoc_insertion_point(module_scope)

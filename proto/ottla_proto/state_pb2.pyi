@@ -26,7 +26,14 @@ class Topic(_message.Message):
     def __init__(self, format: _Optional[int] = ..., topic_id: _Optional[bytes] = ..., partition_count: _Optional[int] = ..., configs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
 class Partition(_message.Message):
-    __slots__ = ("format", "replicas", "leader", "leader_epoch", "isr", "partition_epoch", "adding_replicas", "removing_replicas", "recovering")
+    __slots__ = ("format", "replicas", "leader", "leader_epoch", "isr", "partition_epoch", "adding_replicas", "removing_replicas", "recovering", "elr", "last_known_elr", "directories", "restored")
+    class DirectoriesEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: int
+        value: str
+        def __init__(self, key: _Optional[int] = ..., value: _Optional[str] = ...) -> None: ...
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +43,10 @@ class Partition(_message.Message):
     ADDING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     RECOVERING_FIELD_NUMBER: _ClassVar[int]
+    ELR_FIELD_NUMBER: _ClassVar[int]
+    LAST_KNOWN_ELR_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+    RESTORED_FIELD_NUMBER: _ClassVar[int]
     format: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
     leader: int
@@ -45,10 +56,14 @@ class Partition(_message.Message):
     adding_replicas: _containers.RepeatedScalarFieldContainer[int]
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     recovering: bool
-    def __init__(self, format: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovering: _Optional[bool] = ...) -> None: ...
+    elr: _containers.RepeatedScalarFieldContainer[int]
+    last_known_elr: _containers.RepeatedScalarFieldContainer[int]
+    directories: _containers.ScalarMap[int, str]
+    restored: int
+    def __init__(self, format: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovering: _Optional[bool] = ..., elr: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ..., directories: _Optional[_Mapping[int, str]] = ..., restored: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down", "kafka_listeners", "read_only", "secret")
+    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down", "kafka_listeners", "former_epoch", "ahead", "read_only", "secret")
     class KafkaListenersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +82,8 @@ class Broker(_message.Message):
     UNCLEAN_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     KAFKA_LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    FORMER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     format: int
@@ -80,9 +97,29 @@ class Broker(_message.Message):
     unclean: bool
     shutting_down: bool
     kafka_listeners: _containers.ScalarMap[str, str]
+    former_epoch: int
+    ahead: bool
     read_only: bool
     secret: bytes
-    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., read_only: _Optional[bool] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., former_epoch: _Optional[int] = ..., ahead: _Optional[bool] = ..., read_only: _Optional[bool] = ..., secret: _Optional[bytes] = ...) -> None: ...
+
+class LastLife(_message.Message):
+    __slots__ = ("format", "incarnation", "directory_id")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    incarnation: str
+    directory_id: str
+    def __init__(self, format: _Optional[int] = ..., incarnation: _Optional[str] = ..., directory_id: _Optional[str] = ...) -> None: ...
+
+class Restored(_message.Message):
+    __slots__ = ("format", "count")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    count: int
+    def __init__(self, format: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
 class Coordinator(_message.Message):
     __slots__ = ("format", "address", "incarnation")

@@ -26,7 +26,8 @@ from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, seconds
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
-from ottla_proto.contracts import Broker
+from ottla_proto import controller_pb2
+from ottla_proto.contracts import Broker, Controller
 
 _client_numbers = itertools.count(1)
 
@@ -140,6 +141,16 @@ class ClusterOverview:
             return ClusterInfo(told.cluster_id, -1, "", tuple(brokers))
         controller = told.controller
         return ClusterInfo(told.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
+
+    def declare_restored(self, *, timeout: Duration | None = None) -> int:
+        """Say that etcd was restored from a backup: what it says of leaders and ISRs is older than the logs.
+
+        Leaders are elected anew by what the logs hold, once enough brokers are there to know who has everything that
+        was acknowledged. Returns how often the metadata was restored by now. Raises ConnectError, ottla.TimeoutError.
+        """
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.DeclareRestoredRequest()
+        return self._access.call_controller(Controller.DECLARE_RESTORED, request, deadline).reply.count
 
     def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
         """A broker's data directories, as it describes them itself. Raises FatalError where it is not registered."""

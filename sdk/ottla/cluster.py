@@ -202,4 +202,12 @@ def _topic_of(topic: pb.TopicMetadata) -> TopicView:
 
 
 def _partition_of(p: pb.PartitionMetadata) -> PartitionView:
-    return PartitionView(p.leader, p.leader_epoch, tuple(p.replicas), tuple(p.isr), tuple(p.offline_replicas))
+    return PartitionView(
+        p.leader,
+        p.leader_epoch,
+        tuple(p.replicas),
+        tuple(p.isr),
+        tuple(p.offline_replicas),
+        tuple(p.eligible_leader_replicas),
+        tuple(p.last_known_elr),
+    )

@@ -31,7 +31,11 @@ Moment = Literal["earliest", "latest"] | datetime | timedelta
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas are not there."""
+    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas are not there.
+
+    `elr` are the eligible leader replicas: out of the ISR, with all that was acknowledged with acks=all.
+    `last_known_elr` were in one of the two until an unclean stop or the loss of their disk (KIP-966).
+    """
 
     partition: int
     leader: int
@@ -39,6 +43,8 @@ class PartitionInfo:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
     @property
     def is_under_replicated(self) -> bool:
@@ -301,7 +307,7 @@ def _new_topic(
 
 def _info(topic: TopicView) -> TopicInfo:
     partitions = (
-        PartitionInfo(number, p.leader, p.leader_epoch, p.replicas, p.isr, p.offline)
+        PartitionInfo(number, p.leader, p.leader_epoch, p.replicas, p.isr, p.offline, p.elr, p.last_known_elr)
         for number, p in enumerate(topic.partitions)
     )
     return TopicInfo(topic.name, topic.id.hex(), tuple(partitions), topic.is_internal)

@@ -1,7 +1,8 @@
 """Any order of deaths, restarts, proposals and elections, against a model of who has every acknowledged record.
 
-The model knows of each partition which replicas are complete. A write reaches the ISR, and nobody else; a restart may
-lose the end of everything that a broker has. Decisions may be made from an image that is out of date, and are then
+The model knows of each partition which replicas are complete. A write reaches the ISR, and nobody else, and none is
+acknowledged while the ISR is below min.insync.replicas, which changes now and then; a restart may lose the end of
+everything that a broker has, or its disk. Decisions may be made from an image that is out of date, and are then
 written only where all that they relied on still holds. That compare is the only guard here: the order in which the
 journal writes them is left out. A failure names its seed; `run(seed)` repeats it.
 """
@@ -18,11 +19,15 @@ import pytest
 from images import topic_id
 from partitions import broker as registration
 
+from ottla_broker.machines.departure import is_relied_upon
 from ottla_controller.machines.brokers import decide_controlled_shutdown, decide_remove_dead
+from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs
 from ottla_controller.machines.decision import Decision, ReliedOn
 from ottla_controller.machines.election import decide_reconcile, unsettled
 from ottla_controller.machines.isr import Proposal, decide_alter_partition
+from ottla_controller.machines.min_isr import with_elrs_emptied
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
+from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
 from ottla_core.model import NO_LEADER, PartitionId
@@ -43,12 +48,17 @@ class Elections:
         self.complete: dict[PartitionId, set[int]] = {}
         self.fetched: dict[tuple[PartitionId, int], int] = {}  # the epoch of the life that caught up
         self.tail_lost: set[int] = set()  # what a broker keeps on its disk
+        self.disks: Counter[int] = Counter()  # how many a broker has lost
         self.decided: list[Decision[Any]] = []  # and not written yet
+        self.operator = False  # whether somebody has just asked for an unclean election
         self.seen: Counter[str] = Counter()
         self.begin()
 
     def begin(self) -> None:
-        configs = {"unclean.leader.election.enable": str(self.unclean_allowed).lower()}
+        configs = {
+            "unclean.leader.election.enable": str(self.unclean_allowed).lower(),
+            "min.insync.replicas": str(self.random.choice([1, 2, 2, 3])),
+        }
         changes = [Change(("topic", "t"), Topic("t", topic_id(1), len(PARTITIONS), configs, 1))]
         for n, id_ in enumerate(PARTITIONS):
             replicas = tuple((n + r) % BROKERS for r in range(3))
@@ -63,6 +73,9 @@ class Elections:
             (3, self.die),
             (2, self.proven_dead),
             (4, self.restart),
+            (1, self.lose_disk),
+            (1, self.change_min_isr),
+            (6, self.recover),
             (4, self.bounce),
             (20, self.unfence),
             (1, self.shut_down),
@@ -71,7 +84,7 @@ class Elections:
             (30, self.propose),
             (20, self.reconcile),
             (4, self.elect_preferred),
-            (1, self.elect_unclean),
+            (3, self.elect_unclean),
             (12, self.write_late),
         ]
         (action,) = self.random.choices([a for _, a in weighted], [w for w, _ in weighted])
@@ -91,8 +104,13 @@ class Elections:
 
     def register(self, b: int, *, unclean: bool, fenced: bool) -> None:
         revision = self.image.revision + 1
-        life = registration(b, epoch=revision, unclean=unclean, fenced=fenced, mod_revision=revision)
+        life = registration(
+            b, epoch=revision, unclean=unclean, fenced=fenced, mod_revision=revision, directory_id=self.directory(b)
+        )
         self.image = self.image.with_changes([Change(("broker", b), life)], revision)
+
+    def directory(self, b: int) -> str:
+        return f"directory-{b}-{self.disks[b]}"
 
     def die(self) -> None:
         self.image = self.image.with_changes([Change(("broker", self.a_broker()), None)], self.image.revision + 1)
@@ -108,9 +126,22 @@ class Elections:
         """Also within its lease. Who may have lost records says so until it was unfenced, through more restarts too."""
         if lost:
             self.tail_lost.add(b)
-            for complete in self.complete.values():
-                complete.discard(b)
+            if self.random.random() < 0.5:  # else nothing was lost, and nobody can know that
+                self.lose_all(b)
         self.register(b, unclean=b in self.tail_lost, fenced=True)
+
+    def lose_all(self, b: int) -> None:
+        for complete in self.complete.values():
+            complete.discard(b)
+
+    def lose_disk(self) -> None:
+        """Only its new directory's id tells, now and then."""
+        b = self.a_broker()
+        self.disks[b] += 1
+        self.lose_all(b)
+        self.tail_lost.add(b)
+        self.register(b, unclean=self.random.random() < 0.5, fenced=True)
+        self.seen["disk lost"] += 1
 
     def bounce(self) -> None:
         """So quick that nobody notices, but for its epoch."""
@@ -122,15 +153,9 @@ class Elections:
         self.unfence_one(self.a_broker())
 
     def unfence_one(self, b: int) -> None:
-        """Who may have lost records waits until it has left every ISR it can, and leads nothing (rule C15).
-
-        It may lead again where it was the last, but in an epoch of its own: in the old one it would write other
-        records at offsets that followers have already.
-        """
+        """Who may have lost records waits until it has left every ISR and ELR, and leads nothing (rule C15)."""
         life = self.image.brokers.get(b)
-        partitions = self.image.partitions.values()
-        stays = any(b == p.leader or (b in p.isr and len(p.isr) > 1) for p in partitions)
-        if life is None or not life.fenced or (life.unclean and stays):
+        if life is None or not life.fenced or (b in self.tail_lost and is_relied_upon(self.image, b)):
             return
         self.tail_lost.discard(b)
         revision = self.image.revision + 1
@@ -148,9 +173,15 @@ class Elections:
         id_ = self.a_partition()
         partition = self.image.partitions[id_]
         maximal = set(partition.isr) | self.proposed(id_)
+        if len(partition.isr) < self.min_isr:  # the leader has it, and nobody is told so
+            return
         if maximal <= self.image.brokers.keys() and partition.leader in maximal:
             self.complete[id_] &= maximal
             self.forget_fetches(id_, but=maximal)
+
+    @property
+    def min_isr(self) -> int:
+        return int(self.image.topics["t"].configs["min.insync.replicas"])
 
     def proposed(self, id_: PartitionId) -> set[int]:
         """Who is on the way into the ISR, by a proposal that is not committed yet."""
@@ -196,12 +227,30 @@ class Elections:
         left = unsettled(self.image, kept)[: self.random.randint(1, 3)]
         self.write_or_keep(decide_reconcile(self.image, left, kept))
 
+    def recover(self) -> None:
+        """Logs are as long as the model says, and brokers may have started anew since they were asked."""
+        asked = to_ask(self.image)
+        reports = {}
+        for b, ids in asked.items():
+            former = self.random.random() < 0.1  # of its life before this one, which had more
+            ends = {id_: LogEnd(0, 100 if former or b in self.complete[id_] else 99) for id_ in ids}
+            reports[b] = Report(self.image.brokers[b].epoch - former, ends)
+        for id_ in {id_ for ids in asked.values() for id_ in ids}:
+            self.write_or_keep(decide_recover(self.image, [id_], reports))
+
+    def change_min_isr(self) -> None:
+        ops = [Op("min.insync.replicas", OpKind.SET, str(self.random.choice([1, 2, 2, 3])))]
+        decision = decide_alter_configs(self.image, Resource(ResourceKind.TOPIC, "t"), ops)
+        self.write(with_elrs_emptied(self.image, decision))
+
     def elect_preferred(self) -> None:
         self.write_or_keep(decide_elect_leaders(self.image, ElectionType.PREFERRED, [self.a_partition()]))
 
     def elect_unclean(self) -> None:
-        if self.unclean_allowed:
-            self.write_or_keep(decide_elect_leaders(self.image, ElectionType.UNCLEAN, [self.a_partition()]))
+        """An operator's word: at once, for it counts only for what the operator saw."""
+        self.operator = True
+        self.write(decide_elect_leaders(self.image, ElectionType.UNCLEAN, [self.a_partition()]))
+        self.operator = False
 
     def write_late(self) -> None:
         if self.decided:
@@ -231,8 +280,10 @@ class Elections:
                 self.check_step(identity, before.partitions[identity], self.image.partitions[identity])
 
     def holds(self, seen: ReliedOn) -> bool:
+        if seen.key[0] == "configs":
+            return True  # the cluster's, which nobody changes
         kind, identity = seen.key
-        entry = (self.image.partitions if kind == "partition" else self.image.brokers).get(identity)
+        entry = getattr(self.image, f"{kind}s").get(identity)
         created = getattr(entry, "epoch", 0)
         modified = getattr(entry, "mod_revision", 0)
         return seen.create_revision in (None, created) and seen.mod_revision in (None, modified)
@@ -255,17 +306,29 @@ class Elections:
             self.seen["offline"] += 1
             return
         assert now.leader in self.image.brokers
-        unclean = now.leader not in before.isr
-        assert not unclean or (self.unclean_allowed and now.recovering and now.isr == (now.leader,))
-        # Whoever is elected has every acknowledged record, or nobody in sync had them any more.
-        assert unclean or now.leader in complete or not complete & set(before.isr)
-        self.seen["unclean" if unclean else "elected" if now.leader in complete else "elected last"] += 1
+        if now.leader in (*before.isr, *before.elr):  # who has every acknowledged record
+            assert now.leader in complete
+            self.seen["elected" if now.leader in before.isr else "elected from the ELR"] += 1
+        else:
+            assert now.recovering
+            assert (now.isr, now.elr) == ((now.leader,), ())
+            self.seen["unclean"] += 1
+            if not (self.unclean_allowed or self.operator):  # nobody is elected by himself beside an empty disk
+                assert all(before.directories[b] == self.directory(b) for b in before.last_known_elr)
+            if now.leader in complete:
+                self.seen["nothing lost"] += 1
+            elif not (
+                self.unclean_allowed or self.operator
+            ):  # all who had everything are back, and none has it any more
+                assert not complete & set(before.last_known_elr)
+                self.seen["recovered"] += 1
         if now.leader not in complete:
             self.complete[id_] = {now.leader}
 
     def check_form(self) -> None:
         for partition in self.image.partitions.values():
-            assert partition.isr
+            assert not set(partition.elr) & {*partition.isr, *partition.last_known_elr}
+            assert len(partition.isr) < self.min_isr or not partition.elr
             assert len(set(partition.isr)) == len(partition.isr)
             assert set(partition.isr) <= set(partition.replicas)
             assert partition.leader == NO_LEADER or partition.leader in partition.isr
@@ -274,13 +337,20 @@ class Elections:
         """Once every broker is back, every partition has a leader, and nothing is left to do."""
         for b in range(BROKERS):
             self.restart_one(b, lost=False)
-        for _ in range(2):
+        for _ in range(3):
             self.write(decide_reconcile(self.image, unsettled(self.image)))
             for b in range(BROKERS):
                 self.unfence_one(b)
         self.write(decide_reconcile(self.image, unsettled(self.image)))
+        for _ in range(3):  # a report in twenty is of another life
+            self.recover()
+            while self.decided:
+                self.write_late()
+        self.write(decide_reconcile(self.image, unsettled(self.image)))
         assert unsettled(self.image) == []
-        assert all(p.leader in p.isr for p in self.image.partitions.values())
+        for partition in self.image.partitions.values():
+            disks_lost = any(self.directory(b) != d for b, d in partition.directories.items())
+            assert partition.leader in partition.isr or disks_lost, "an empty disk is an operator's to believe"
 
 
 def run(seed: int) -> Counter[str]:
@@ -301,6 +371,6 @@ def test_no_order_of_events_elects_who_lacks_an_acknowledged_record() -> None:
         except Exception as error:
             raise AssertionError(f"run({seed}) failed: {error!r}") from error
     print(dict(seen))
-    usual = ("joined", "elected", "elected last", "unclean", "offline", "lost race")
-    assert all(seen[name] > SEEDS / 2 for name in usual)
+    usual = ("joined", "elected", "elected from the ELR", "unclean", "recovered", "disk lost", "offline", "lost race")
+    assert all(seen[name] > SEEDS / 8 for name in usual)
     assert all(seen[name] > SEEDS / 2 for name in ("INELIGIBLE_REPLICA", "INVALID_UPDATE_VERSION"))

@@ -8,6 +8,9 @@ deliver [to 2 3]                      the metadata of now reaches these brokers,
 tick 31s                              time passes: leaders look who lags, high watermarks are checkpointed
 propose 1 [lost=request|answer]       1 sends the controller the ISR that it proposes; the wire may lose either way
 reconcile, elect [preferred|unclean]  the controller looks after the partition; an election by command
+recover                               where the metadata can't tell who should lead, the logs are asked
+configure topic-config=value …        the controller alters the topic's configs
+backup, restore                       the metadata store is backed up; and has what the backup has, declared as such
 begin COMMAND … commit                the controller decides, and its transaction is held on its way until `commit`
 expire 1                              the registration of 1 goes: its lease ended, or its death was proven
 shutdown 1                            1 tells the controller that it goes, and serves on (controlled shutdown)
@@ -15,6 +18,8 @@ stop 1, resume 1                      SIGSTOP and SIGCONT; what is sent meanwhil
 kill 1, close 1                       the process ends: at once, or clean
 start 1 [lost-tail=2]                 a new process, not registered yet; lost-tail: the machine went down, too, and
                                       the last batches were not on the platter
+start 1 empty                         … whose disk was lost: the directory is new
+save 1 … start 1 old                  … whose volume is a copy that was made at `save`
 register 1, unfence 1                 the steps by which a broker gets its seat (rule 22)
 rejoin 1                              start, register, deliver, unfence, deliver: all that a restart takes
 full 1, room 1                        the disk of 1 takes no appends any more, or takes them again; it says so
@@ -209,6 +214,32 @@ class Interpreter:
         moved = await self._world.controller.reconcile()
         return ["the election is unclean" for settled in moved if settled.unclean]
 
+    async def _do_recover(self, words: Words, options: Options) -> list[str]:
+        asked = self._world.controller.to_ask()
+        if not asked:
+            return ["nobody is asked"]
+        reports = {broker_id: await self._world.nodes[broker_id].report() for broker_id in asked}
+        ends = {broker_id: report.ends[PARTITION] for broker_id, report in reports.items()}
+        told = [f"{b} ends at {end.offset}, in epoch {end.last_epoch}" for b, end in ends.items()]
+        moved = await self._world.controller.recover(reports)
+        return [*told, *(["the longest log leads"] if moved else ["that proves too little"])]
+
+    async def _do_configure(self, words: Words, options: Options) -> list[str]:
+        return [_error(error) for error in await self._world.controller.configure(options)]
+
+    async def _do_backup(self, words: Words, options: Options) -> list[str]:
+        self._world.controller.back_up()
+        return []
+
+    async def _do_restore(self, words: Words, options: Options) -> list[str]:
+        await self._world.controller.restore()
+        return []
+
+    async def _do_save(self, words: Words, options: Options) -> list[str]:
+        for node in self._nodes(words):
+            node.save()
+        return []
+
     async def _do_elect(self, words: Words, options: Options) -> list[str]:
         answer = await self._world.controller.elect(_ELECTIONS[words[0] if words else "preferred"])
         return [_error(answer.error)] if answer.error.code else []
@@ -272,7 +303,11 @@ class Interpreter:
         return lines
 
     async def _do_start(self, words: Words, options: Options) -> list[str]:
-        [node] = self._nodes(words)
+        [node] = self._nodes(words[:1])
+        if words[1:] == ["empty"]:
+            node.lose_disk()
+        elif words[1:] == ["old"]:
+            node.take_saved()
         if "lost-tail" in options:
             node.lose_tail(int(options["lost-tail"]))
         await node.start()

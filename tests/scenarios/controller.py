@@ -7,7 +7,7 @@ changed (rules C1 and C2). `hold` keeps the next one on its way, so that somethi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -16,11 +16,13 @@ from replicas import PARTITION
 
 from ottla_controller.machines.decision import Decision, ReliedOn
 from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
+from ottla_controller.machines.recovery import Report, decide_recover, to_ask
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
+from ottla_core.cluster.image import Broker, Change, ClusterImage, LastLife, Partition
 from ottla_core.rpc.context import RequestContext
 from ottla_proto import controller_pb2 as pb
+from ottla_proto.common_pb2 import Error
 
 T = TypeVar("T")
 TOPIC: Final = "t"
@@ -35,6 +37,7 @@ class Controller:
         self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id)
         self.lost_races: list[str] = []
         """What the decisions that came too late had relied on, since somebody asked."""
+        self._backup: ClusterImage | None = None
         self._holds_next = False
         self._held: asyncio.Event | None = None
 
@@ -57,6 +60,29 @@ class Controller:
             moved += settled
         return moved
 
+    def to_ask(self) -> list[int]:
+        return sorted(to_ask(self.image))
+
+    async def recover(self, reports: Mapping[int, Report]) -> tuple[Settled, ...]:
+        """What the recoverer does with what the brokers say."""
+        return await self.commit(partial(decide_recover, partitions=[PARTITION], reports=reports))
+
+    async def configure(self, configs: Mapping[str, str]) -> list[Error]:
+        altered = pb.ConfigsAltered(resource=pb.ConfigResource(type=pb.CONFIG_RESOURCE_TOPIC, name=TOPIC))
+        altered.ops.extend(pb.ConfigOp(name=n, op=pb.CONFIG_OP_SET, value=v) for n, v in configs.items())
+        reply = await self.service.alter_configs(pb.AlterConfigsRequest(resources=[altered]), RequestContext())
+        return [result.error for result in reply.resources if result.error.code]
+
+    def back_up(self) -> None:
+        self._backup = self.image
+
+    async def restore(self) -> None:
+        """What the backup has, and nobody registered; restored as it should be: revisions are not used again."""
+        assert self._backup is not None, "there is no backup"
+        revision = self.image.revision + 1
+        self.image = replace(self._backup, revision=revision, brokers={})
+        await self.service.declare_restored(pb.DeclareRestoredRequest(), RequestContext())
+
     async def elect(self, kind: pb.ElectionType) -> pb.LeaderElected:
         asked = pb.ElectLeadersRequest(type=kind, partitions=[pb.PartitionOfTopic(topic=TOPIC, partition=0)])
         return (await self.service.elect_leaders(asked, RequestContext())).partitions[0]
@@ -70,6 +96,10 @@ class Controller:
     def put(self, key: keys.Key, value: Any) -> None:
         """One write, at the next revision; None deletes. A registration that is new gets that as its epoch."""
         self._write([Change(key, value)])
+
+    def put_together(self, *entries: tuple[keys.Key, Any]) -> None:
+        """The same for several keys, at one revision."""
+        self._write([Change(key, value) for key, value in entries])
 
     def hold(self) -> None:
         """Keep the next transaction on its way until `let_go`; others overtake it."""
@@ -90,6 +120,8 @@ class Controller:
                 return None
             case Broker() as broker if broker.id not in self.image.brokers:
                 return replace(broker, epoch=revision, mod_revision=revision)
+            case LastLife() as life:
+                return replace(life, epoch=revision)
             case value:
                 return replace(value, mod_revision=revision)
 
@@ -136,5 +168,9 @@ def _find(image: ClusterImage, key: keys.Key) -> Any:
             return image.topics.get(identity[0])
         case "partition":
             return image.partitions.get(identity[0])
+        case "producer_ids":
+            return image.producer_ids
+        case "restored":
+            return image.restored
         case _:
             return image.configs.get((identity[0], identity[1]))

@@ -7,6 +7,7 @@ with a wire in them, a follower's fetcher and the registration, are single steps
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
@@ -30,10 +31,11 @@ from ottla_broker.seat import Seat
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import BOOT_ID
+from ottla_broker.storage.soundness import BOOT_ID, Life
+from ottla_controller.machines.recovery import LogEnd, Report
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.cluster.image import Broker, ClusterImage, LastLife
 from ottla_core.cluster.proof import new_secret
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import iter_headers
@@ -109,6 +111,7 @@ class Node:
         self._clock = clock
         self._controller = controller
         self._lives = 0
+        self._disks = 1
 
     # ---- a process --------------------------------------------------------------------------------------------------
 
@@ -118,7 +121,8 @@ class Node:
         self._incarnation = f"{self.id}-{self._lives}"
         self.metadata = Metadata(self._controller.image)
         metadata = cast(Any, self.metadata)
-        identity = Identity("story", self.id, f"directory-{self.id}")
+        disk = f"-{self._disks}" if self._disks > 1 else ""
+        identity = Identity("story", self.id, f"directory-{self.id}{disk}")
         config = default_log_config(self.metadata.image, self.id)
         self.log_dir = LogDir.open(self._directory, identity, config, now_ms=self._clock.wall_ms())
         self._threads = DiskThreads()
@@ -129,7 +133,9 @@ class Node:
         self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
         no_ids = cast(Any, None)
         lives = Lives(metadata, self._clock)
-        self.service = BrokerService(self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids, lives)
+        self.service = BrokerService(
+            self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids, lives, self._seat
+        )
         await self.replicas.start()
         self.state = State.RUNS
 
@@ -151,6 +157,19 @@ class Node:
         path.write_bytes(data[: starts[-batches]])
         (self._directory / BOOT_ID).write_text("another boot\n")
 
+    def lose_disk(self) -> None:
+        shutil.rmtree(self._directory)
+        self._disks += 1
+
+    def save(self) -> None:
+        """Copy the volume as it is now."""
+        shutil.rmtree(self._saved, ignore_errors=True)
+        shutil.copytree(self._directory, self._saved)
+
+    def take_saved(self) -> None:
+        shutil.rmtree(self._directory)
+        shutil.copytree(self._saved, self._directory)
+
     # ---- its seat ---------------------------------------------------------------------------------------------------
 
     def register(self) -> Broker:
@@ -158,7 +177,9 @@ class Node:
         key = keys.broker(self.id)
         if self.id in self._controller.image.brokers:
             self._controller.put(key, None)
-        unclean, identity = self.log_dir.may_have_lost_tail, self.log_dir.identity
+        newest = self._controller.image.last_lives.get(self.id)
+        ahead = self.log_dir.compare(None if newest is None else Life(newest.incarnation, newest.epoch))
+        identity = self.log_dir.identity
         address = f"broker-{self.id}:9650"
         broker = Broker(
             self.id,
@@ -166,10 +187,13 @@ class Node:
             identity.directory_id,
             address,
             incarnation=self._incarnation,
-            unclean=unclean,
+            unclean=self.log_dir.may_have_lost_tail,
+            former_epoch=0 if newest is None else newest.epoch,
+            ahead=ahead,
             secret=self.secret,
         )
-        self._controller.put(key, broker)
+        life = LastLife(self._incarnation, identity.directory_id)
+        self._controller.put_together((key, broker), (keys.last_life(self.id), life))
         return self._controller.image.brokers[self.id]
 
     def unfence(self) -> str | None:
@@ -178,10 +202,9 @@ class Node:
         me = image.brokers.get(self.id)
         if me is None or me.incarnation != self._incarnation:
             return "its metadata does not have its registration yet"
-        if self.log_dir.may_have_lost_tail:
-            if is_relied_upon(image, self.id):
-                return "it may have lost records that it is relied upon to have"
-            self.log_dir.vouch()
+        if self.log_dir.may_have_lost_tail and is_relied_upon(image, self.id):
+            return "it may have lost records that it is relied upon to have"
+        self.log_dir.vouch(Life(self._incarnation, self._controller.image.last_lives[self.id].epoch))
         registered = self._controller.image.brokers[self.id]
         self._controller.put(keys.broker(self.id), replace(registered, fenced=False, unclean=False))
         return None
@@ -191,6 +214,18 @@ class Node:
         self.log_dir.disk.full = why
         registered = self._controller.image.brokers[self.id]
         self._controller.put(keys.broker(self.id), replace(registered, read_only=bool(why)))
+
+    async def report(self) -> Report:
+        """How far its log goes."""
+        request = pb.LogEndsRequest(revision=self.metadata.image.revision)
+        request.partitions.add(topic_id=PARTITION.topic_id, partition=PARTITION.partition)
+        reply = await self.service.log_ends(request, RequestContext())
+        [end] = reply.partitions
+        return Report(reply.broker_epoch, {PARTITION: LogEnd(end.last_epoch, end.log_end_offset, end.sound)})
+
+    @property
+    def _saved(self) -> Path:
+        return self._directory.with_name(f"{self._directory.name}-saved")
 
     # ---- its partition ----------------------------------------------------------------------------------------------
 

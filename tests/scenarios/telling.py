@@ -71,10 +71,12 @@ def changes(name: int, was: Seen | None, now: Seen | None) -> Iterator[str]:
 
 def partition_line(partition: Partition) -> str:
     leader = "nobody" if partition.leader == NO_LEADER else str(partition.leader)
+    elr = f"ELR {listed(partition.elr)}, " if partition.elr else ""
+    last_known = f"last known {listed(partition.last_known_elr)}, " if partition.last_known_elr else ""
     recovering = ", recovering" if partition.recovering else ""
     return (
         f"the partition: leader {leader}, leader epoch {partition.leader_epoch}, ISR {listed(partition.isr)}, "
-        f"partition epoch {partition.partition_epoch}{recovering}"
+        f"{elr}{last_known}partition epoch {partition.partition_epoch}{recovering}"
     )
 
 

@@ -18,8 +18,10 @@ from ottla_core.cluster.image import (
     Configs,
     Controller,
     Coordinator,
+    LastLife,
     Partition,
     ProducerIds,
+    Restored,
     Shard,
     Topic,
 )
@@ -95,6 +97,10 @@ def _partition_to(value: Partition) -> Message:
         adding_replicas=value.adding,
         removing_replicas=value.removing,
         recovering=value.recovering,
+        elr=value.elr,
+        last_known_elr=value.last_known_elr,
+        directories=value.directories,
+        restored=value.restored,
     )
 
 
@@ -108,6 +114,10 @@ def _partition_from(key: Key, message: pb.Partition, entry: KeyValue) -> Partiti
         adding=tuple(message.adding_replicas),
         removing=tuple(message.removing_replicas),
         recovering=message.recovering,
+        elr=tuple(message.elr),
+        last_known_elr=tuple(message.last_known_elr),
+        directories=dict(message.directories),
+        restored=message.restored,
         mod_revision=entry.mod_revision,
     )
 
@@ -127,6 +137,8 @@ def _broker_to(value: Broker) -> Message:
         shutting_down=value.shutting_down,
         read_only=value.read_only,
         secret=value.secret,
+        former_epoch=value.former_epoch,
+        ahead=value.ahead,
     )
 
 
@@ -146,9 +158,27 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
         shutting_down=message.shutting_down,
         read_only=message.read_only,
         secret=message.secret,
+        former_epoch=message.former_epoch,
+        ahead=message.ahead,
         lease=entry.lease,
         mod_revision=entry.mod_revision,
     )
+
+
+def _last_life_to(value: LastLife) -> Message:
+    return pb.LastLife(format=FORMAT, incarnation=value.incarnation, directory_id=value.directory_id)
+
+
+def _last_life_from(key: Key, message: pb.LastLife, entry: KeyValue) -> LastLife:
+    return LastLife(message.incarnation, message.directory_id, epoch=entry.mod_revision)
+
+
+def _restored_to(value: Restored) -> Message:
+    return pb.Restored(format=FORMAT, count=value.count)
+
+
+def _restored_from(key: Key, message: pb.Restored, entry: KeyValue) -> Restored:
+    return Restored(message.count, mod_revision=entry.mod_revision)
 
 
 def _coordinator_to(value: Coordinator) -> Message:
@@ -218,6 +248,8 @@ _KINDS: Final = {
     "topic": _Kind(pb.Topic, _topic_to, _topic_from),
     "partition": _Kind(pb.Partition, _partition_to, _partition_from),
     "broker": _Kind(pb.Broker, _broker_to, _broker_from),
+    "last_life": _Kind(pb.LastLife, _last_life_to, _last_life_from),
+    "restored": _Kind(pb.Restored, _restored_to, _restored_from),
     "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),
     "shard": _Kind(pb.Shard, _shard_to, _shard_from),
     "controller": _Kind(pb.Controller, _controller_to, _controller_from),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from ottla_core.model import NO_LEADER, NO_OWNER, PartitionId, TopicId
 
@@ -30,7 +30,27 @@ class Broker:
     shutting_down: bool = False  # gives its leaders away and takes none
     read_only: bool = False  # its disk takes no appends: others lead where they can
     secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never told to clients
+    former_epoch: int = 0  # of its life before this one, as the store knew it
+    ahead: bool = False  # its directory knew of a later life than the store did: that is older than the data
     lease: int = 0  # put again under this lease, or the registration outlives its process
+    mod_revision: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LastLife:
+    """The newest life of a broker that ever registered. It outlives the registration, and is written together with it;
+    `epoch` is the key's mod_revision, so that of the registration."""
+
+    incarnation: str
+    directory_id: str
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """How often the metadata was restored from a backup. What is older proves nothing about the logs (rule C18)."""
+
+    count: int = 0
     mod_revision: int = 0
 
 
@@ -76,7 +96,13 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Who holds a partition. `leader_epoch` counts leaders, `partition_epoch` every change of this value (KIP-497)."""
+    """Who holds a partition. `leader_epoch` counts leaders, `partition_epoch` every change of this value (KIP-497).
+
+    `elr` are the eligible leader replicas: out of the ISR, and with all that is committed, for they left while the ISR
+    was below min.insync.replicas, when nothing is (rule 8). `last_known_elr` were in the ISR or the ELR since then, and
+    may have lost something (KIP-966). `directories` has the id of the directory in which a member of these three has
+    its replica: another directory under the same broker id is another, empty replica.
+    """
 
     replicas: tuple[int, ...]
     leader: int = NO_LEADER
@@ -85,7 +111,11 @@ class Partition:
     partition_epoch: int = 0
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
-    recovering: bool = False  # its leader was elected outside the ISR (KIP-704)
+    recovering: bool = False  # its leader was elected outside ISR and ELR (KIP-704)
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    directories: Mapping[int, str] = field(default_factory=dict)
+    restored: int = 0  # the restoration after which it was settled; another one than the image's: in doubt
     mod_revision: int = 0
 
 
@@ -129,6 +159,8 @@ class ClusterImage:
     configs: Mapping[tuple[str, str], Configs] = field(default_factory=dict)
     producer_ids: ProducerIds = ProducerIds()
     broker_ids: BrokerIds = BrokerIds()
+    restored: Restored = Restored()
+    last_lives: Mapping[int, LastLife] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
 
@@ -146,6 +178,10 @@ class ClusterImage:
         owned = self.shards.get((kind, shard))
         owner = None if owned is None else self.coordinators.get((kind, owned.owner))
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None
+
+    def is_in_doubt(self, partition: Partition) -> bool:
+        """Whether the metadata was restored since, so that what it says of the partition proves nothing (rule C18)."""
+        return partition.restored != self.restored.count
 
     def live_brokers(self) -> dict[int, Broker]:
         """The registered brokers that are not fenced: those that may be given replicas and leadership."""
@@ -170,14 +206,24 @@ class Change:
     value: Any
 
 
+_EMPTY: Final = {
+    "controller": None,
+    "seq": 0,
+    "producer_ids": ProducerIds(),
+    "broker_ids": BrokerIds(),
+    "restored": Restored(),
+}
+
+
 def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
     kind, *identity = change.key
     match kind:
-        case "controller" | "seq" | "producer_ids" | "broker_ids":
-            empty = {"controller": None, "seq": 0, "producer_ids": ProducerIds(), "broker_ids": BrokerIds()}
-            draft[kind] = empty[kind] if change.value is None else change.value
+        case "controller" | "seq" | "producer_ids" | "broker_ids" | "restored":
+            draft[kind] = _EMPTY[kind] if change.value is None else change.value
         case "broker":
             _set(image, draft, "brokers", identity[0], change.value)
+        case "last_life":
+            _set(image, draft, "last_lives", identity[0], change.value)
         case "coordinator" | "shard":
             _set(image, draft, f"{kind}s", (identity[0], identity[1]), change.value)
         case "topic":

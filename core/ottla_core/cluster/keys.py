@@ -17,13 +17,24 @@ CONTROLLER: Key = ("controller",)
 SEQ: Key = ("seq",)
 PRODUCER_IDS: Key = ("producer_ids",)
 BROKER_IDS: Key = ("broker_ids",)
+RESTORED: Key = ("restored",)
 
-_SINGLES = {"controller": CONTROLLER, "seq": SEQ, "producer-ids": PRODUCER_IDS, "broker-ids": BROKER_IDS}
+_SINGLES = {
+    "controller": CONTROLLER,
+    "seq": SEQ,
+    "producer-ids": PRODUCER_IDS,
+    "broker-ids": BROKER_IDS,
+    "restored": RESTORED,
+}
 _SINGLE_TEXTS = {key: text for text, key in _SINGLES.items()}
 
 
 def broker(broker_id: int) -> Key:
     return ("broker", broker_id)
+
+
+def last_life(broker_id: int) -> Key:
+    return ("last_life", broker_id)
 
 
 def topic(name: str) -> Key:
@@ -62,6 +73,8 @@ def _path(key: Key) -> str:
     match key:
         case ("broker", int(broker_id)):
             return f"brokers/{broker_id}"
+        case ("last_life", int(broker_id)):
+            return f"last-lives/{broker_id}"
         case ("topic", str(name)):
             return f"topics/{name}"
         case ("partition", (topic_id, int(number))):
@@ -92,6 +105,8 @@ def _parse(cluster_id: str, text: str) -> Key | None:
             return _SINGLES[single]
         case ["brokers", broker_id]:
             return broker(int(broker_id))
+        case ["last-lives", broker_id]:
+            return last_life(int(broker_id))
         case ["topics", name]:
             return topic(name)
         case ["partitions", topic_id, number]:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put
+from ottla_core.cluster.store import Compare, Delete, KeyValue, MetaStore, Put, StoreUnavailableError
 
 CALL_S: Final = 3.0
 
 
 async def put_anew(
-    store: MetaStore, key: str, value: bytes, lease: int, check_replaceable: Callable[[KeyValue], None]
+    store: MetaStore,
+    key: str,
+    value: bytes,
+    lease: int,
+    check_replaceable: Callable[[KeyValue], None],
+    *,
+    seen: Sequence[Compare] = (),
+    also: Sequence[Put] = (),
 ) -> KeyValue:
     """The key with `value` under `lease`. A former life's is removed first: a death and a birth, with a larger epoch.
 
-    Looks before every step, for a lost answer (rule C4). Raises what `check_replaceable(entry)` raises for a key that
-    somebody else has put.
+    `also` is put in the same transaction, where `seen` holds. Looks before every step, for a lost answer (rule C4).
+    Raises what `check_replaceable(entry)` raises for a key that somebody else has put, and StoreUnavailableError where
+    `seen` does not hold.
     """
     while True:
         entry = await read_key(store, key)
         if entry is None:
-            await store.txn([Compare(key, create_revision=0)], [Put(key, value, lease)], timeout=CALL_S)
+            vacant = Compare(key, create_revision=0)
+            put = await store.txn([vacant, *seen], [Put(key, value, lease), *also], timeout=CALL_S)
+            if not put.succeeded and seen and await read_key(store, key) is None:
+                raise StoreUnavailableError("what the registration relied on has changed", indefinite=False)
         elif entry.lease == lease:
             return entry
         else:

@@ -89,6 +89,7 @@ class ClusterOverview(Facade[SyncClusterOverview]):
 
     describe = threaded(SyncClusterOverview.describe)
     log_dirs = threaded(SyncClusterOverview.log_dirs)
+    declare_restored = threaded(SyncClusterOverview.declare_restored)
 
 
 class Admin:

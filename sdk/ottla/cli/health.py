@@ -49,6 +49,16 @@ class Health:
         return sum(standing.info.is_leaderless for standing in self.partitions)
 
     @property
+    def to_recover(self) -> int:
+        """Partitions whose logs have to tell who leads: after unclean stops, or a restored store."""
+        return sum(not (s.info.isr or s.info.elr) for s in self.partitions)
+
+    @property
+    def eligible_only(self) -> int:
+        """Partitions with replicas that are eligible outside the ISR, which is below min.insync.replicas (KIP-966)."""
+        return sum(bool(standing.info.elr) for standing in self.partitions)
+
+    @property
     def under_replicated(self) -> int:
         return sum(standing.info.is_under_replicated for standing in self.partitions)
 
@@ -86,7 +96,14 @@ class Health:
         found = []
         if self.without_leader:
             what = f"{count(self.without_leader, 'partition')} without a leader: neither written nor read"
-            hint = "start a broker of their ISR, which `ottla partition ls --offline` names"
+            hint = "start a broker of their ISR or ELR, which `ottla partition ls --offline` names"
+            found.append(Problem(what, hint))
+        if self.to_recover:
+            what = f"{count(self.to_recover, 'partition')} where nobody is known to have all that was acknowledged"
+            hint = (
+                "start all brokers of their last known ELR, on the data that they had; where one is gone for good, "
+                "`ottla partition elect --unclean` gives what the others have"
+            )
             found.append(Problem(what, hint))
         if self.under_min_isr:
             what = f"{count(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
@@ -113,6 +130,8 @@ class Health:
                 "without_leader": self.without_leader,
                 "under_replicated": self.under_replicated,
                 "under_min_isr": self.under_min_isr,
+                "with_elr": self.eligible_only,
+                "to_recover": self.to_recover,
             },
             "problems": [problem._asdict() for problem in self.problems],
         }

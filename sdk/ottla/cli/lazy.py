@@ -32,6 +32,7 @@ MODULES: Final[Mapping[str, tuple[str, str]]] = {
     "partition": ("ottla.cli.partition", "List partitions with their replicas, elect their leaders."),
     "group": ("ottla.cli.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
     "cluster": ("ottla.cli.cluster", "Show the cluster, how it is, its brokers and controllers."),
+    "metadata": ("ottla.cli.metadata", "Say that the metadata store was restored from a backup."),
     "doctor": ("ottla.cli.doctor", "Find out why Kafka clients can't use the cluster from here; compare replicas."),
     "bench": ("ottla.cli.bench", "Measure what the cluster and this client reach."),
 }

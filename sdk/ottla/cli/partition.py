@@ -51,7 +51,7 @@ def list_partitions(
     ]
     if not items:
         say("there is no such partition" if found else "there are no partitions yet")
-    told = [name for name in ("offline", "state") if any(item[name] for item in items)]
+    told = [name for name in ("elr", "last_known_elr", "offline", "state") if any(item[name] for item in items)]
     columns = ("topic", "partition", "leader", "leader_epoch", "replicas", "isr", *told)
     write(Listing("partitions/v1", items, columns), settings.output)
 
@@ -118,7 +118,8 @@ def _show_plan(needed: Sequence[Standing], *, unclean: bool) -> None:
         info = standing.info
         if unclean:
             there = [broker for broker in info.replicas if broker not in info.offline]
-            say(f"{standing.name}: no leader; the last in sync: {_ids(info.isr)}; there now: {_ids(there)}")
+            last = info.isr or info.elr or info.last_known_elr
+            say(f"{standing.name}: no leader; the last in sync: {_ids(last)}; there now: {_ids(there)}")
         else:
             say(
                 f"{standing.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'nobody'}"

@@ -57,6 +57,8 @@ class Standing:
             "leader_epoch": info.leader_epoch,
             "replicas": info.replicas,
             "isr": info.isr,
+            "elr": info.elr,
+            "last_known_elr": info.last_known_elr,
             "offline": info.offline,
             "without_leader": info.is_leaderless,
             "under_replicated": info.is_under_replicated,

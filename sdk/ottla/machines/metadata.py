@@ -65,13 +65,16 @@ class BrokerView:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition: `leader` is a broker's id or -1; ids of brokers that hold it, are in sync, are not there."""
+    """A partition: `leader` is a broker's id or -1; ids of brokers that hold it, are in sync, are not there; that are
+    eligible to lead outside the ISR, and were so last (KIP-966)."""
 
     leader: int = NO_LEADER
     leader_epoch: int = 0
     replicas: tuple[int, ...] = ()
     isr: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,13 +30,14 @@ from ottla_broker.replication import Replication
 from ottla_broker.seat import Seat
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.soundness import Life
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
-from ottla_core.cluster.image import Broker
+from ottla_core.cluster.image import Broker, LastLife
 from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
@@ -88,7 +89,7 @@ def build(
     replicas.on_proposal(isr_changes.submit, isr_changes.forget)
     producer_ids = ProducerIds(controller, seat)
     addresses, lives = Addresses(config.published_hosts), Lives(follower, clock)
-    service = BrokerService(replicas, follower, log_dir, addresses, producer_ids, lives)
+    service = BrokerService(replicas, follower, log_dir, addresses, producer_ids, lives, seat)
     server.add(contracts.Broker, service)
     kafka = KafkaSide(
         config,
@@ -107,8 +108,10 @@ def build(
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
 
-    def describe() -> Broker:
+    def describe(newest: LastLife | None) -> Broker:
         identity = log_dir().identity
+        mine = newest is not None and newest.incarnation == incarnation
+        ahead = not mine and log_dir().compare(None if newest is None else Life(newest.incarnation, newest.epoch))
         return Broker(
             identity.node_id,
             0,
@@ -120,12 +123,19 @@ def build(
             incarnation=incarnation,
             unclean=log_dir().may_have_lost_tail,
             read_only=bool(log_dir().disk.full),
+            former_epoch=0 if newest is None else newest.epoch,
+            ahead=ahead,
             secret=seat.secret,
         )
 
+    async def fit(revision: int, epoch: int) -> None:
+        await fitness.until(revision, Life(incarnation, epoch))
+
     fitness = Fitness(replicas, log_dir, threads)
     lost = metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran.")
-    registration = Registration(store, config.cluster_id, config.lease_ttl_s, describe, fitness.until, on_fatal, lost)
+    registration = Registration(
+        store, config.cluster_id, lambda: log_dir().identity.node_id, config.lease_ttl_s, describe, fit, on_fatal, lost
+    )
     follower.on_change(registration.on_image)
 
     def ready() -> str | None:

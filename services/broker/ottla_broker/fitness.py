@@ -9,6 +9,7 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.soundness import Life
 
 _LIMIT_S: Final = 60.0
 
@@ -19,12 +20,16 @@ class Fitness:
         self._log_dir = log_dir
         self._threads = threads
 
-    async def until(self, revision: int) -> None:
-        """Return once the metadata of `revision`, that of its registration, is applied (rule C8); and where its logs
-        may be short, once nobody relies on what they had (rule C15). Raises REQUEST_TIMED_OUT."""
+    async def until(self, revision: int, life: Life) -> None:
+        """Return once the metadata of `revision`, that of its registration as `life`, is applied (rule C8); where its
+        logs may be short, once nobody relies on what they had (rule C15). Raises REQUEST_TIMED_OUT.
+
+        From then on the directory is `life`'s: what it has is all that counts (rule C17).
+        """
         await self._replicas.until(lambda image: image.revision >= revision, timeout=_LIMIT_S)
         log_dir = self._log_dir()
         if log_dir.may_have_lost_tail:
             me = log_dir.identity.node_id
             await self._replicas.until(lambda image: not is_relied_upon(image, me), timeout=_LIMIT_S)
-            await self._threads.keep(log_dir.vouch)
+        if log_dir.life != life:
+            await self._threads.keep(log_dir.vouch, life)

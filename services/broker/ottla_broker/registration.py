@@ -17,7 +17,7 @@ from typing import Final
 
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
-from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.cluster.image import Broker, ClusterImage, LastLife
 from ottla_core.cluster.leased_key import CALL_S, put_anew, read_key
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, KeyValue, MetaStore, Put, StoreUnavailableError
@@ -30,21 +30,26 @@ _START_S: Final = 10.0
 
 
 class Registration:
-    """A component. `describe()` gives this broker as it is to be registered, at the moment of each registration;
-    `applied(revision)` returns when everything up to that revision of the metadata is applied here.
-    `on_unseated(error)` is called, after the start, where another process has its seat, or its id."""
+    """A component. `describe(newest)` gives this broker as it is to be registered, at the moment of each registration;
+    `newest` is the newest life of it that the store knows (rule C17). `applied(revision, epoch)` returns when all up to
+    that revision of the metadata is applied here.
+
+    `on_unseated(error)` is called, after the start, where another process has its seat, or its id.
+    """
 
     def __init__(
         self,
         store: MetaStore,
         cluster_id: str,
+        broker_id: Callable[[], int],
         ttl_s: int,
-        describe: Callable[[], Broker],
-        applied: Callable[[int], Awaitable[None]],
+        describe: Callable[[LastLife | None], Broker],
+        applied: Callable[[int, int], Awaitable[None]],
         on_unseated: Callable[[OttlaError], None] = lambda error: None,
         leases_lost: Counter | None = None,
     ) -> None:
         self._store = store
+        self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._describe = describe
         self._applied = applied
@@ -52,23 +57,25 @@ class Registration:
         self._session = LeaseSession(store, ttl_s, self._register, losses=leases_lost)
         self._started = False
         self._put_at: int | None = None  # the revision since which the key must be there
+        self._me: tuple[int, str] | None = None  # id and incarnation, as they were put
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         """Our key may have been deleted: then we register again. Or another process in our seat has our data, or a copy
         of it: one must go, and it has the seat (rule 22)."""
         if self._put_at is None or new.revision < self._put_at:
             return
-        me = self._describe()
-        seated = new.brokers.get(me.id)
+        assert self._me is not None, "it was put"
+        broker_id, incarnation = self._me
+        seated = new.brokers.get(broker_id)
         if seated is None:
-            _log.warning("the registration of broker %d is gone; registering again", me.id)
+            _log.warning("the registration of broker %d is gone; registering again", broker_id)
             self._put_at = None
             self._session.register_again()
-        elif seated.incarnation != me.incarnation:
+        elif seated.incarnation != incarnation:
             self._on_unseated(
                 OttlaError(
                     ErrorCode.STALE_BROKER_EPOCH,
-                    f"broker {me.id} is registered by another process now, at {seated.address}",
+                    f"broker {broker_id} is registered by another process now, at {seated.address}",
                     hint="only one process may run on a broker's data directory, or on a copy of it",
                 )
             )
@@ -90,24 +97,36 @@ class Registration:
         await self._session.abandon()
 
     async def _register(self, lease: int) -> None:
-        broker = self._describe()
+        life_key, entry = await self._newest_life()
+        broker = self._describe(None if entry is None else decode(life_key, entry))
         try:
-            put = await self._put_fenced(replace(broker, fenced=True), lease)
+            put = await self._put_fenced(replace(broker, fenced=True), life_key, entry, lease)
         except OttlaError as error:
             if self._started and error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
                 self._on_unseated(error)
             raise
-        self._put_at = put.mod_revision
-        await self._applied(put.mod_revision)
+        self._me, self._put_at = (broker.id, broker.incarnation), put.mod_revision
+        await self._applied(put.mod_revision, put.create_revision)
         await self._unfence(keys.broker(broker.id), put)
         _log.info("registered as broker %d, epoch %d, at %s", broker.id, put.create_revision, broker.address)
 
-    async def _put_fenced(self, broker: Broker, lease: int) -> KeyValue:
-        """The registration, fenced."""
+    async def _newest_life(self) -> tuple[keys.Key, KeyValue | None]:
+        key = keys.last_life(self._broker_id())
+        return key, await read_key(self._store, keys.key_text(self._cluster_id, key))
+
+    async def _put_fenced(self, broker: Broker, life_key: keys.Key, newest: KeyValue | None, lease: int) -> KeyValue:
+        """The registration, fenced; and in the same transaction, that this is the broker's newest life (rule C17)."""
         key = keys.broker(broker.id)
-        text = keys.key_text(self._cluster_id, key)
+        text, life_text = (keys.key_text(self._cluster_id, k) for k in (key, life_key))
+        life = encode(life_key, LastLife(broker.incarnation, broker.directory_id))
         return await put_anew(
-            self._store, text, encode(key, broker), lease, lambda entry: self._check_own(decode(key, entry), broker)
+            self._store,
+            text,
+            encode(key, broker),
+            lease,
+            lambda entry: self._check_own(decode(key, entry), broker),
+            seen=(Compare(life_text, mod_revision=0 if newest is None else newest.mod_revision),),
+            also=(Put(life_text, life),),
         )
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.log_settings import log_config
+from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.removals import Removals
 from ottla_broker.replica import Replica, Surroundings
 from ottla_broker.replication_settings import ReplicationSettings, replication_settings
@@ -48,13 +49,6 @@ class _Wanted(NamedTuple):
     topic: Topic
     id: PartitionId
     partition: Partition
-
-
-class LogEnd(NamedTuple):
-    """Where a log ends: the newest epoch that it knows, and the offset after its last record."""
-
-    leader_epoch: int
-    offset: int
 
 
 class _Failure:
@@ -209,9 +203,18 @@ class Replicas:
     def strays(self) -> Strays:
         return self._log_dir().strays if self._tasks else Strays(0, 0)
 
-    def log_ends(self) -> dict[PartitionId, LogEnd]:
-        """Of every log here, for who has to choose a leader by what there is (rule C18)."""
-        return {id_: LogEnd(r.log.epochs.latest, r.log.log_end_offset) for id_, r in self._replicas.items()}
+    async def log_end(self, partition_id: PartitionId) -> EpochStart | None:
+        """The newest epoch of the log, and where it ends, for who has to choose a leader by what there is (rule C18).
+
+        None where it is not here, is being led, or is about to be.
+        """
+        replica = self._replicas.get(partition_id)
+        if replica is None:
+            return None
+        await replica.until_whole()
+        if replica.leads or partition_id in self._applying:
+            return None
+        return EpochStart(replica.log.epochs.latest, replica.log.log_end_offset)
 
     def high_watermarks(self) -> dict[PartitionId, int]:
         return {replica.id: replica.high_watermark for replica in self._replicas.values()}
@@ -419,7 +422,9 @@ class Replicas:
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
         offsets that followers have, in the same epoch, and nobody could tell the two apart."""
-        return replica.must_become_leader(partition) and not self._log_dir().may_have_lost_tail
+        if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
+            return False
+        return replica.must_become_leader(partition)
 
     async def _open(self, image: ClusterImage, wanted: _Wanted) -> Replica:
         config, topic = self._config_of(image, wanted.topic), wanted.topic.name

@@ -20,6 +20,7 @@ from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.producing import Taken, append, check_acks
 from ottla_broker.replicas import Replicas
+from ottla_broker.seat import Seat
 from ottla_broker.sharding import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
@@ -40,6 +41,9 @@ answers can hold in memory is this, times the frames that a stream may have in f
 _DELETE_RECORDS_S: Final = 30.0
 """For the followers to do the same; a client that has less patience ends its call."""
 
+_APPLIED_S: Final = 3.0
+"""For the metadata of a request to be applied here, before it is answered."""
+
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -52,6 +56,7 @@ class BrokerService:
         addresses: Addresses,
         producer_ids: ProducerIds,
         lives: Lives,
+        seat: Seat,
     ) -> None:
         self._replicas = replicas
         self._metadata = metadata
@@ -59,6 +64,7 @@ class BrokerService:
         self._addresses = addresses
         self._producer_ids = producer_ids
         self._lives = lives
+        self._seat = seat
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
         acks = request.acks
@@ -237,6 +243,22 @@ class BrokerService:
             answer.end.leader_epoch, answer.end.end_offset = end.epoch, end.start_offset
         return reply
 
+    async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsReply:
+        await self._replicas.until(lambda image: image.revision >= request.revision, timeout=_APPLIED_S)
+        reply = pb.LogEndsReply(broker_epoch=self._seat.life().epoch)
+        for wanted in request.partitions:
+            end = await self._replicas.log_end(_id_of(wanted))
+            if end is not None:
+                sound = self._log_dir().has_all_of(_id_of(wanted))
+                reply.partitions.add(
+                    topic_id=wanted.topic_id,
+                    partition=wanted.partition,
+                    last_epoch=end.epoch,
+                    log_end_offset=end.start_offset,
+                    sound=sound,
+                )
+        return reply
+
     async def init_producer_id(
         self, request: pb.InitProducerIdRequest, context: RequestContext
     ) -> pb.InitProducerIdReply:
@@ -364,6 +386,8 @@ def _partition_metadata(image: ClusterImage, number: int, partition: Partition) 
         leader_epoch=partition.leader_epoch,
         replicas=partition.replicas,
         isr=partition.isr,
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
         offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )
     if partition.leader == NO_LEADER or partition.leader not in image.brokers:

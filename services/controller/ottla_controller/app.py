@@ -6,15 +6,16 @@ seat is given back, and a standby takes it while the last calls are answered her
 
 from __future__ import annotations
 
-from functools import partial
-
 from ottla_controller.config import ControllerConfig
 from ottla_controller.coordinators import Coordinators
 from ottla_controller.gauges import add_gauges
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.configs import decide_first_configs
+from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.min_isr import decide_remove_own_values
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
+from ottla_controller.recovery import Recoverer
 from ottla_controller.service import ControllerService, random_topic_id
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
@@ -37,13 +38,16 @@ def build(
     Tests give a store, a clock and what is to be `around` each method that is served.
     """
     clock = clock or SystemClock()
-    first_configs = partial(decide_first_configs, configs=config.cluster_configs())
-    first_configs(ClusterImage(config.cluster_id))  # so that a wrong one is told now
+    first_configs = config.cluster_configs()
+    decide_first_configs(ClusterImage(config.cluster_id), first_configs)  # so that a wrong one is told now
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
     follower = MetadataFollower(store, config.cluster_id, clock=clock)
     server = RpcServer(config.host, config.port, metrics, ready=lambda: ready(), around=around)
+
+    def prepare(image: ClusterImage) -> Decision[None]:
+        return decide_first_configs(image, first_configs) if image.seq == 0 else decide_remove_own_values(image)
 
     def address() -> str:
         return f"{config.advertised_host or config.host}:{server.port}"
@@ -51,6 +55,7 @@ def build(
     presence = Presence(follower, clock)
     coordinators = Coordinators(follower, random_topic_id, metrics)
     reconciler = Reconciler(follower, presence.spared, clock, metrics)
+    recoverer = Recoverer(follower, reconciler.report)
     leadership = Leadership(
         store,
         follower,
@@ -58,8 +63,8 @@ def build(
         config.node_id,
         address,
         lease_ttl_s=config.lease_ttl_s,
-        duties=[presence, reconciler, coordinators],
-        prepare=first_configs,
+        duties=[presence, reconciler, recoverer, coordinators],
+        prepare=prepare,
         clock=clock,
     )
     server.add(Controller, ControllerService(leadership, follower, on_elected=reconciler.report))

@@ -24,6 +24,16 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, leadership: Leaders
         lambda image: len(unpreferred(image)),
     )
     gauge("ottla_controller_under_replicated_partitions", "Partitions with replicas out of sync.", _under_replicated)
+    gauge(
+        "ottla_controller_partitions_with_elr",
+        "Partitions with eligible leader replicas: the ISR is below min.insync.replicas (KIP-966).",
+        lambda image: sum(bool(partition.elr) for partition in image.partitions.values()),
+    )
+    gauge(
+        "ottla_controller_partitions_to_recover",
+        "Partitions that wait for logs to tell who should lead: after unclean stops, or a restored store.",
+        lambda image: sum(not (p.isr or p.elr) for p in image.partitions.values()),
+    )
     gauge("ottla_controller_registered_brokers", "Brokers with a session.", lambda image: len(image.brokers))
     gauge(
         "ottla_controller_fenced_brokers",

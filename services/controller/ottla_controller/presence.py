@@ -82,7 +82,7 @@ class Presence:
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         now = self._clock.monotonic()
         if old.revision == 0:
-            needed = {b for p in new.partitions.values() for b in p.isr}
+            needed = {b for p in new.partitions.values() for b in (*p.isr, *p.elr)}
             self._brake.on_start(now, needed, new.brokers.keys())
         if new.brokers is not old.brokers:
             self._brake.on_brokers(now, old.brokers, new.brokers)

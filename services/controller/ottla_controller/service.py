@@ -20,6 +20,7 @@ from ottla_controller.machines.decision import Decision, chunks
 from ottla_controller.machines.election import Settled, to_hand_over
 from ottla_controller.machines.ids import decide_allocate_broker_id, decide_allocate_producer_ids
 from ottla_controller.machines.isr import Proposal, Verdict, decide_alter_partition
+from ottla_controller.machines.min_isr import with_elrs_emptied
 from ottla_controller.machines.preferred import (
     ElectionType,
     Outcome,
@@ -28,6 +29,7 @@ from ottla_controller.machines.preferred import (
     leaderless,
     unpreferred,
 )
+from ottla_controller.machines.restoration import decide_restored
 from ottla_controller.machines.shards import decide_release_shard
 from ottla_controller.machines.topics import (
     NewTopic,
@@ -225,6 +227,12 @@ class ControllerService:
             leader_id=elected.id, epoch=elected.epoch, revision=image.revision, address=elected.address
         )
 
+    async def declare_restored(
+        self, request: pb.DeclareRestoredRequest, context: RequestContext
+    ) -> pb.DeclareRestoredReply:
+        count = await self._commit(decide_restored)
+        return pb.DeclareRestoredReply(count=count)
+
     async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
         elected: list[pb.LeaderElected] = []
         names = self._follower.image.topic_names
@@ -295,7 +303,8 @@ class ControllerService:
 
     async def _alter(self, altered: pb.ConfigsAltered, *, dry: bool) -> pb.ConfigsAlterResult:
         def decide(image: ClusterImage) -> Decision[None]:
-            return decide_alter_configs(image, _resource(altered.resource), [_op(op) for op in altered.ops])
+            ops = [_op(op) for op in altered.ops]
+            return with_elrs_emptied(image, decide_alter_configs(image, _resource(altered.resource), ops))
 
         try:
             await self._commit(decide, dry=dry)

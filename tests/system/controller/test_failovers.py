@@ -165,7 +165,7 @@ async def test_the_only_broker_keeps_its_partitions_while_it_answers(world: Worl
     assert node.partitions() == before
     await zero.stop()
     await until(lambda: node.leaders == [NO_LEADER])
-    assert node.partitions()[0].isr == (0,)
+    assert (node.partitions()[0].isr, node.partitions()[0].elr) == ((), (0,))
 
 
 async def test_a_cluster_that_starts_again_has_the_leaders_it_had(world: World, brokers: Brokers) -> None:

@@ -18,8 +18,8 @@ def broker(broker_id: int, *, fenced: bool = False, shutting_down: bool = False)
     return Broker(broker_id, 10, "d", "host:1", fenced=fenced, shutting_down=shutting_down)
 
 
-def led(*isr: int, leader: int = 1) -> Partition:
-    return Partition(replicas=(1, 2, 3), leader=leader, isr=isr)
+def led(*isr: int, leader: int = 1, elr: tuple[int, ...] = ()) -> Partition:
+    return Partition(replicas=(1, 2, 3), leader=leader, isr=isr, elr=elr)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def test_a_broker_goes_when_nobody_else_could_lead_what_it_leads(
     [
         (led(1, 2, leader=NO_LEADER), True),
         (led(1), True),
-        (led(1, leader=NO_LEADER), False),
+        (led(1, leader=NO_LEADER), True),
+        (led(2, elr=(1,), leader=2), True),
         (led(2, 3, leader=2), False),
     ],
 )

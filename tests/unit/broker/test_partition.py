@@ -376,3 +376,16 @@ def test_a_replica_whose_disk_is_full_leaves_the_isr_with_the_next_append_and_jo
     led.leader.read_only = set()
     led.fetch(3, 11)
     assert led.proposed == (1, 2, 3)
+
+
+@pytest.mark.rule(8)
+def test_who_is_eligible_outside_the_isr_may_have_been_elected() -> None:
+    """A leader that is cut off, with an ISR of its own, must not take itself for the only one."""
+    led = Led(replace(LED, isr=(1,), elr=(2,)), min_isr=1)
+    assert not led.leader.is_alone
+    led.leader.on_seen_check(3, 7)
+    assert not led.leader.has_led_since(7), "3 is neither in sync nor eligible"
+    led.leader.on_seen_check(2, 7)
+    assert led.leader.has_led_since(7), "2 follows this leader still"
+    led.leader.on_partition(replace(LED, isr=(1,), partition_epoch=LED.partition_epoch + 1), 0.0)
+    assert led.leader.is_alone

@@ -15,9 +15,9 @@ from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.cluster.image import Broker, ClusterImage, LastLife
 from ottla_core.cluster.memory import MemoryStore
-from ottla_core.cluster.store import Delete, Put
+from ottla_core.cluster.store import Delete, Put, Snapshot, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
 
 ME = Broker(3, 0, "my-directory", "127.0.0.1:9653", rack="r")
@@ -34,9 +34,17 @@ class Seat:
         self.caught_up = asyncio.Event()
         if catches_up:
             self.caught_up.set()
-        self.registration = Registration(store, "c", ttl_s, lambda: me, self._applied, self.ends.append)
+        self.registration = Registration(
+            store, "c", lambda: me.id, ttl_s, self._describe, self._applied, self.ends.append
+        )
+        self.newest: list[LastLife | None] = []
+        self._me = me
 
-    async def _applied(self, revision: int) -> None:
+    def _describe(self, newest: LastLife | None) -> Broker:
+        self.newest.append(newest)
+        return self._me
+
+    async def _applied(self, revision: int, epoch: int) -> None:
         self.waited_for.append(revision)
         await self.caught_up.wait()
 
@@ -254,3 +262,45 @@ async def test_who_was_unseated_by_a_copy_of_itself_ends() -> None:
         assert {end.code for end in old.ends} == {ErrorCode.STALE_BROKER_EPOCH}
         assert "x:1" in old.ends[0].message
     await copy.registration.stop()
+
+
+# ---- the newest life (rule C17) --------------------------------------------------------------------------------------
+
+
+@pytest.mark.rule(21)
+async def test_the_newest_life_is_written_with_the_registration_and_outlives_it() -> None:
+    store = MemoryStore()
+    first = Seat(store, replace(ME, incarnation="one"))
+    await first.registration.start()
+    registered = await seen(store)
+    assert registered is not None
+    await first.registration.stop()
+    second = Seat(store, replace(ME, incarnation="two"))
+    await second.registration.start()
+    assert first.newest == [None]
+    assert second.newest == [LastLife("one", "my-directory", epoch=registered.epoch)]
+    await second.registration.stop()
+
+
+class RacedStore(MemoryStore):
+    """Somebody else registers as the broker just after its newest life was looked at."""
+
+    raced = False
+
+    async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
+        found = await super().snapshot(prefix, timeout=timeout)
+        key = keys.last_life(3)
+        if prefix == keys.key_text("c", key) and not self.raced:
+            self.raced = True
+            await self.txn([], [Put(prefix, encode(key, LastLife("zombie", "my-directory")))], timeout=timeout)
+        return found
+
+
+async def test_a_life_that_came_between_the_look_and_the_registration_is_seen() -> None:
+    """A zombie on a copy of the data: what was judged against the life before it must not be registered."""
+    seat = Seat(RacedStore())
+    with pytest.raises(StoreUnavailableError, match="relied on"):
+        await seat.registration.start()
+    await seat.registration.start()
+    assert [life and life.incarnation for life in seat.newest] == [None, "zombie"]
+    await seat.registration.stop()

@@ -26,7 +26,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 def lose_broker_1(admin: FakeAdmin) -> None:
     del admin.brokers[1]
     for number in range(2):
-        admin.stand("orders", number, leader=0, isr=(0,), offline=(1,))
+        admin.stand("orders", number, leader=0, isr=(0,), elr=(1,), offline=(1,))
 
 
 def health(capsys: pytest.CaptureFixture[str]) -> Any:
@@ -45,7 +45,8 @@ def test_a_healthy_cluster_is_code_0(capsys: pytest.CaptureFixture[str]) -> None
     assert ottla("cluster health") == 0
     item = health(capsys)
     assert (item["healthy"], item["problems"]) == (True, [])
-    assert item["partitions"] == {"total": 3, "without_leader": 0, "under_replicated": 0, "under_min_isr": 0}
+    well = {"without_leader": 0, "under_replicated": 0, "under_min_isr": 0, "with_elr": 0, "to_recover": 0}
+    assert item["partitions"] == {"total": 3, **well}
 
 
 def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
@@ -55,7 +56,8 @@ def test_a_broker_that_is_away_is_named_with_what_follows_from_it(
     assert ottla("cluster health") == 1
     item = health(capsys)
     assert item["brokers"] == {"live": [0], "fenced": [], "away": [1], "read_only": []}
-    assert item["partitions"] == {"total": 3, "without_leader": 0, "under_replicated": 2, "under_min_isr": 2}
+    figures = {"without_leader": 0, "under_replicated": 2, "under_min_isr": 2, "with_elr": 2, "to_recover": 0}
+    assert item["partitions"] == {"total": 3, **figures}
     assert [problem["what"] for problem in item["problems"]] == [
         "away: broker 1",
         "2 partitions under min.insync.replicas: acks=all is refused",

@@ -49,6 +49,8 @@ def test_ls_tells_leaders_replicas_and_marks(capsys: pytest.CaptureFixture[str])
         "leader_epoch": 4,
         "replicas": [2, 0, 1],
         "isr": [1, 0],
+        "elr": [],
+        "last_known_elr": [],
         "offline": [2],
         "without_leader": False,
         "under_replicated": True,
@@ -190,3 +192,12 @@ def test_what_can_not_be_elected_is_refused(
     assert ottla(f"partition elect {arguments}") == code
     assert words in capsys.readouterr().err
     assert admin.calls == []
+
+
+def test_ls_shows_who_is_eligible_and_who_was(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    admin.stand("orders", 2, elr=(2,), last_known_elr=(3,))
+    assert ottla("partition ls orders -o json") == 0
+    item = json.loads(capsys.readouterr().out)["items"][2]
+    assert (item["isr"], item["elr"], item["last_known_elr"]) == ([1], [2], [3])
+    assert ottla("partition ls orders -o table") == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[7:11] == ["ELR", "LAST", "KNOWN", "ELR"]

@@ -39,6 +39,8 @@ def test_the_active_controller_tells_how_the_cluster_is() -> None:
         "registered_brokers": 2,
         "fenced_brokers": 1,
         "health_streams": 0,
+        "partitions_with_elr": 0,
+        "partitions_to_recover": 0,
     }
 
 

@@ -179,7 +179,9 @@ def test_an_unclean_leader_reports_that_it_recovered_before_others_join() -> Non
     assert refusal(image, propose(0, 1)).code == ErrorCode.INVALID_REQUEST
     recovered = decide(image, propose(0, recovered=True))
     image = after(image, recovered)
-    assert image.partitions[P0] == replace(recovering, recovering=False, partition_epoch=10, mod_revision=201)
+    assert image.partitions[P0] == replace(
+        recovering, recovering=False, partition_epoch=10, mod_revision=201, directories={0: "directory-0"}
+    )
     assert decide(image, propose(0, 1, partition_epoch=10)).reply[0].error is None
     image = image_with(2, recovering)
     at_once = after(image, decide(image, propose(0, 1, recovered=True))).partitions[P0]

@@ -34,7 +34,9 @@ def test_the_preferred_leader_leads_again_where_it_is_in_sync() -> None:
     astray = partition(0, 1, 2, leader=1)
     now, code = elect(image_with(3, astray), ElectionType.PREFERRED)
     assert code == 0
-    assert now == replace(astray, leader=0, leader_epoch=6, partition_epoch=10, mod_revision=201)
+    directories = {n: f"directory-{n}" for n in (0, 1, 2)}
+    changed = {"leader_epoch": 6, "partition_epoch": 10, "mod_revision": 201}
+    assert now == replace(astray, leader=0, directories=directories, **changed)
 
 
 @pytest.mark.feature(114)

@@ -40,7 +40,9 @@ def test_a_topic_is_its_partition_keys_and_then_its_topic_key() -> None:
     decision = decide_create_topic(image_of(3), NewTopic("orders", 3, 1, {"retention.ms": "7d"}), topic_id=ID)
     *partitions, commit = [w.change for w in decision.writes]
     assert [c.key for c in partitions] == [("partition", PartitionId(ID, n)) for n in range(3)]
-    assert [c.value for c in partitions] == [Partition((n,), n, 0, (n,), 0) for n in range(3)]
+    assert [c.value for c in partitions] == [
+        Partition((n,), n, 0, (n,), 0, directories={n: f"directory-{n}"}) for n in range(3)
+    ]
     assert commit.key == ("topic", "orders")
     assert (commit.value.id, commit.value.partition_count) == (ID, 3)
     assert commit.value.configs == {"retention.ms": "604800000"}
@@ -78,7 +80,9 @@ def test_explicit_replicas_stand_instead_of_the_counts() -> None:
     assert refusal(image_of(3), NewTopic("t", 2, -1, {}, [(0, (0,))])).code == ErrorCode.INVALID_REQUEST
     assert refusal(image_of(3), NewTopic("t", assignments=[(0, (9,))])).code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     two = decide_create_topic(image_of(3, fenced=[0]), NewTopic("t", assignments=[(0, (0, 1, 2))]), topic_id=ID)
-    assert two.writes[0].change.value == Partition((0, 1, 2), 1, 0, (1, 2))
+    assert two.writes[0].change.value == Partition(
+        (0, 1, 2), 1, 0, (1, 2), directories={1: "directory-1", 2: "directory-2"}
+    )
 
 
 @pytest.mark.feature(81)

@@ -94,9 +94,7 @@ def _partitions(image: ClusterImage, topic: Topic, wanted: Slice, version: int) 
 
 
 def _partition(image: ClusterImage, number: int, partition: Partition, version: int) -> Message:
-    """Eligible replicas outside the ISR are none: nobody keeps account of them. Null, which the schema allows, is more
-    than the Java client takes.
-    """
+    """Without eligible replicas the lists are empty: Java's client takes no null, which the schema allows."""
     has_leader = partition.leader != NO_LEADER and partition.leader in image.brokers
     return _Partition(
         version=version,
@@ -106,7 +104,7 @@ def _partition(image: ClusterImage, number: int, partition: Partition, version: 
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
         offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
     )

@@ -11,13 +11,12 @@ def leads_what_others_could(image: ClusterImage, broker_id: int) -> bool:
 
 
 def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
-    """Whether a partition counts on all that this broker had: it leads it, or is in an ISR with others (rule C15).
+    """Whether a partition counts on all that this broker had: it leads it, or may be elected as it is (rule C15).
 
-    A leader would go on in its epoch, and write other records at offsets that followers may have. Members that are away
-    count too: they may have what this broker has lost.
+    A leader would go on in its epoch, and write other records at offsets that followers may have. What is in doubt
+    counts on nobody (rule C18).
     """
-    partitions = image.partitions.values()
-    return any(p.leader == broker_id or (broker_id in p.isr and len(p.isr) > 1) for p in partitions)
+    return any(broker_id in (p.leader, *p.isr, *p.elr) and not image.is_in_doubt(p) for p in image.partitions.values())
 
 
 def _has_others(image: ClusterImage, partition: Partition, broker_id: int) -> bool:

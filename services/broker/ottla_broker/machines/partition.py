@@ -85,6 +85,7 @@ class Leader:
         self.epoch: Final = partition.leader_epoch
         self.epoch_start_offset: Final = log_end_offset
         self.isr = partition.isr
+        self.elr = partition.elr
         self.replicas = partition.replicas
         self.partition_epoch = partition.partition_epoch
         self.high_watermark = high_watermark
@@ -128,7 +129,7 @@ class Leader:
         """What the controller has committed in this leader epoch. An older partition epoch is an old story (C10)."""
         if partition.partition_epoch <= self.partition_epoch:
             return False
-        self.isr, self.replicas = partition.isr, partition.replicas
+        self.isr, self.elr, self.replicas = partition.isr, partition.elr, partition.replicas
         self.partition_epoch = partition.partition_epoch
         self._recovering = partition.recovering
         self.proposal = None
@@ -175,19 +176,20 @@ class Leader:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else is in sync, or may have become so: nobody else can be elected."""
-        return {*self._maximal_isr()} == {self._broker_id}
+        """Whether nobody else can be elected: nobody is in sync, or may have become so, or is in the ELR."""
+        return self._electable() == {self._broker_id}
 
     def has_led_since(self, number: int) -> bool:
         """Whether it is proved that nothing was committed in a later epoch before check `number` was made.
 
-        A later leader is a member of the ISR. It commits nothing without min.insync.replicas, so not as long as too few
-        replicas are left beside this one and those that still fetch from it (rule 8). Replicas that are added later
+        A later leader is a member of ISR or ELR. It commits nothing without min.insync.replicas, so not as long as too
+        few replicas are left beside this one and those that still fetch from it (rule 8). Replicas that are added later
         don't count: internal topics get none beyond those that the rule was made for.
         """
-        here = {r for r, f in self._followers.items() if f.seen_check >= number and r in self.isr}
+        members = (*self.isr, *self.elr)
+        here = {r for r, f in self._followers.items() if f.seen_check >= number and r in members}
         left = len(self.replicas) - 1 - len(here)
-        nobody_else = {*self._maximal_isr()} <= {self._broker_id, *here}
+        nobody_else = self._electable() <= {self._broker_id, *here}
         return bool(here) and (nobody_else or left < self.effective_min_isr)
 
     def is_replica(self, broker_id: int) -> bool:
@@ -247,6 +249,9 @@ class Leader:
             return False
         self.high_watermark = smallest
         return True
+
+    def _electable(self) -> set[int]:
+        return {*self._maximal_isr(), *self.elr}
 
     def _maximal_isr(self) -> tuple[int, ...]:
         return self.isr if self.proposal is None else (*self.isr, *self.proposal.isr)

@@ -32,10 +32,10 @@ from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
+from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_LIFE, Life
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
-CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 PARTITION_METADATA: Final = "partition.metadata"
 DELETE_SUFFIX: Final = "-delete"
 STRAY_SUFFIX: Final = "-stray"
@@ -71,8 +71,11 @@ class LogDir:
         self.may_have_lost_tail = True
         """Whether something that this broker has acknowledged may be gone from here (module soundness).
 
-        It has to leave every ISR it can before it serves; `vouch` is called then.
+        It has to leave every ISR and ELR before it serves; `vouch` is called then.
         """
+        self.life: Life | None = None
+        """The broker's life that the directory has everything of; None where nobody knows."""
+        self._whole = False
         self._lock: Final = lock
         self._logs: Final[dict[PartitionId, Log]] = {}
         self._checkpoints: Final = OffsetCheckpoints(disk)
@@ -107,26 +110,34 @@ class LogDir:
         return log_dir
 
     def _open_logs(self, config: LogConfig, now_ms: int) -> None:
-        marker = self.disk.path / CLEAN_SHUTDOWN
-        clean = marker.exists()
-        if clean:
-            # Gone, on the platter, before the first write: from now on a crash is a crash (rule 58).
-            marker.unlink()
-            self.disk.sync_directory(self.disk.path)
-        sound = soundness.is_vouched(self.disk.path, clean=clean)
+        marker = self._take_marker()
+        life = soundness.vouched_life(self.disk.path, self.identity.directory_id, marker=marker)
         for directory in sorted(self.disk.path.iterdir()):
             name = _PARTITION_NAME.fullmatch(directory.name)
             if name is None or not directory.is_dir():
                 continue
             partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
-            self._open_log(partition, directory, config, now_ms, clean=clean)
-        if self._reaches_checkpoints() and sound:
-            self.vouch()
+            self._open_log(partition, directory, config, now_ms, clean=marker is not None)
+        if self._reaches_checkpoints() and life is not None:
+            self._whole = True
+            self.vouch(life)
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
         # A log that was cut ends below its old recovery point, which must not vouch for new appends (rule 60).
         self.checkpoint({})
+
+    def _take_marker(self) -> str | None:
+        """What a clean stop left. It is gone, on the platter, before the first write: from now on a crash is a crash
+        (rule 58)."""
+        marker = self.disk.path / CLEAN_SHUTDOWN
+        try:
+            text = marker.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return None
+        marker.unlink()
+        self.disk.sync_directory(self.disk.path)
+        return text
 
     def _open_log(
         self, partition: PartitionId, directory: Path, config: LogConfig, now_ms: int, *, clean: bool = False
@@ -154,10 +165,34 @@ class LogDir:
                 reached = False
         return reached
 
-    def vouch(self) -> None:
-        """All that was acknowledged is here, or the cluster knows what may not be. A few fsyncs, for a thread."""
-        self.disk.replace_file(self.disk.path / soundness.BOOT_ID, f"{soundness.boot_id()}\n")
-        self.may_have_lost_tail = False
+    def vouch(self, life: Life = NO_LIFE) -> None:
+        """All that was acknowledged up to `life` is here, or the cluster knows what may not be. A few fsyncs.
+
+        Where that can't be written down, on a full disk, it holds for this process, and the next start does not know.
+        """
+        self.life, self.may_have_lost_tail = life, False
+        try:
+            soundness.write_vouch(self.disk.path, self.identity.directory_id, life)
+            self.disk.sync_directory(self.disk.path)
+        except OSError as error:
+            soundness.withdraw(self.disk.path)
+            _logger.warning("%s", self.disk.error(f"noting in {self.disk.path} that it is whole", error))
+
+    def compare(self, newest: Life | None) -> bool:
+        """Hold the directory against the newest life of this broker that the cluster has seen.
+
+        Another one than the directory's own: it is an old copy, or the cluster's memory is (rules C17 and C18). Whether
+        the latter, that is whether the directory knows of a later life.
+        """
+        if self.life is None or self.life == newest:
+            return False
+        self.may_have_lost_tail = True
+        return self.life.epoch > (NO_LIFE if newest is None else newest).epoch
+
+    def has_all_of(self, partition: PartitionId) -> bool:
+        """Whether, by the directory's own evidence, nothing of the partition's log was missing when it was opened; nor
+        was it set aside since, when the cluster did not know it."""
+        return self._whole and not any(self.disk.path.glob(f"{partition}.*{STRAY_SUFFIX}"))
 
     @property
     def logs(self) -> Mapping[PartitionId, Log]:
@@ -268,7 +303,9 @@ class LogDir:
             for log in self._logs.values():
                 log.close(now_ms)
             self.checkpoint(high_watermarks)
-            self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, '{"version":0,"brokerEpoch":-1}\n')
+            life = NO_LIFE if self.life is None else self.life
+            text = soundness.life_text(life, self.identity.directory_id)
+            self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, f"{text}\n")
         finally:
             self._lock.release()
 

@@ -1,9 +1,14 @@
-"""Whether a data directory still has all that this broker has acknowledged (rule C15, KIP-966).
+"""Whether a data directory still has all that this broker has acknowledged (rules C15 and C17, KIP-966).
 
 A killed process loses nothing: what it wrote lies in the kernel's page cache. A machine that goes down takes that with
 it, and what the logs hold then passes every check and is short all the same. So the directory keeps the id of the boot
 under which it was last vouched for, in a file beside the checkpoints. It is sound where it was closed in order or the
 machine has not started anew since, *and* each log reaches what its checkpoints promise.
+
+That is the directory's own evidence, and an old copy of a volume has it too. So both the file and the marker of a clean
+stop name the *life* of the broker that wrote to the directory, and the cluster keeps the newest life that it has seen:
+a directory that knows another one is not what the broker had last. The file names itself, too: a copy has another
+inode.
 
 Without the file nobody vouches: the directory is new, it replaces a disk, a sync of it has failed, or a start found it
 short and the cluster has not been told yet.
@@ -11,13 +16,28 @@ short and the cluster has not been told yet.
 
 from __future__ import annotations
 
+import json
+import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 BOOT_ID: Final = "boot-id"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 
 _KERNELS: Final = Path("/proc/sys/kernel/random/boot_id")
+_MARKER_VERSION: Final = 0
+
+
+class Life(NamedTuple):
+    """One life of a broker, as long as its process: `epoch` is that of its last registration (KIP-631)."""
+
+    incarnation: str
+    epoch: int
+
+
+NO_LIFE: Final = Life("", -1)
+"""Of a directory whose broker has not registered yet."""
 
 
 def boot_id() -> str:
@@ -28,16 +48,63 @@ def boot_id() -> str:
         return ""
 
 
-def is_vouched(directory: Path, *, clean: bool) -> bool:
-    """Whether what was written to `directory` last is all there, as far as the operating system goes."""
+def vouched_life(directory: Path, directory_id: str, *, marker: str | None) -> Life | None:
+    """The life whose writes to `directory` are all there, as far as the operating system goes; None: nobody knows.
+
+    `marker` is what a clean stop left, None where there was none.
+    """
     try:
-        kept = (directory / BOOT_ID).read_text(encoding="utf-8").strip()
+        with (directory / BOOT_ID).open(encoding="utf-8") as kept:
+            place = _place(kept.fileno())
+            boot, noted, life_text = (kept.readline().strip() for _ in range(3))
     except (FileNotFoundError, UnicodeDecodeError):
-        return False
-    return clean or bool(kept and kept == boot_id())
+        return None
+    if marker is not None:
+        return _life(marker, directory_id)
+    same = bool(boot) and boot == boot_id() and noted == place
+    return _life(life_text, directory_id) if same else None
+
+
+def write_vouch(directory: Path, directory_id: str, life: Life) -> None:
+    """Vouch for what `life` has written up to now and will write under this boot. An fsync or two."""
+    temporary = directory / f"{BOOT_ID}.tmp"
+    with temporary.open("w", encoding="utf-8") as out:
+        out.write(f"{boot_id()}\n{_place(out.fileno())}\n{life_text(life, directory_id)}\n")
+        out.flush()
+        os.fsync(out.fileno())
+    temporary.replace(directory / BOOT_ID)
+
+
+def life_text(life: Life, directory_id: str) -> str:
+    """What the marker of a clean stop says; Kafka reads its first two fields."""
+    return json.dumps(
+        {
+            "version": _MARKER_VERSION,
+            "brokerEpoch": life.epoch,
+            "incarnation": life.incarnation,
+            "directoryId": directory_id,
+        }
+    )
 
 
 def withdraw(directory: Path) -> None:
     """Nobody vouches any more. The disk may be broken: what can't be done is left."""
     with suppress(OSError):
         (directory / BOOT_ID).unlink(missing_ok=True)
+
+
+def _life(text: str, directory_id: str) -> Life | None:
+    """None for a text of another directory, of an older release, or torn."""
+    try:
+        fields = json.loads(text)
+        if fields["directoryId"] != directory_id:
+            return None
+        return Life(str(fields["incarnation"]), int(fields["brokerEpoch"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _place(fd: int) -> str:
+    """Which file it is: a restored copy has another inode, another file system another device."""
+    status = os.fstat(fd)
+    return f"{status.st_dev}:{status.st_ino}"

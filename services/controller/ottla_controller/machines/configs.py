@@ -16,6 +16,7 @@ from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Configs, Topic
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
 from ottla_core.config_values import (
+    MIN_ISR,
     EffectiveConfigs,
     Source,
     broker_key,
@@ -32,7 +33,6 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from ottla_core.model import INTERNAL_TOPICS
 
-MIN_ISR: Final = "min.insync.replicas"
 MAX_BROKER_ID: Final = 2**31 - 1
 
 PINNED: Final = frozenset({"cleanup.policy", "message.timestamp.type", MIN_ISR, "unclean.leader.election.enable"})

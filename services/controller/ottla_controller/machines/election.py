@@ -5,32 +5,37 @@ is remembered from event to event: whatever was missed, half done or done by ano
 
 The rules, in their order:
 
-1. Of the ISR stay those who are there and do not go away, and those who are spared for the moment (rule C6).
-2. The leader stays if it is one of them. Else the first of them, in the order of the replicas, is elected.
-3. Where all others are gone, members that are shutting down serve on until they are gone too.
-4. Where nobody of the ISR is there: an unclean election, if the topic allows it (rule 19). Else the partition has no
-   leader and waits. It keeps its whole ISR then, where KRaft keeps one member: each of them holds every acknowledged
-   record, so whoever comes back first may lead. The last leader goes in front, for its log is the longest.
-5. Who may have lost acknowledged records (rule C15) is out of the ISR as long as another member is in it, whether that
-   one is there or not.
+0. After the metadata was restored from a backup nothing that it says of a partition counts (rule C18).
+1. Who may have lost acknowledged records (rule C15), or is back with another directory than the one that its replica
+   lay in, is out of the ISR and of the ELR, and leads nothing.
+2. Of the ISR stay those who are there and do not go away, and those who are spared for the moment (rule C6).
+3. The leader stays if it is one of them. Else the first of them, in the order of the replicas, is elected.
+4. Where all others are gone, members that are shutting down serve on until they are gone too.
+5. Where nobody of the ISR is there, it becomes empty and its members eligible. The first of the ELR who is there leads,
+   and is the whole ISR: each of the ELR has every acknowledged record (KIP-966, machines.partition).
+6. Where nobody of those is there either: an unclean election, if the topic allows it (rule 19). Else the partition has
+   no leader and waits: for one of the ELR, or for what `machines.recovery` does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Final
+from typing import NamedTuple
 
-from ottla_controller.machines.configs import cluster_configs
 from ottla_controller.machines.decision import Decision, Write
-from ottla_controller.machines.partition import with_isr, with_leader, write_of
+from ottla_controller.machines.partition import (
+    TopicConfigs,
+    recovering_with,
+    with_isr,
+    with_leader,
+    without_elr,
+    write_of,
+)
 from ottla_controller.machines.shards import fence_after_loss
-from ottla_core.cluster.image import ClusterImage, Partition
-from ottla_core.config_values import resolve
+from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
-
-UNCLEAN: Final = "unclean.leader.election.enable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +45,95 @@ class Availability:
     willing: frozenset[int]  # live, and not shutting down: may be elected
     live: frozenset[int]
     spared: frozenset[int]
+    fenced: frozenset[int]
     read_only: frozenset[int]  # their disks take no appends: they lead where nobody else can
     tail_lost: frozenset[int]  # registered, fenced, and without proof that they have all they acknowledged (rule C15)
+    directories: Mapping[int, str]  # of the registered ones
+    restored: int  # which restoration of the metadata this is; a partition of another one is in doubt
+
+    def lost(self, partition: Partition) -> frozenset[int]:
+        """Of those who count as having all that was acknowledged, those who may not."""
+        return frozenset(
+            b for b in (*partition.isr, *partition.elr) if b in self.tail_lost or self.has_moved(partition, b)
+        )
+
+    def has_moved(self, partition: Partition, broker_id: int) -> bool:
+        """Whether the broker is back with another directory than the replica's; of an older release none is noted."""
+        noted = partition.directories.get(broker_id)
+        return noted is not None and self.directories.get(broker_id, noted) != noted
+
+
+class Rules(NamedTuple):
+    """What a topic's configs say of elections. `unclean` allows losing records."""
+
+    min_isr: int
+    unclean: bool
 
 
 def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
+    def those(*, of: Iterable[Broker]) -> frozenset[int]:
+        return frozenset(b.id for b in of)
+
     brokers = image.brokers.values()
     return Availability(
-        willing=frozenset(b.id for b in brokers if not b.fenced and not b.shutting_down),
-        live=frozenset(b.id for b in brokers if not b.fenced),
+        willing=those(of=(b for b in brokers if not b.fenced and not b.shutting_down)),
+        live=those(of=(b for b in brokers if not b.fenced)),
         spared=spared,
-        read_only=frozenset(b.id for b in brokers if b.read_only),
-        tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
+        fenced=those(of=(b for b in brokers if b.fenced)),
+        read_only=those(of=(b for b in brokers if b.read_only)),
+        tail_lost=those(of=(b for b in brokers if b.fenced and b.unclean)),
+        directories={b.id: b.directory_id for b in brokers},
+        restored=image.restored.count,
     )
 
 
-def settled(partition: Partition, there: Availability, *, unclean: bool) -> Partition:
-    """`partition` as it should be; the same object where nothing is to be done. `unclean` allows losing records."""
-    stay = tuple(b for b in partition.isr if b in there.willing or b in there.spared)
+def settled(partition: Partition, there: Availability, rules: Rules) -> Partition:
+    """`partition` as it should be; the same object where nothing is to be done."""
+    if partition.restored != there.restored:
+        return _in_doubt(partition)
+    lost = there.lost(partition)
+    trusted = tuple(b for b in partition.isr if b not in lost)
+    stay = tuple(b for b in trusted if b in there.willing or b in there.spared)
     leader = _first(partition, stay, there)
     if partition.leader in stay and not _has_room_for_it(partition, leader, there):
-        return partition if stay == partition.isr else with_isr(partition, stay)
+        return _with_isr(partition, stay, rules, lost)
     if leader is not None:
-        return with_leader(partition, leader, stay)
-    if stay:
-        return partition  # whoever could lead is spared: it is soon known whether they come back
-    going = tuple(b for b in partition.isr if b in there.live)
+        return with_leader(partition, leader, stay, rules.min_isr, lost)
+    if stay:  # whoever could lead is spared: it is soon known whether they come back
+        if partition.leader in lost:
+            return with_leader(partition, NO_LEADER, trusted, rules.min_isr, lost)
+        return _with_isr(partition, trusted, rules, lost)
+    going = tuple(b for b in trusted if b in there.live)
     if partition.leader in going:
-        return partition if going == partition.isr else with_isr(partition, going)
+        return _with_isr(partition, going, rules, lost)
     if going:
-        return with_leader(partition, next(b for b in partition.replicas if b in going), going)
-    outsider = _first(partition, partition.replicas, there) if unclean else None
+        leader = next(b for b in partition.replicas if b in going)
+        return with_leader(partition, leader, going, rules.min_isr, lost)
+    eligible = tuple(b for b in (*trusted, *partition.elr) if b not in lost)
+    leader = _first(partition, eligible, there)
+    if leader is not None:
+        return with_leader(partition, leader, (leader,), rules.min_isr, lost)
+    outsider = _outsider(partition, there) if rules.unclean else None
     if outsider is not None:
-        return replace(with_leader(partition, outsider, (outsider,)), recovering=True)
-    return _leaderless(partition, there)
+        return recovering_with(partition, outsider)
+    if partition.leader != NO_LEADER:
+        return with_leader(partition, NO_LEADER, (), rules.min_isr, lost)
+    return _with_isr(partition, (), rules, lost)
+
+
+def _in_doubt(partition: Partition) -> Partition:
+    """Led by nobody, and nobody is known to have anything: the logs themselves will tell (`machines.recovery`)."""
+    if partition.leader == NO_LEADER and not (partition.isr or partition.elr or partition.last_known_elr):
+        return partition
+    epoch = partition.leader_epoch + (partition.leader != NO_LEADER)
+    return replace(without_elr(partition), leader=NO_LEADER, leader_epoch=epoch, isr=())
+
+
+def _with_isr(partition: Partition, isr: tuple[int, ...], rules: Rules, lost: frozenset[int]) -> Partition:
+    """The same object where the ISR is `isr` already, and nobody is to leave the ELR."""
+    if isr == partition.isr and lost.isdisjoint(partition.elr):
+        return partition
+    return with_isr(partition, isr, rules.min_isr, lost)
 
 
 def _first(partition: Partition, among: tuple[int, ...], there: Availability) -> int | None:
@@ -87,14 +147,11 @@ def _has_room_for_it(partition: Partition, other: int | None, there: Availabilit
     return partition.leader in there.read_only and other is not None and other not in there.read_only
 
 
-def _leaderless(partition: Partition, there: Availability) -> Partition:
-    isr = partition.isr
-    if partition.leader in isr:
-        isr = (partition.leader, *(b for b in isr if b != partition.leader))
-    isr = tuple(b for b in isr if b not in there.tail_lost) or isr[:1]
-    if partition.leader != NO_LEADER:
-        return with_leader(partition, NO_LEADER, isr)
-    return partition if isr == partition.isr else with_isr(partition, isr)
+def _outsider(partition: Partition, there: Availability) -> int | None:
+    """Who leads where records may be lost: rather one that was in sync once, and never had another directory."""
+    known = tuple(b for b in partition.last_known_elr if not there.has_moved(partition, b))
+    first = _first(partition, known, there)
+    return first if first is not None else _first(partition, partition.replicas, there)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +168,7 @@ class Settled:
 
     @property
     def unclean(self) -> bool:
-        return self.elected and self.after.leader not in self.before.isr
+        return self.elected and self.after.leader not in (*self.before.isr, *self.before.elr)
 
     @property
     def offline(self) -> bool:
@@ -148,19 +205,30 @@ def to_hand_over(image: ClusterImage, broker_id: int) -> int:
 
 def _settled(image: ClusterImage, there: Availability, partitions: Iterable[PartitionId]) -> Iterator[Settled]:
     """Those of `partitions` that are not as they should be. Most are, and are passed over quickly."""
-    willing, leading = there.willing, there.willing - there.read_only
-    unclean: dict[TopicId, bool] = {}
+    configs = TopicConfigs(image)
+    rules: dict[TopicId, Rules] = {}
     for id_ in partitions:
         partition = image.partitions.get(id_)
-        if partition is None or (partition.leader in leading and willing.issuperset(partition.isr)):
+        if partition is None or _is_well(partition, there):
             continue
-        if id_.topic_id not in unclean:
-            unclean[id_.topic_id] = _unclean_allowed(image, id_.topic_id)
-        after = settled(partition, there, unclean=unclean[id_.topic_id])
+        if id_.topic_id not in rules:
+            rules[id_.topic_id] = rules_of(configs, id_.topic_id)
+        after = settled(partition, there, rules[id_.topic_id])
         if after is not partition:
             yield Settled(id_, partition, after)
 
 
-def _unclean_allowed(image: ClusterImage, topic_id: TopicId) -> bool:
-    topic = image.topic_by_id(topic_id)
-    return topic is not None and resolve(topic.configs, cluster_configs(image), {}).boolean(UNCLEAN)
+def _is_well(partition: Partition, there: Availability) -> bool:
+    """Whether nothing is to be done for sure. Who is back with another directory is fenced until it is out (C15)."""
+    willing = there.willing
+    return (
+        partition.restored == there.restored
+        and partition.leader in willing
+        and partition.leader not in there.read_only
+        and willing.issuperset(partition.isr)
+        and (not partition.elr or there.fenced.isdisjoint(partition.elr))
+    )
+
+
+def rules_of(configs: TopicConfigs, topic_id: TopicId) -> Rules:
+    return Rules(configs.min_isr(topic_id), configs.allows_unclean(topic_id))

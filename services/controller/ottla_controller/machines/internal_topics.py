@@ -19,14 +19,14 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from ottla_controller.machines.brokers import registration_seen
-from ottla_controller.machines.configs import MIN_ISR, cluster_configs_seen, cluster_values
+from ottla_controller.machines.configs import cluster_configs_seen, cluster_values
 from ottla_controller.machines.decision import MAX_WRITES, Decision, ReliedOn, Write
-from ottla_controller.machines.election import UNCLEAN
-from ottla_controller.machines.partition import with_replicas, write_of
+from ottla_controller.machines.partition import UNCLEAN, with_replicas, write_of
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
 from ottla_controller.machines.topics import NewTopic, decide_create_internal_topic
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Topic
+from ottla_core.config_values import MIN_ISR
 from ottla_core.model import SHARD_TOPICS, TopicId
 
 SAFE_REPLICAS: Final = 3

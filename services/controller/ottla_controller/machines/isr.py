@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla_controller.machines.brokers import check_registered
 from ottla_controller.machines.decision import Decision
-from ottla_controller.machines.partition import with_isr, write_of
+from ottla_controller.machines.partition import TopicConfigs, with_isr, write_of
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
@@ -54,10 +54,11 @@ def decide_alter_partition(
     if len({p.id for p in proposals}) < len(proposals):
         raise _invalid("the request names a partition twice", "propose one ISR for each")
     verdicts, writes = [], []
+    configs = TopicConfigs(image)
     for proposal in proposals:
         partition = image.partitions.get(proposal.id)
         try:
-            after = _altered(image, leader, proposal, partition)
+            after = _altered(image, configs, leader, proposal, partition)
         except OttlaError as error:
             verdicts.append(Verdict(proposal.id, partition, error))
             continue
@@ -67,7 +68,9 @@ def decide_alter_partition(
     return Decision(tuple(verdicts), tuple(writes))
 
 
-def _altered(image: ClusterImage, leader: Broker, proposal: Proposal, partition: Partition | None) -> Partition:
+def _altered(
+    image: ClusterImage, configs: TopicConfigs, leader: Broker, proposal: Proposal, partition: Partition | None
+) -> Partition:
     if partition is None:
         raise _unknown(image, proposal.id)
     _check_epochs(leader, proposal, partition)
@@ -80,7 +83,7 @@ def _altered(image: ClusterImage, leader: Broker, proposal: Proposal, partition:
             _check_eligible(image.brokers.get(broker_id), broker_id, epoch, joins=joins)
     if set(isr) == set(partition.isr) and recovering == partition.recovering:
         return partition
-    return replace(with_isr(partition, isr), recovering=recovering)
+    return replace(with_isr(partition, isr, configs.min_isr(proposal.id.topic_id)), recovering=recovering)
 
 
 def _check_epochs(leader: Broker, proposal: Proposal, partition: Partition) -> None:

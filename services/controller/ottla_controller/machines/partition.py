@@ -1,35 +1,122 @@
-"""One partition's state: how its epochs grow with it, and what a change of it relies on.
+"""One partition's state: how its epochs grow with it, who stays eligible, and what a change of it relies on.
 
 A change of leader adds one to the leader epoch, any change one to the partition epoch. A shrink or an expansion leaves
 the leader epoch, and with it the clients' connections, as they are.
+
+Eligible leader replicas (KIP-966): while the ISR is smaller than min.insync.replicas nothing more is committed (rule
+8), so whoever leaves it from then on still has all that is, and stays eligible. Once the ISR is large enough again
+nobody outside it is. The ISR may become empty; the ELR is used only then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Final
 
 from ottla_controller.machines.brokers import registration_seen
+from ottla_controller.machines.configs import cluster_configs
 from ottla_controller.machines.decision import ReliedOn, Write
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Change, ClusterImage, Partition
-from ottla_core.model import PartitionId
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
+from ottla_core.config_values import MIN_ISR, resolve
+from ottla_core.model import NO_LEADER, PartitionId, TopicId
+
+UNCLEAN: Final = "unclean.leader.election.enable"
+RECOVERY: Final = "unclean.recovery.strategy"
+NOBODY: Final[frozenset[int]] = frozenset()
 
 
-def with_isr(partition: Partition, isr: tuple[int, ...]) -> Partition:
-    return replace(partition, isr=isr, partition_epoch=partition.partition_epoch + 1)
+class TopicConfigs:
+    """What the configs of an image's topics say of elections, as the controller sees them; the cluster's read once."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._image = image
+        self._cluster = resolve({}, cluster_configs(image), {})
+
+    def min_isr(self, topic_id: TopicId) -> int:
+        return int(self._text(topic_id, MIN_ISR))
+
+    def allows_unclean(self, topic_id: TopicId) -> bool:
+        return self._text(topic_id, UNCLEAN) == "true"
+
+    def recovery_strategy(self, topic_id: TopicId) -> str:
+        return self._text(topic_id, RECOVERY)
+
+    def _text(self, topic_id: TopicId, name: str) -> str:
+        topic = self._image.topic_by_id(topic_id)
+        own = None if topic is None else topic.configs.get(name)
+        return own if own is not None else str(self._cluster.entries[name].text)
+
+
+def with_isr(partition: Partition, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NOBODY) -> Partition:
+    """`isr` in sync. `lost` are replicas that may have lost what they had: they are eligible no more."""
+    elr: tuple[int, ...] = ()
+    last_known: tuple[int, ...] = ()
+    if len(isr) < min(min_isr, len(partition.replicas)):
+        were = dict.fromkeys((*partition.isr, *partition.elr))
+        elr = tuple(b for b in were if b not in isr and b not in lost)
+        ever = dict.fromkeys((*were, *partition.last_known_elr))
+        last_known = tuple(b for b in ever if b not in isr and b not in elr)
+    epoch = partition.partition_epoch + 1
+    return replace(partition, isr=isr, elr=elr, last_known_elr=last_known, partition_epoch=epoch)
+
+
+def without_elr(partition: Partition) -> Partition:
+    """Nobody outside the ISR is eligible: for a change of what the ELR rests on."""
+    return replace(partition, elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1)
 
 
 def with_replicas(partition: Partition, replicas: tuple[int, ...]) -> Partition:
-    return replace(partition, replicas=replicas, partition_epoch=partition.partition_epoch + 1)
+    elr = tuple(b for b in partition.elr if b in replicas)
+    last_known = tuple(b for b in partition.last_known_elr if b in replicas)
+    epoch = partition.partition_epoch + 1
+    return replace(partition, replicas=replicas, elr=elr, last_known_elr=last_known, partition_epoch=epoch)
 
 
-def with_leader(partition: Partition, leader: int, isr: tuple[int, ...]) -> Partition:
-    return replace(with_isr(partition, isr), leader=leader, leader_epoch=partition.leader_epoch + 1)
+def with_leader(
+    partition: Partition, leader: int, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NOBODY
+) -> Partition:
+    after = with_isr(partition, isr, min_isr, lost)
+    return replace(after, leader=leader, leader_epoch=partition.leader_epoch + 1)
+
+
+def recovering_with(partition: Partition, leader: int) -> Partition:
+    """An unclean election: what `leader` has is the log from now on, and nobody else's is eligible (rule 19)."""
+    return replace(
+        without_elr(partition),
+        isr=(leader,),
+        leader=leader,
+        leader_epoch=partition.leader_epoch + 1,
+        recovering=True,
+    )
+
+
+def directories_of(after: Partition, before: Partition, brokers: Mapping[int, Broker]) -> dict[int, str]:
+    """The directory of each member: the one it was a member with, else the one it is registered with now.
+
+    A member of an older release, whose directory nobody has noted, is taken as it is registered.
+    """
+    noted = before.directories
+    joined = {b for b in after.isr if b not in before.isr and b not in before.elr}
+    directories = {}
+    for b in (*after.isr, *after.elr, *after.last_known_elr):
+        known = None if b in joined else noted.get(b)
+        if known is None and b in brokers:
+            known = brokers[b].directory_id
+        if known:
+            directories[b] = known
+    return directories
 
 
 def write_of(image: ClusterImage, id_: PartitionId, after: Partition) -> Write:
     """The change, and what it relied on: the partition as it was, and the lives of those who are in sync (rule C2)."""
-    key = keys.partition(id_)
-    seen = ReliedOn(key, mod_revision=image.partitions[id_].mod_revision)
+    key, before = keys.partition(id_), image.partitions[id_]
+    seen = ReliedOn(key, mod_revision=before.mod_revision)
     members = (image.brokers[b] for b in after.isr if b in image.brokers)
+    after = replace(after, directories=directories_of(after, before, image.brokers))
     return Write(Change(key, after), (seen, *(registration_seen(b) for b in members)))
+
+
+def is_offline(partition: Partition) -> bool:
+    return partition.leader == NO_LEADER

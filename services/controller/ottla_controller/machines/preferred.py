@@ -12,8 +12,16 @@ from enum import Enum
 from itertools import chain
 
 from ottla_controller.machines.decision import Decision
-from ottla_controller.machines.election import Availability, Settled, available, settled, writes_of
-from ottla_controller.machines.partition import with_leader
+from ottla_controller.machines.election import (
+    Availability,
+    Rules,
+    Settled,
+    available,
+    rules_of,
+    settled,
+    writes_of,
+)
+from ottla_controller.machines.partition import TopicConfigs, with_leader
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
@@ -38,7 +46,8 @@ def decide_elect_leaders(
 ) -> Decision[tuple[Outcome, ...]]:
     """One transaction for all of `partitions`, each named once: the caller asks for at most MAX_WRITES."""
     there = available(image)
-    outcomes = tuple(_outcome(image, there, kind, id_) for id_ in partitions)
+    configs = TopicConfigs(image)
+    outcomes = tuple(_outcome(image, configs, there, kind, id_) for id_ in partitions)
     done = [o.settled for o in outcomes if o.settled is not None]
     return Decision(outcomes, tuple(chain.from_iterable(writes_of(image, s) for s in done)))
 
@@ -75,19 +84,21 @@ def check_once(partitions: Iterable[tuple[str, int]]) -> None:
         )
 
 
-def _outcome(image: ClusterImage, there: Availability, kind: ElectionType, id_: PartitionId) -> Outcome:
+def _outcome(
+    image: ClusterImage, configs: TopicConfigs, there: Availability, kind: ElectionType, id_: PartitionId
+) -> Outcome:
     partition = image.partitions.get(id_)
     if partition is None:
         error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition", hint="list the topics")
         return Outcome(id_, error=error)
     try:
         elect = _preferred if kind is ElectionType.PREFERRED else _unclean
-        return Outcome(id_, Settled(id_, partition, elect(partition, there)))
+        return Outcome(id_, Settled(id_, partition, elect(partition, there, rules_of(configs, id_.topic_id))))
     except OttlaError as error:
         return Outcome(id_, error=error)
 
 
-def _preferred(partition: Partition, there: Availability) -> Partition:
+def _preferred(partition: Partition, there: Availability, rules: Rules) -> Partition:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader {preferred} leads already")
@@ -103,13 +114,13 @@ def _preferred(partition: Partition, there: Availability) -> Partition:
             f"the preferred leader {preferred} is not live or not in the ISR {list(partition.isr)}",
             hint="try again when it has caught up",
         )
-    return with_leader(partition, preferred, partition.isr)
+    return with_leader(partition, preferred, partition.isr, rules.min_isr)
 
 
-def _unclean(partition: Partition, there: Availability) -> Partition:
+def _unclean(partition: Partition, there: Availability, rules: Rules) -> Partition:
     if partition.leader != NO_LEADER:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the partition has a leader, {partition.leader}")
-    after = settled(partition, there, unclean=True)
+    after = settled(partition, there, rules._replace(unclean=True))
     if after.leader == NO_LEADER:
         raise OttlaError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

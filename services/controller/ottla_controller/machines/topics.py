@@ -270,7 +270,10 @@ def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placed
     writes = []
     for number, replicas in enumerate(placed, first):
         isr = tuple(b for b in replicas if b in live)
-        partition = Partition(replicas=replicas, leader=isr[0], isr=isr)
+        directories = {b: live[b].directory_id for b in isr}
+        partition = Partition(
+            replicas=replicas, leader=isr[0], isr=isr, directories=directories, restored=image.restored.count
+        )
         relied_on = tuple(ReliedOn(keys.broker(b), create_revision=live[b].epoch) for b in isr)
         writes.append(Write(Change(keys.partition(PartitionId(topic_id, number)), partition), relied_on))
     return writes

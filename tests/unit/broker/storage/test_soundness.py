@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shutil
@@ -14,6 +15,7 @@ from logs import SMALL, fill
 from ottla_broker.storage import checkpoint, soundness
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.soundness import Life
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -88,7 +90,7 @@ def test_an_orderly_stop_outlives_the_machine(running: LogDir, tmp_path: Path, m
     reboot(monkeypatch)
     again = opened(tmp_path)
     assert not again.may_have_lost_tail
-    assert (tmp_path / "boot-id").read_text() == "another boot\n"
+    assert (tmp_path / "boot-id").read_text().startswith("another boot\n")
     again.abandon()
     reboot(monkeypatch, "a third")
     assert opened(tmp_path).may_have_lost_tail, "it was vouched for under the second boot"
@@ -220,3 +222,108 @@ def test_a_replica_that_comes_back_is_not_taken_for_its_former_self(running: Log
     again = opened(tmp_path)
     assert (again.high_watermark(ONE), again.logs[ONE].recovery_point) == (0, 0)
     assert not again.may_have_lost_tail
+
+
+# ---- lives (rule C17) ------------------------------------------------------------------------------------------------
+
+FIRST, SECOND = Life("first", 10), Life("second", 20)
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_directory_names_the_life_that_it_has_everything_of(running: LogDir, tmp_path: Path, clean: bool) -> None:
+    running.vouch(FIRST)
+    if clean:
+        running.close({ONE: 20}, now_ms=NOON)
+    else:
+        running.abandon()
+    again = opened(tmp_path)
+    assert (again.life, again.may_have_lost_tail) == (FIRST, False)
+    assert again.compare(FIRST) is False
+    assert not again.may_have_lost_tail
+    again.abandon()
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize(
+    ("newest", "ahead"), [(SECOND, False), (Life("another", 10), False), (Life("former", 9), True), (None, True)]
+)
+def test_a_life_that_the_cluster_does_not_know_as_the_newest_vouches_for_nothing(
+    running: LogDir, tmp_path: Path, newest: Life | None, ahead: bool
+) -> None:
+    """An old copy of the volume, or a store that is older than the data."""
+    running.vouch(FIRST)
+    running.close({ONE: 20}, now_ms=NOON)
+    again = opened(tmp_path)
+    assert again.compare(newest) is ahead
+    assert again.may_have_lost_tail
+    again.vouch(SECOND)  # the cluster has been told
+    again.close({ONE: 20}, now_ms=NOON)
+    third = opened(tmp_path)
+    assert third.compare(SECOND) is False
+    assert not third.may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+def test_an_old_copy_of_a_directory_that_was_closed_in_order_names_an_old_life(running: LogDir, tmp_path: Path) -> None:
+    running.vouch(FIRST)
+    running.close({ONE: 20}, now_ms=NOON)
+    shutil.copytree(tmp_path, copy := tmp_path.with_name(f"{tmp_path.name}-copy"))
+    again = opened(tmp_path)
+    again.vouch(SECOND)
+    again.close({ONE: 30}, now_ms=NOON)
+    old = opened(copy)
+    assert not old.may_have_lost_tail, "by its own evidence"
+    assert not old.compare(SECOND)
+    assert old.may_have_lost_tail
+
+
+@pytest.mark.rule(21)
+def test_a_copy_of_a_directory_in_use_vouches_for_nothing(running: LogDir, tmp_path: Path) -> None:
+    """The same boot, and another file."""
+    running.vouch(FIRST)
+    shutil.copytree(tmp_path, copy := tmp_path.with_name(f"{tmp_path.name}-copy"))
+    running.abandon()
+    assert opened(copy).may_have_lost_tail
+    assert not opened(tmp_path).may_have_lost_tail
+
+
+@pytest.mark.parametrize("text", ["", "no json", "{}", '{"version":0,"brokerEpoch":-1}', '{"directoryId":"another"}'])
+def test_a_marker_of_an_older_release_or_another_directory_names_no_life(
+    running: LogDir, tmp_path: Path, text: str
+) -> None:
+    running.close({ONE: 20}, now_ms=NOON)
+    (tmp_path / soundness.CLEAN_SHUTDOWN).write_text(text)
+    again = opened(tmp_path)
+    assert (again.life, again.may_have_lost_tail) == (None, True)
+
+
+def test_on_a_full_disk_the_vouch_holds_for_this_process_only(
+    running: LogDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(soundness, "write_vouch", full)
+        running.vouch(SECOND)
+    assert not running.may_have_lost_tail
+    running.abandon()
+    assert opened(tmp_path).may_have_lost_tail
+
+
+def test_what_was_set_aside_is_not_all_there(running: LogDir, tmp_path: Path) -> None:
+    running.vouch(FIRST)
+    running.close({ONE: 20}, now_ms=NOON)
+    again = opened(tmp_path)
+    assert again.has_all_of(ONE)
+    again.set_strays_aside(set(), now_ms=NOON)
+    again.create(ONE, "flights", SMALL, now_ms=NOON)
+    assert not again.has_all_of(ONE), "an empty log, beside one that was set aside"
+    assert not opened_new(tmp_path.with_name(f"{tmp_path.name}-new")).has_all_of(ONE)
+
+
+def opened_new(path: Path) -> LogDir:
+    log_dir = opened(path)
+    log_dir.create(ONE, "flights", SMALL, now_ms=NOON)
+    return log_dir

@@ -1,0 +1,54 @@
+"""What a change of min.insync.replicas does to who is eligible (KIP-966).
+
+The ELR rests on rule 8: below min.insync.replicas nothing is committed. Once a leader knows a lower value it commits
+with fewer replicas, and who left before lacks that. So the ELRs concerned are emptied before the new value is written:
+all in one decision, whose writes nothing of this controller comes between, and whose last one is the configs'. One that
+is cut off half-way has emptied some for nothing, and changed no value.
+
+A partition without a leader keeps its ELR: nobody commits anything in it, and the next election goes by the new value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ottla_controller.machines.decision import Decision, Write
+from ottla_controller.machines.partition import TopicConfigs, is_offline, without_elr, write_of
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Change, ClusterImage, Configs
+from ottla_core.config_values import ONE_FOR_ALL
+from ottla_core.model import TopicId
+
+
+def with_elrs_emptied(image: ClusterImage, decision: Decision[None]) -> Decision[None]:
+    """`decision` alters configs; before that, what rests on the former min.insync.replicas goes."""
+    after = image.with_changes((w.change for w in decision.writes), image.revision)
+    if after.topics is image.topics and after.configs is image.configs:
+        return decision
+    concerned = frozenset(_concerned(image, after))
+    writes = [
+        write_of(image, id_, without_elr(partition))
+        for id_, partition in image.partitions.items()
+        if partition.elr and not is_offline(partition) and id_.topic_id in concerned
+    ]
+    return replace(decision, writes=(*writes, *decision.writes))
+
+
+def _concerned(image: ClusterImage, after: ClusterImage) -> Iterator[TopicId]:
+    was, will_be = TopicConfigs(image), TopicConfigs(after)
+    for name, topic in after.topics.items():
+        unchanged = after.configs is image.configs and image.topics.get(name) is topic
+        if not unchanged and was.min_isr(topic.id) != will_be.min_isr(topic.id):
+            yield topic.id
+
+
+def decide_remove_own_values(image: ClusterImage) -> Decision[None]:
+    """Remove what single brokers have of configs that the cluster has one value of; an older release took them."""
+    writes = []
+    for kind, name in image.configs:
+        values = image.configs[kind, name].values
+        kept = {config: value for config, value in values.items() if config not in ONE_FOR_ALL}
+        if kind == "broker" and name and len(kept) < len(values):
+            writes.append(Write(Change(keys.configs(kind, name), Configs(kept) if kept else None)))
+    return Decision(None, tuple(writes))

@@ -1,0 +1,142 @@
+"""Who leads where nobody is known to have every committed record: the logs themselves are asked (KIP-966, rule C18).
+
+Two causes, one way out: the replica with the greatest (last epoch, log end) of those that have answered leads.
+
+*Lost tails.* ISR and ELR are empty: all who were in them went down without a clean stop, or lost their disks. With
+`unclean.recovery.strategy=balanced`, the default, all who were in them last (`last_known_elr`) are waited for, each
+with the directory that it had; then nothing is left that could have more. `aggressive` takes the best of who is there,
+`none` leaves it to an operator. A log that began anew on an empty disk is never waited for.
+
+*Doubt.* The metadata was restored from a backup. Committed records are on min.insync.replicas of the replicas, so any
+|replicas| − min.insync.replicas + 1 logs hold each of them; only logs count that are whole by their own evidence. Where
+there are not as many, all replicas have to answer. The new leader epoch is above all that the logs have, by a gap: who
+did not answer may have seen later ones.
+
+In both cases internal topics are like others: who is waited for is all there ever was. Only `aggressive` is not for
+them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from ottla_controller.machines.brokers import registration_seen
+from ottla_controller.machines.decision import Decision
+from ottla_controller.machines.election import Settled, writes_of
+from ottla_controller.machines.partition import TopicConfigs, recovering_with
+from ottla_core.cluster.image import Broker, ClusterImage, Partition
+from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId
+
+BALANCED: Final = "balanced"
+AGGRESSIVE: Final = "aggressive"
+
+EPOCH_GAP: Final = 1_000
+"""More leader epochs than any replica that did not answer has seen since the backup."""
+
+
+class LogEnd(NamedTuple):
+    """How far a log goes; compared in this order. `sound`: by its own evidence nothing of it is missing."""
+
+    last_epoch: int
+    offset: int
+    sound: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one life of a broker says of its logs."""
+
+    epoch: int
+    ends: Mapping[PartitionId, LogEnd]
+
+
+def to_ask(image: ClusterImage) -> dict[int, list[PartitionId]]:
+    """Whose logs of which partitions have to be asked for: by broker id; nothing as long as too few are there."""
+    asked: defaultdict[int, list[PartitionId]] = defaultdict(list)
+    configs = TopicConfigs(image)
+    for id_, partition in image.partitions.items():
+        if partition.leader == NO_LEADER and not partition.isr and not partition.elr:
+            for broker in _witnesses(image, configs, id_, partition):
+                asked[broker.id].append(id_)
+    return dict(asked)
+
+
+def decide_recover(
+    image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, Report]
+) -> Decision[tuple[Settled, ...]]:
+    """Elect by `reports` (by broker id) where all that is needed has been said; at most MAX_WRITES partitions."""
+    moved = tuple(_recovered(image, partitions, reports))
+    writes = []
+    for settled, witnesses in moved:
+        *before, write = writes_of(image, settled)
+        lives = tuple(registration_seen(b) for b in witnesses)  # whoever has started anew since may have another log
+        writes.append((*before, replace(write, relied_on=tuple(dict.fromkeys((*write.relied_on, *lives))))))
+    return Decision(tuple(settled for settled, _ in moved), tuple(chain.from_iterable(writes)))
+
+
+def _recovered(
+    image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, Report]
+) -> Iterator[tuple[Settled, list[Broker]]]:
+    configs = TopicConfigs(image)
+    for id_ in partitions:
+        partition = image.partitions.get(id_)
+        if partition is None or partition.leader != NO_LEADER or partition.isr or partition.elr:
+            continue
+        witnesses = _witnesses(image, configs, id_, partition)
+        ends = {}
+        for broker in witnesses:
+            report = reports.get(broker.id)
+            if report is not None and report.epoch == broker.epoch and id_ in report.ends:
+                ends[broker.id] = report.ends[id_]
+        after = _elected(image, configs, id_, partition, ends) if ends else None
+        if after is not None and (image.is_in_doubt(partition) or len(ends) == len(witnesses)):
+            yield Settled(id_, partition, after), [b for b in witnesses if b.id in ends]
+
+
+def _elected(
+    image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition, ends: Mapping[int, LogEnd]
+) -> Partition | None:
+    """The best of `ends` as the leader; None where they prove too little, or nobody of them may lead."""
+    doubt = image.is_in_doubt(partition)
+    sound = sum(end.sound for end in ends.values())
+    if doubt and sound < _needed(configs, id_, partition) and len(ends) < len(partition.replicas):
+        return None
+    willing = [b for b in partition.replicas if b in ends and not image.brokers[b].fenced]
+    if not willing:
+        return None
+    best = max(willing, key=lambda b: ends[b][:2])  # the first in the order of the replicas where several are equal
+    if any(end[:2] > ends[best][:2] for end in ends.values()):
+        return None  # who has more is not unfenced yet
+    seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
+    epoch = seen + (EPOCH_GAP if doubt else 1)
+    return replace(recovering_with(partition, best), leader_epoch=epoch, restored=image.restored.count)
+
+
+def _witnesses(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition) -> list[Broker]:
+    """The brokers whose logs decide, once there are enough of them; else nobody."""
+    if image.is_in_doubt(partition):
+        there = _registered(image, partition.replicas)
+        return there if len(there) >= _needed(configs, id_, partition) else []
+    strategy = configs.recovery_strategy(id_.topic_id)
+    awaited = partition.last_known_elr or partition.replicas
+    live = [b for b in _registered(image, awaited) if not b.fenced]
+    back = [b for b in live if partition.directories.get(b.id) in (None, b.directory_id)]
+    if strategy == BALANCED:
+        return back if len(back) == len(awaited) else []
+    if strategy == AGGRESSIVE and image.topic_names.get(id_.topic_id) not in INTERNAL_TOPICS:
+        return [b for b in _registered(image, partition.replicas) if not b.fenced]
+    return []
+
+
+def _registered(image: ClusterImage, brokers: Iterable[int]) -> list[Broker]:
+    return [image.brokers[b] for b in brokers if b in image.brokers]
+
+
+def _needed(configs: TopicConfigs, id_: PartitionId, partition: Partition) -> int:
+    """So many replicas have every committed record between them."""
+    count = len(partition.replicas)
+    return count - min(configs.min_isr(id_.topic_id), count) + 1

@@ -1,0 +1,41 @@
+"""The metadata was restored from a backup: nothing that it says is newer than the logs (rule C18).
+
+Somebody declares it, or a broker registers whose directory knows of a later life than the store does. One key counts
+the restorations; a partition that was not settled since the last one is in doubt, led by nobody, and its logs are asked
+(`machines.recovery`). What was given out once and must not be given out again jumps over a gap: producer ids and the
+epochs of shards. The key is written last: where the gaps are there without it, nothing is lost but numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ottla_controller.machines.decision import Decision, ReliedOn, Write
+from ottla_core.cluster import keys
+from ottla_core.cluster.image import Change, ClusterImage, Restored
+from ottla_core.model import NO_OWNER
+
+PRODUCER_ID_GAP: Final = 10**12
+SHARD_EPOCH_GAP: Final = 1_000_000
+"""More than were given out since any backup: of producer ids, a billion starts of brokers; of owners, a million."""
+
+
+def is_restored(image: ClusterImage) -> bool:
+    """Whether a broker is ahead of the store by a life that no restoration so far explains."""
+    return any(b.ahead and b.former_epoch >= image.restored.mod_revision for b in image.brokers.values())
+
+
+def decide_restored(image: ClusterImage) -> Decision[int]:
+    """Count one more restoration; the reply is how many there were."""
+    producer_ids, restored = image.producer_ids, image.restored
+    seen = ReliedOn(keys.PRODUCER_IDS, mod_revision=producer_ids.mod_revision)
+    next_ids = replace(producer_ids, next=producer_ids.next + PRODUCER_ID_GAP)
+    writes = [Write(Change(keys.PRODUCER_IDS, next_ids), (seen,))]
+    for (kind, number), shard in image.shards.items():
+        key = keys.shard(kind, number)
+        released = replace(shard, owner=NO_OWNER, incarnation=0, epoch=shard.epoch + SHARD_EPOCH_GAP)
+        writes.append(Write(Change(key, released), (ReliedOn(key, mod_revision=shard.mod_revision),)))
+    seen = ReliedOn(keys.RESTORED, mod_revision=restored.mod_revision)
+    writes.append(Write(Change(keys.RESTORED, Restored(restored.count + 1)), (seen,)))
+    return Decision(restored.count + 1, tuple(writes))

@@ -1,0 +1,126 @@
+"""Asks logs how far they go where the metadata can't tell who should lead, and elects by what they say (KIP-966, C18).
+
+A duty of the active controller beside the reconcile, for a broker that does not answer must hold up no election. The
+same level-triggered way: whatever fails is found again by the next look.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from ottla_controller.journal import Journal
+from ottla_controller.machines.decision import Decision, chunks
+from ottla_controller.machines.election import Settled
+from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
+from ottla_controller.machines.restoration import decide_restored, is_restored
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto import broker_pb2 as pb
+from ottla_proto import contracts
+
+_log = logging.getLogger(__name__)
+
+CALL_S: Final = 5.0
+LOOK_S: Final = 1.0
+"""How often it is looked again where an answer was missing."""
+
+AT_ONCE: Final = 1_000
+"""Partitions in one request to a broker."""
+
+
+class Recoverer:
+    """`report(settled)` hears of what was elected."""
+
+    def __init__(self, follower: MetadataFollower, report: Callable[[Sequence[Settled]], None]) -> None:
+        self._follower = follower
+        self._report = report
+        self._changed = asyncio.Event()
+        follower.on_change(self._on_image)
+
+    async def run(self, journal: Journal) -> None:
+        """Until it is cancelled, at the end of the term."""
+        self._changed.set()
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                left = await self._recover(journal)
+            except OttlaError as error:
+                _log.warning("can't elect by what the logs say, trying on: %s", error)
+                left = True
+            except Exception:
+                _log.exception("electing by what the logs say failed, trying on")
+                left = True
+            if left:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await self._changed.wait()
+                self._changed.set()
+
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        same = new.brokers is old.brokers and new.partitions is old.partitions and new.topics is old.topics
+        if not same or new.configs is not old.configs or new.restored is not old.restored:
+            self._changed.set()
+
+    async def _recover(self, journal: Journal) -> bool:
+        """One look; whether something is left to ask."""
+        image = self._follower.image
+        if is_restored(image):
+            count = await journal.commit(decide_restored, urgent=True)
+            _log.warning("the metadata is older than the brokers' logs: restoration %d, the logs are asked", count)
+            return True
+        asked = to_ask(image)
+        if not asked:
+            return False
+        reports = await self._ask_all(image, asked)
+        partitions = sorted({id_ for ids in asked.values() for id_ in ids})
+        elected = 0
+        for batch in chunks(partitions):
+            moved = await journal.commit(partial(_decide, batch, reports), urgent=True)
+            self._report(moved)
+            elected += len(moved)
+        if elected:
+            _log.warning("%d partitions are led by who has the longest log of those that count", elected)
+        return elected < len(partitions)
+
+    async def _ask_all(self, image: ClusterImage, asked: Mapping[int, Sequence[PartitionId]]) -> dict[int, Report]:
+        """What the brokers say; those that don't answer are missing."""
+        brokers = [image.brokers[broker_id] for broker_id in asked]
+        reports = await asyncio.gather(*(_ask(b, image.revision, asked[b.id]) for b in brokers))
+        return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}
+
+
+def _decide(
+    partitions: Sequence[PartitionId], reports: Mapping[int, Report], image: ClusterImage
+) -> Decision[tuple[Settled, ...]]:
+    return decide_recover(image, partitions, reports)
+
+
+async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId]) -> Report | None:
+    peer = AioPeer(broker.address, client_id="controller")
+    ends: dict[PartitionId, LogEnd] = {}
+    try:
+        for first in range(0, len(partitions), AT_ONCE):
+            request = pb.LogEndsRequest(revision=revision)
+            for id_ in partitions[first : first + AT_ONCE]:
+                request.partitions.add(topic_id=id_.topic_id, partition=id_.partition)
+            reply = await peer.call(contracts.Broker.LOG_ENDS, request, timeout=CALL_S)
+            if reply.broker_epoch != broker.epoch:
+                return None  # another life of it: the next look asks that one
+            for end in reply.partitions:
+                id_ = PartitionId(TopicId(end.topic_id), end.partition)
+                ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)
+    except OttlaError as error:
+        _log.info("broker %d does not say how far its logs go: %s", broker.id, error)
+        return None
+    finally:
+        await peer.close()
+    return Report(broker.epoch, ends)

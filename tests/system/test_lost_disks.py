@@ -1,0 +1,95 @@
+"""A machine that comes back with less than it had: nothing that was acknowledged is lost while others have it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla.topics import PartitionInfo
+from ottla_stack.cluster import RunningBroker
+
+MANY = [f"v{n}" for n in range(500)]
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3, group_coordinators=0) as running:
+        with ottla.Admin(running.bootstrap) as admin:
+            admin.topics.create("t", partitions=1, replicas=3, config={"min.insync.replicas": 2})
+        yield running
+
+
+def seen_by(broker: RunningBroker) -> PartitionInfo:
+    with ottla.Admin(broker.address) as admin:
+        return admin.topics.describe("t")[0].partitions[0]
+
+
+def led_by_others(cluster: Cluster, witness: RunningBroker) -> None:
+    wait_until(lambda: seen_by(witness).leader not in (-1, *seen_by(witness).offline), limit_s=30)
+
+
+@pytest.mark.rule(8, 14, 21)
+def test_the_last_one_in_sync_that_lost_its_disk_takes_nothing_from_the_others(cluster: Cluster) -> None:
+    cluster.produce("t", MANY, acks="all")
+    last = cluster.brokers[seen_by(cluster.brokers[0]).leader]
+    others = [b for b in cluster.brokers if b is not last]
+    for broker in others:
+        broker.stop()
+    wait_until(lambda: seen_by(last).isr == (last.id,), limit_s=30)
+    assert len(seen_by(last).elr) == 1, "the second left when nothing more could be committed"
+    last.kill()
+    shutil.rmtree(last.data_dir)
+    last.restart()  # under its own id, before anybody else
+    wait_until(lambda: seen_by(last).leader == -1, limit_s=30)
+    assert seen_by(last).last_known_elr == (last.id,)
+    for broker in others:
+        broker.restart()
+    led_by_others(cluster, others[0])
+    wait_until(lambda: len(seen_by(others[0]).isr) == 3, limit_s=30)
+    assert seen_by(others[0]).leader != last.id
+    assert [r.value for r in cluster.read("t")] == MANY
+
+
+@pytest.mark.rule(21)
+def test_an_old_copy_of_a_volume_does_not_lead_though_it_was_closed_in_order(cluster: Cluster) -> None:
+    cluster.produce("t", MANY[:100], acks="all")
+    victim = cluster.brokers[seen_by(cluster.brokers[0]).leader]
+    victim.stop()
+    saved = victim.data_dir.with_name("saved")
+    shutil.copytree(victim.data_dir, saved)
+    victim.restart()
+    wait_until(lambda: len(seen_by(victim).isr) == 3, limit_s=30)
+    cluster.produce("t", MANY[100:], acks="all")
+    for broker in cluster.brokers:
+        broker.kill()
+    shutil.rmtree(victim.data_dir)
+    saved.rename(victim.data_dir)
+    victim.restart()
+    wait_until(lambda: seen_by(victim).elr and victim.id not in seen_by(victim).elr, limit_s=60)
+    assert (seen_by(victim).leader, seen_by(victim).isr) == (-1, ())
+    for broker in cluster.brokers:
+        if broker is not victim:
+            broker.restart()
+    led_by_others(cluster, victim)
+    wait_until(lambda: len(seen_by(victim).isr) == 3, limit_s=30)
+    assert [r.value for r in cluster.read("t")] == MANY
+
+
+@pytest.mark.rule(21)
+def test_a_cluster_that_lost_power_comes_back_by_itself(cluster: Cluster) -> None:
+    """All machines went down: nobody can prove anything, and all are back with the disks they had."""
+    cluster.produce("t", MANY, acks="all")
+    for broker in cluster.brokers:
+        broker.kill()
+    for broker in cluster.brokers:
+        lines = (broker.data_dir / "boot-id").read_text().splitlines()
+        (broker.data_dir / "boot-id").write_text("\n".join(["another boot", *lines[1:]]) + "\n")
+        broker.restart()
+    led_by_others(cluster, cluster.brokers[0])
+    wait_until(lambda: len(seen_by(cluster.brokers[0]).isr) == 3, limit_s=30)
+    assert [r.value for r in cluster.read("t")] == MANY
