@@ -89,6 +89,9 @@ class AnsweringBroker:
     async def check_fence(self, request: Any, context: RequestContext) -> pb.CheckFenceReply:
         return pb.CheckFenceReply()
 
+    async def log_ends(self, request: Any, context: RequestContext) -> pb.LogEndsReply:
+        return pb.LogEndsReply()
+
 
 async def serve(port: int, partitions: int, response_bytes: int) -> None:
     service = AnsweringBroker(partitions, bytes(response_bytes))
