@@ -26,6 +26,10 @@ _log = logging.getLogger(__name__)
 STOP_LIMIT_S: Final = 15.0
 """For the whole stop of a service, whatever its parts do; whoever kills services waits longer than this."""
 
+SWITCH_S: Final = 0.0005
+"""For how long a thread that works in Python keeps the loop waiting, each time the loop has waited for a client. By
+default it is ten times as much, and a broker serves a tenth beside such a thread (docs/adr/0011)."""
+
 
 class Component(Protocol):
     async def start(self) -> None: ...
@@ -105,6 +109,7 @@ def run(build: Callable[[], App]) -> int:
 
     keep_freed_memory()
     allow_open_files()
+    sys.setswitchinterval(SWITCH_S)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_live(build))

@@ -16,7 +16,7 @@ import ottla
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 
-pytestmark = [pytest.mark.filterwarnings("ignore::DeprecationWarning"), pytest.mark.long_turns]
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 TOPICS = 10_000
 _MB = 1_000_000
@@ -31,6 +31,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def kafka(cluster: Cluster) -> Iterator[KafkaWire]:
     with KafkaWire(cluster.kafka_bootstrap) as kafka:
+        kafka.socket.settimeout(60)
         yield kafka.greet()
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, islice, pairwise, starmap
 from operator import lt
+from typing import Final
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, Buffer, check_stored, corrupt
 from ottla_core.records.compression import decompress
 from ottla_core.records.record import RawRecord, RecordSource
 from ottla_core.records.twins import twin
+
+_AT_ONCE: Final = 4096
 
 
 def read_records(batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
@@ -39,12 +42,14 @@ def read_records(batch: Buffer, *, pure: bool = False) -> Iterator[RawRecord]:
 
 def _check_inside(header: BatchHeader, source: RecordSource) -> None:
     """Walk all records; their offsets must rise within the batch (by one, where the count leaves no gap)."""
+    rising = starmap(lt, pairwise(chain((header.base_offset - 1,), source.offsets(), (header.next_offset,))))
     try:
-        rising = all(starmap(lt, pairwise(chain((header.base_offset - 1,), source.offsets(), (header.next_offset,)))))
+        # A step of this loop is short: in between a thread lets others have the interpreter.
+        while some := list(islice(rising, _AT_ONCE)):
+            if not all(some):
+                raise _unreadable(header, "its records' offsets don't rise from the first to the last")
     except source.DAMAGE as damage:
         raise _unreadable(header, str(damage)) from None
-    if not rising:
-        raise _unreadable(header, "its records' offsets don't rise from the first to the last")
 
 
 def _unreadable(header: BatchHeader, why: str) -> OttlaError:

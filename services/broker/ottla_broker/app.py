@@ -101,6 +101,7 @@ def build(
         producer_ids,
         log_dir,
         clock,
+        threads,
         metrics,
         around_kafka,
     )

@@ -1,5 +1,6 @@
-"""The threads that wait for the disk: reads, flushes, directory work and cuts each have their own, so that a slow fsync
-holds up no reader, a broker's start no flush, and a thousand logs that are to be cut no election.
+"""The threads beside the loop. Those that wait for the disk: reads, lookups, flushes, directory work and cuts each have
+their own, so that a slow fsync holds up no reader, a lookup no fetch, a broker's start no flush, and a thousand logs
+that are to be cut no election. And one for long work.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _READERS: Final = 4
+_LOOKERS: Final = 2
 _FLUSHERS: Final = 2
 _KEEPERS: Final = 4
 _CUTTERS: Final = 2
+_WORKERS: Final = 1
+"""Several would share the one interpreter, and delay the loop each."""
 
 
 class DiskThreads:
@@ -23,20 +27,33 @@ class DiskThreads:
 
     def __init__(self) -> None:
         self._readers = ThreadPoolExecutor(_READERS, "read")
+        self._lookers = ThreadPoolExecutor(_LOOKERS, "look-up")
         self._flushers = ThreadPoolExecutor(_FLUSHERS, "flush")
         self._keepers = ThreadPoolExecutor(_KEEPERS, "keep")
         self._cutters = ThreadPoolExecutor(_CUTTERS, "cut")
+        self._workers = ThreadPoolExecutor(_WORKERS, "work")
 
     async def start(self) -> None:
         """Nothing to do before the first call."""
 
     async def stop(self) -> None:
-        for pool in (self._readers, self._flushers, self._keepers, self._cutters):
+        for pool in (
+            self._readers,
+            self._lookers,
+            self._flushers,
+            self._keepers,
+            self._cutters,
+            self._workers,
+        ):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For reads that the page cache can't answer."""
         return _run(self._readers, call, *args, **kwargs)
+
+    def look_up(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """For reads that go through the records of a batch."""
+        return _run(self._lookers, call, *args, **kwargs)
 
     def flush(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For fsyncs of logs."""
@@ -49,6 +66,10 @@ class DiskThreads:
     def cut(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For logs that have left their leader's."""
         return _run(self._cutters, call, *args, **kwargs)
+
+    def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+        """For what takes long and needs nothing that changes: to decompress, decode and encode what is large."""
+        return _run(self._workers, call, *args, **kwargs)
 
 
 def _run(pool: ThreadPoolExecutor, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:

@@ -26,7 +26,7 @@ from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import LATEST_TIMESTAMP, NO_LEADER, PartitionId
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER, PartitionId
 from ottla_core.records.batch import Buffer
 
 ACKS_ALL: Final = -1
@@ -457,7 +457,12 @@ class Replica(HeldLog):
         """
         leader = self.check_leader(None)
         with self._watching_the_disk():
-            found = await self._threads.read(lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark))
+            if timestamp_ms in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
+                found = self.log.offset_for_time(timestamp_ms, leader.high_watermark)  # which reads nothing
+            else:
+                found = await self._threads.look_up(
+                    lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark)
+                )
         if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not leader.is_settled:
             raise OttlaError(
                 ErrorCode.OFFSET_NOT_AVAILABLE,

@@ -7,7 +7,9 @@ Produce must append before its first await: frames start in arrival order, and t
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from typing import Any, Final, Protocol
 
 from ottla_broker.addresses import Addresses
@@ -19,6 +21,7 @@ from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.producing import Taken, append, check_acks
+from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.seat import Seat
 from ottla_broker.sharding import append_to_shard
@@ -31,6 +34,7 @@ from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
+from ottla_core.slices import few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -44,6 +48,8 @@ _DELETE_RECORDS_S: Final = 30.0
 _APPLIED_S: Final = 3.0
 """For the metadata of a request to be applied here, before it is answered."""
 
+_LOOK_UPS_AT_ONCE: Final = 2
+_DELETIONS_AT_ONCE: Final = 100
 _LEADER_CHANGED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -151,25 +157,28 @@ class BrokerService:
         return lambda replica, offset: find_closest(replica.check_leader(None), node_id, racks, rack, offset)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
-        reply = pb.ListOffsetsReply()
-        for wanted in request.partitions:
-            answer = reply.partitions.add(
-                topic_id=wanted.topic_id, partition=wanted.partition, offset=-1, timestamp_ms=-1
-            )
-            try:
-                replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
-                found = await replica.offset_for_time(wanted.timestamp_ms)
-            except OttlaError as error:
-                answer.error.CopyFrom(error_message(error))
-                continue
-            answer.leader_epoch = replica.leader_epoch
-            if found is not None:
-                answer.offset, answer.timestamp_ms = found.offset, found.timestamp_ms
-        return reply
+        check_each_once(request.partitions)
+        return pb.ListOffsetsReply(
+            partitions=await few_at_once(self._list_offset, request.partitions, at_once=_LOOK_UPS_AT_ONCE)
+        )
+
+    async def _list_offset(self, wanted: pb.ListOffsetsPartition) -> pb.PartitionOffset:
+        answer = pb.PartitionOffset(topic_id=wanted.topic_id, partition=wanted.partition, offset=-1, timestamp_ms=-1)
+        try:
+            replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
+            found = await replica.offset_for_time(wanted.timestamp_ms)
+        except OttlaError as error:
+            answer.error.CopyFrom(error_message(error))
+            return answer
+        answer.leader_epoch = replica.leader_epoch
+        if found is not None:
+            answer.offset, answer.timestamp_ms = found.offset, found.timestamp_ms
+        return answer
 
     async def delete_records(self, request: pb.DeleteRecordsRequest, context: RequestContext) -> pb.DeleteRecordsReply:
-        deadline = asyncio.get_running_loop().time() + _DELETE_RECORDS_S
-        answers = await asyncio.gather(*(self._delete_records(wanted, deadline) for wanted in request.partitions))
+        check_each_once(request.partitions)
+        delete = partial(self._delete_records, deadline=asyncio.get_running_loop().time() + _DELETE_RECORDS_S)
+        answers = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
         return pb.DeleteRecordsReply(partitions=answers)
 
     async def _delete_records(self, wanted: pb.DeleteRecordsPartition, deadline: float) -> pb.PartitionLowWatermark:
@@ -186,13 +195,7 @@ class BrokerService:
     ) -> pb.DescribeLogDirsReply:
         figures = self._log_dir().figures()
         log_dir = pb.LogDir(path=figures.path, total_bytes=figures.total_bytes, usable_bytes=figures.usable_bytes)
-        for replica in self._replicas.all():
-            log_dir.partitions.add(
-                topic_id=replica.id.topic_id,
-                topic=replica.topic,
-                partition=replica.id.partition,
-                size_bytes=replica.log.size_bytes,
-            )
+        log_dir.partitions.extend(await sliced(_log_dir_partition, list(self._replicas.all())))
         return pb.DescribeLogDirsReply(log_dirs=[log_dir])
 
     async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
@@ -214,7 +217,7 @@ class BrokerService:
             address = self._addresses.told(controller.address, context)
             reply.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
-        reply.topics.extend(_topic_metadata(image, name) for name in names)
+        reply.topics.extend(await sliced(partial(_topic_metadata, image), names))
         if request.shards:
             reply.shards.extend(self._shard_owner(image, kind, n, context) for kind, n in sorted(image.shards))
         return reply
@@ -230,18 +233,19 @@ class BrokerService:
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
     ) -> pb.OffsetsForLeaderEpochReply:
-        reply = pb.OffsetsForLeaderEpochReply()
-        for wanted in request.partitions:
-            answer = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
-            answer.end.CopyFrom(pb.EpochEnd(leader_epoch=-1, end_offset=-1))
-            try:
-                log = self._replicas.leader(_id_of(wanted), _epoch_of(wanted)).log
-            except OttlaError as error:
-                answer.error.CopyFrom(error_message(error))
-                continue
-            end = log.end_offset_for_epoch(wanted.leader_epoch)
-            answer.end.leader_epoch, answer.end.end_offset = end.epoch, end.start_offset
-        return reply
+        return pb.OffsetsForLeaderEpochReply(partitions=await sliced(self._end_offset, request.partitions))
+
+    def _end_offset(self, wanted: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
+        end = pb.EpochEnd(leader_epoch=-1, end_offset=-1)
+        answer = pb.EpochEndOfPartition(topic_id=wanted.topic_id, partition=wanted.partition)
+        try:
+            log = self._replicas.leader(_id_of(wanted), _epoch_of(wanted)).log
+            found = log.end_offset_for_epoch(wanted.leader_epoch)
+            end = pb.EpochEnd(leader_epoch=found.epoch, end_offset=found.start_offset)
+        except OttlaError as error:
+            answer.error.CopyFrom(error_message(error))
+        answer.end.CopyFrom(end)
+        return answer
 
     async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsReply:
         await self._replicas.until(lambda image: image.revision >= request.revision, timeout=_APPLIED_S)
@@ -352,6 +356,23 @@ def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> FetchWant:
         wanted.last_fetched_epoch if wanted.HasField("last_fetched_epoch") else NO_EPOCH,
         wanted.high_watermark,
         wanted.log_start_offset,
+    )
+
+
+def check_each_once(wanted: Iterable[_OfPartition]) -> None:
+    """Raise INVALID_REQUEST where a partition is named twice: each is work."""
+    twice = [key for key, count in Counter((each.topic_id, each.partition) for each in wanted).items() if count > 1]
+    if twice:
+        words = f"partition {twice[0][1]} of topic {twice[0][0].hex()} is named twice"
+        raise OttlaError(ErrorCode.INVALID_REQUEST, words, hint="name it once")
+
+
+def _log_dir_partition(replica: Replica) -> pb.PartitionSize:
+    return pb.PartitionSize(
+        topic_id=replica.id.topic_id,
+        topic=replica.topic,
+        partition=replica.id.partition,
+        size_bytes=replica.log.size_bytes,
     )
 
 

@@ -48,6 +48,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 
 T = TypeVar("T")
@@ -121,7 +122,7 @@ class ControllerService:
     ) -> pb.DescribeConfigsReply:
         self._leadership.journal()
         _check_number(request.resources)
-        return pb.DescribeConfigsReply(resources=[self._describe(resource) for resource in request.resources])
+        return pb.DescribeConfigsReply(resources=await sliced(self._describe, request.resources))
 
     async def alter_configs(self, request: pb.AlterConfigsRequest, context: RequestContext) -> pb.AlterConfigsReply:
         self._leadership.journal()

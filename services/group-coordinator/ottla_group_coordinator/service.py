@@ -48,6 +48,9 @@ _TOGETHER_S: Final = 0.2
 
 _MOST_BEATS: Final = 1_000
 """In one call, which holds the loop."""
+_MOST_MEMBERS: Final = 5_000
+_MOST_PROTOCOLS: Final = 1_000
+_MOST_PARTITIONS: Final = 10_000
 
 _INT32_MAX: Final = 2**31 - 1  # what a record holds
 
@@ -103,6 +106,7 @@ class GroupService:
     # ---- members ----------------------------------------------------------------------------------------------------
 
     async def join(self, request: pb.JoinRequest, context: RequestContext) -> pb.JoinReply:
+        check_few(len(request.protocols), "protocols", _MOST_PROTOCOLS)
         client_id = request.client_id or context.client_id
         asked = Join(
             who=_who(request.member),
@@ -130,6 +134,7 @@ class GroupService:
         return _join_reply(_answer(told))
 
     async def sync(self, request: pb.SyncRequest, context: RequestContext) -> pb.SyncReply:
+        check_few(len(request.assignments), "assignments", _MOST_PARTITIONS)
         asked = Sync(
             who=_who(request.member),
             generation=request.generation,
@@ -155,12 +160,7 @@ class GroupService:
 
     async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsReply:
         """Each as if it had come alone, but those whose shard takes long to prove: REQUEST_TIMED_OUT."""
-        if len(request.heartbeats) > _MOST_BEATS:
-            raise OttlaError(
-                ErrorCode.INVALID_REQUEST,
-                f"{len(request.heartbeats)} heartbeats are more than the {_MOST_BEATS} that one call may bring",
-                hint="make several calls of it",
-            )
+        check_few(len(request.heartbeats), "heartbeats", _MOST_BEATS)
         beats = [self._begin_beat(each) for each in request.heartbeats]
         if waiting := [beat for beat in beats if isinstance(beat, asyncio.Future) and not beat.done()]:
             try:
@@ -180,6 +180,7 @@ class GroupService:
 
     async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveReply:
         check_group_id(request.group)
+        check_few(len(request.members), "members", _MOST_MEMBERS)
         leavers = [(_who(each.member), each.reason) for each in request.members]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
@@ -197,6 +198,7 @@ class GroupService:
 
     async def commit_offsets(self, request: pb.CommitOffsetsRequest, context: RequestContext) -> pb.CommitOffsetsReply:
         check_group_id(request.group, empty=request.generation < 0)
+        check_few(len(request.offsets), "offsets", _MOST_PARTITIONS)
         wanted = [
             ToCommit(
                 TopicPartition(each.topic, each.partition),
@@ -218,6 +220,7 @@ class GroupService:
 
     async def fetch_offsets(self, request: pb.FetchOffsetsRequest, context: RequestContext) -> pb.FetchOffsetsReply:
         check_group_id(request.group, empty=True)
+        check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
         wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
@@ -232,6 +235,7 @@ class GroupService:
 
     async def delete_offsets(self, request: pb.DeleteOffsetsRequest, context: RequestContext) -> pb.DeleteOffsetsReply:
         check_group_id(request.group, empty=True)
+        check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
         wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
@@ -309,6 +313,16 @@ class GroupService:
         members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
         return pb.LagReply(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
+
+
+def check_few(count: int, what: str, most: int) -> None:
+    """Raise INVALID_REQUEST for more than one turn of the loop has time for."""
+    if count > most:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{count} {what} are more than the {most} that one call may bring",
+            hint="make several calls of it",
+        )
 
 
 def check_group_id(group_id: str, *, empty: bool = False) -> None:

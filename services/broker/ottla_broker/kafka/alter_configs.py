@@ -17,6 +17,7 @@ from ottla_broker.kafka.frames import Request
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import raise_error
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -42,17 +43,17 @@ async def _answer(backend: Backend, asked: Message, version: int, answer_type: A
         told = iter(await _altered(backend, asked, others, twice, replaces=replaces) if others else ())
     except OttlaError as error:
         told = iter([refused(error)] * len(others))
-    results = [
-        next(told)
-        if r.resource_type != BROKER_LOGGER
-        else _loggers_altered(backend, asked, r, twice, replaces=replaces)
-        for r in asked.resources
-    ]
     response = answer_type.AlterConfigsResourceResponse
-    responses = [
-        response(version=version, resource_type=r.resource_type, resource_name=r.resource_name, **result)
-        for r, result in zip(asked.resources, results, strict=True)
-    ]
+
+    def tell(resource: Message) -> Message:
+        kind, name = resource.resource_type, resource.resource_name
+        if kind == BROKER_LOGGER:
+            result = _loggers_altered(backend, asked, resource, twice, replaces=replaces)
+        else:
+            result = next(told)
+        return response(version=version, resource_type=kind, resource_name=name, **result)
+
+    responses = await sliced(tell, asked.resources)
     return answer_type(version=version, responses=responses)
 
 
@@ -60,11 +61,11 @@ async def _altered(
     backend: Backend, asked: Message, resources: Sequence[Message], twice: Twice, *, replaces: bool
 ) -> list[dict[str, Any]]:
     """Carry out what is asked for each resource; the fields of its answer."""
-    ops = await _replacements(backend, resources) if replaces else [_changes(r) for r in resources]
+    ops = await (_replacements(backend, resources) if replaces else sliced(_changes, resources))
     planned = [twice.get((r.resource_type, r.resource_name), o) for r, o in zip(resources, ops, strict=True)]
     legal = [(r, ops) for r, ops in zip(resources, planned, strict=True) if not isinstance(ops, OttlaError)]
     request = pb.AlterConfigsRequest(
-        resources=[pb.ConfigsAltered(resource=resource_of(r), ops=ops) for r, ops in legal],
+        resources=await sliced(lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal),
         validate_only=asked.validate_only,
     )
     reply = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ottla_broker.coordinator_peers import CoordinatorPeers
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
@@ -33,6 +34,7 @@ class Backend:
     sessions: FetchSessions
     log_dir: Callable[[], LogDir]
     clock: Clock
+    threads: DiskThreads
 
     @property
     def node_id(self) -> int:

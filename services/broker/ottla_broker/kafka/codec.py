@@ -14,7 +14,7 @@ import uuid
 import warnings
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka.frames import Parts
 from ottla_core.primitives import MalformedError, Reader
@@ -56,6 +56,40 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
 def encode(answer: Message) -> Parts:
     """The body of an answer, whose version it knows."""
     return [answer.encode()]
+
+
+def has_many(message: Message, most: int) -> bool:
+    """Whether all arrays in it together have more elements than that."""
+    return _elements(message, _arrays(message.__class__, message._version), most) > most
+
+
+_Arrays: TypeAlias = "tuple[tuple[str, _Arrays | None], ...]"
+"""The fields of a structure that are arrays, each with those of its elements; None for simple ones."""
+
+
+def _elements(structure: Message, arrays: _Arrays, most: int) -> int:
+    """How many there are, or some number that is above `most`."""
+    count = 0
+    for name, inner in arrays:
+        elements = getattr(structure, name) or ()
+        count += len(elements)
+        if inner is None:
+            continue
+        for each in elements:
+            if count > most:
+                return count
+            count += _elements(each, inner, most - count)
+    return count
+
+
+@cache
+def _arrays(message_type: Any, version: int) -> _Arrays:
+    return _arrays_of(message_type._struct, version)
+
+
+def _arrays_of(definition: Any, version: int) -> _Arrays:
+    fields = (each for each in definition.untagged_fields(version) if each.is_array())
+    return tuple((f.name, _arrays_of(f.array_of, version) if f.is_struct_array() else None) for f in fields)
 
 
 class _Field(NamedTuple):

@@ -13,6 +13,7 @@ from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused
 from ottla_broker.kafka.frames import Request
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -27,15 +28,13 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         results |= await _grown(backend, wanted, asked)
     except OttlaError as error:
         results |= {topic.name: refused(error) for topic in wanted}
-    told = [_Result(version=version, name=name, **result) for name, result in results.items()]
+    told = await sliced(lambda each: _Result(version=version, name=each[0], **each[1]), results.items())
     return CreatePartitionsResponse(version=version, results=told)
 
 
 async def _grown(backend: Backend, topics: Sequence[Message], asked: Message) -> dict[str, dict[str, Any]]:
     """The error of each topic, or none."""
-    request = pb.CreatePartitionsRequest(
-        topics=[_increase(topic) for topic in topics], validate_only=asked.validate_only
-    )
+    request = pb.CreatePartitionsRequest(topics=await sliced(_increase, topics), validate_only=asked.validate_only)
     reply = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
     if not asked.validate_only:
         done = {topic.name for topic in reply.topics if not topic.error.code}

@@ -17,6 +17,7 @@ from ottla_core.cluster.image import ClusterImage, Configs
 from ottla_core.config_table import TOPIC_CONFIGS
 from ottla_core.config_values import resolve
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.slices import Slice, sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -32,7 +33,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         results |= await _created(backend, wanted, asked, version)
     except OttlaError as error:
         results |= {topic.name: refused(error) for topic in wanted}
-    topics = [_Topic(version=version, name=name, **results[name]) for name in names]
+    topics = await sliced(lambda name: _Topic(version=version, name=name, **results[name]), names)
     return CreateTopicsResponse(version=version, topics=topics)
 
 
@@ -42,16 +43,21 @@ async def _created(
     """The fields of each topic's answer."""
     results: dict[str, dict[str, Any]] = {}
     request = pb.CreateTopicsRequest(validate_only=asked.validate_only)
-    for topic in topics:
+
+    def ask_for(topic: Message) -> None:
         try:
             request.topics.append(_new_topic(topic))
         except OttlaError as error:
             results[topic.name] = refused(error)
+
+    await sliced(ask_for, topics)
     reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
     there = [topic.name for topic in reply.topics if not topic.error.code]
     if not asked.validate_only:
         await until_known(backend, lambda image: all(name in image.topics for name in there))
+    turn = Slice()
     for wanted, topic in zip(request.topics, reply.topics, strict=True):
+        await turn.rest()
         results[topic.name] = said(topic.error)
         if version >= _CONFIGS_FROM and not topic.error.code:
             results[topic.name] |= {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Final
 
 from kafka.protocol.admin import DeleteGroupsResponse
@@ -10,8 +10,9 @@ from kafka.protocol.admin import DeleteGroupsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of
 from ottla_core.errors import OttlaError
+from ottla_core.slices import few_at_once
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -19,8 +20,8 @@ _Result: Final = DeleteGroupsResponse.DeletableGroupResult
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
-    version, names = request.version, asked.groups_names
-    codes = await asyncio.gather(*(_delete(backend, group) for group in names))
+    version, names = request.version, list(dict.fromkeys(asked.groups_names))
+    codes = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
     results = [_Result(version=version, group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]
     return DeleteGroupsResponse(version=version, results=results)
 

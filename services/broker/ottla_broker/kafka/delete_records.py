@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from typing import Final
 
 from kafka.protocol.admin import DeleteRecordsResponse
@@ -15,18 +16,29 @@ from ottla_broker.kafka.forwarding import limit_s
 from ottla_broker.kafka.frames import Request
 from ottla_broker.producing import check_client_may_write
 from ottla_core.errors import OttlaError
+from ottla_core.slices import few_at_once
 
 _Topic: Final = DeleteRecordsResponse.DeleteRecordsTopicResult
 _Partition: Final = _Topic.DeleteRecordsPartitionResult
+
+_AT_ONCE: Final = 100
+"""Each may wait for its followers, all that is left of the time."""
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     deadline = asyncio.get_running_loop().time() + limit_s(asked.timeout_ms)
-    wanted = [(topic, partition) for topic in asked.topics for partition in topic.partitions]
-    told = iter(await asyncio.gather(*(_delete(backend, t.name, p, deadline, version) for t, p in wanted)))
-    topics = [_Topic(version=version, name=t.name, partitions=[next(told) for _ in t.partitions]) for t in asked.topics]
-    return DeleteRecordsResponse(version=version, topics=topics)
+    wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}
+
+    async def delete(key: tuple[str, int]) -> Message:
+        return await _delete(backend, key[0], wanted[key], deadline, version)
+
+    topics: dict[str, list[Message]] = defaultdict(list)
+    for (name, _), told in zip(wanted, await few_at_once(delete, list(wanted), at_once=_AT_ONCE), strict=True):
+        topics[name].append(told)
+    return DeleteRecordsResponse(
+        version=version, topics=[_Topic(version=version, name=name, partitions=told) for name, told in topics.items()]
+    )
 
 
 async def _delete(backend: Backend, topic: str, wanted: Message, deadline: float, version: int) -> Message:

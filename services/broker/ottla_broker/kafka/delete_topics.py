@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final
 
 from kafka.protocol.admin import DeleteTopicsResponse
@@ -14,6 +15,7 @@ from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -38,11 +40,12 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         reply = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
         gone = {TopicId(topic.topic_id) for topic in reply.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-        told += [_told(topic, version) for topic in reply.topics]
+        told += await sliced(partial(_told, version=version), reply.topics)
     except OttlaError as error:
         told += [{"name": name, "topic_id": None, **refused(error)} for name in names]
         told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in ids]
-    return DeleteTopicsResponse(version=version, responses=[_Result(version=version, **each) for each in told])
+    results = await sliced(lambda each: _Result(version=version, **each), told)
+    return DeleteTopicsResponse(version=version, responses=results)
 
 
 def _check_named(topics: Iterable[Message]) -> None:

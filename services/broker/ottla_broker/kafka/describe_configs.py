@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from kafka.protocol.admin import DescribeConfigsResponse
@@ -17,6 +18,7 @@ from ottla_core.config_key import ConfigType
 from ottla_core.config_table import SYNONYMS
 from ottla_core.config_values import Source, find_broker_key
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -36,13 +38,15 @@ class Value(NamedTuple):
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)  # each is a large answer
-    here = [_answered_here(r, twice, backend.node_id, version) for r in asked.resources]
+    here = await sliced(lambda r: _answered_here(r, twice, backend.node_id, version), asked.resources)
     wanted = [resource for resource, result in zip(asked.resources, here, strict=True) if result is None]
     try:
         described, cluster = await describe(backend, wanted) if wanted else ((), {})
-        told = iter([_told(r, one, cluster, asked, version) for r, one in zip(wanted, described, strict=True)])
+        tell = partial(_told, cluster=cluster, asked=asked, version=version)
+        told = iter(await sliced(lambda each: tell(*each), zip(wanted, described, strict=True)))
     except OttlaError as error:
-        told = iter([_result(resource, version, **refused(error), configs=[]) for resource in wanted])
+        fields = refused(error)
+        told = iter(await sliced(lambda r: _result(r, version, **fields, configs=[]), wanted))
     results = [next(told) if result is None else result for result in here]
     return DescribeConfigsResponse(version=version, results=results)
 
@@ -57,8 +61,13 @@ def _answered_here(
     return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None
 
 
+def _keys(resource: Message) -> frozenset[str] | None:
+    """The configs that are asked for, however many; None for all."""
+    return None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
+
+
 def _loggers(resource: Message, version: int) -> Message:
-    keys = None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
+    keys = _keys(resource)
     configs = [
         _Entry(
             version=version,
@@ -92,9 +101,10 @@ def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
 
 
 def _told(
-    resource: Message, described: pb.ConfigsDescribed, cluster: Mapping[str, str], asked: Message, version: int
+    resource: Message, described: pb.ConfigsDescribed, *, cluster: Mapping[str, str], asked: Message, version: int
 ) -> Message:
-    entries = [e for e in described.entries if _is_wanted(resource, e)]
+    keys = _keys(resource)
+    entries = [e for e in described.entries if _is_wanted(resource, e, keys)]
     configs = [_entry(resource, e, cluster, asked, version) for e in entries]
     return _result(resource, version, **said(described.error), configs=configs)
 
@@ -103,7 +113,7 @@ async def describe(
     backend: Backend, resources: Sequence[Message]
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """The configs of each resource, and those that are set for the cluster, as they are at one moment."""
-    wanted = [resource_of(resource) for resource in resources]
+    wanted = await sliced(resource_of, resources)
     wanted.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
     request = pb.DescribeConfigsRequest(resources=wanted)
     reply = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
@@ -141,9 +151,8 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
     return [f"group.{name}"] if resource_type == GROUP else [name] if resource_type == BROKER else []
 
 
-def _is_wanted(resource: Message, entry: pb.ConfigEntry) -> bool:
+def _is_wanted(resource: Message, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
     """Of the cluster-wide default Kafka tells only what is set."""
-    keys = resource.configuration_keys
     if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
     return keys is None or entry.name in keys

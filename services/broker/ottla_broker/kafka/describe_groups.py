@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any, Final
 
 from kafka.protocol.admin import DescribeGroupsResponse
@@ -11,9 +11,10 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of, told_instance
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of, told_instance
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
+from ottla_core.slices import few_at_once
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -26,7 +27,8 @@ _ALL_OPERATIONS: Final = frozenset({3, 6, 8})
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
-    described = await asyncio.gather(*(_describe(backend, group) for group in asked.groups))
+    wanted = list(dict.fromkeys(asked.groups))  # each once, however often it is named
+    described = await few_at_once(partial(_describe, backend), wanted, at_once=GROUPS_AT_ONCE)
     operations = _ALL_OPERATIONS if getattr(asked, "include_authorized_operations", False) else None
     groups = [_told(each, request.version, operations) for each in described]
     return DescribeGroupsResponse(version=request.version, groups=groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import Final
 
 from kafka.protocol.admin import DescribeLogDirsResponse
@@ -11,21 +12,22 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.replica import Replica
+from ottla_core.slices import sliced
 
 _Result: Final = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic: Final = _Result.DescribeLogDirsTopic
 _Partition: Final = _Topic.DescribeLogDirsPartition
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version, figures = request.version, backend.log_dir().figures()
     by_topic: dict[str, list[Replica]] = defaultdict(list)
     for replica in _wanted(backend, asked):
         by_topic[replica.topic].append(replica)
-    topics = [
-        _Topic(version=version, name=name, partitions=[_partition(r, version) for r in by_topic[name]])
-        for name in sorted(by_topic)
-    ]
+    topics = []
+    for name in sorted(by_topic):
+        partitions = await sliced(partial(_partition, version=version), by_topic[name])
+        topics.append(_Topic(version=version, name=name, partitions=partitions))
     result = _Result(
         version=version,
         error_code=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from kafka.protocol.admin import DescribeProducersResponse
@@ -13,25 +14,27 @@ from ottla_broker.kafka.frames import Request
 from ottla_broker.machines.producers import Producer
 from ottla_broker.replica import Replica
 from ottla_core.errors import OttlaError
+from ottla_core.slices import few_at_once, sliced
 
 _Topic: Final = DescribeProducersResponse.TopicResponse
 _Partition: Final = _Topic.PartitionResponse
 _Producer: Final = _Partition.ProducerState
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     wanted: dict[str, dict[int, None]] = {}
     for topic in asked.topics:  # each partition once, however often it is named: its answer may be large
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    topics = [
-        _Topic(version=version, name=name, partitions=[_described(backend, name, n, version) for n in numbers])
-        for name, numbers in wanted.items()
-    ]
+    topics = []
+    for name, numbers in wanted.items():
+        described = partial(_described, backend, name, version)
+        partitions = await few_at_once(described, list(numbers), at_once=1)
+        topics.append(_Topic(version=version, name=name, partitions=partitions))
     return DescribeProducersResponse(version=version, topics=topics)
 
 
-def _described(backend: Backend, topic: str, number: int, version: int) -> Message:
+async def _described(backend: Backend, topic: str, version: int, number: int) -> Message:
     """Followers know them as well as the leader does."""
     try:
         replica = _replica(backend, topic, number)
@@ -44,13 +47,18 @@ def _described(backend: Backend, topic: str, number: int, version: int) -> Messa
             active_producers=[],
         )
     producers = replica.log.producers
-    known = ((producer_id, producers.get(producer_id)) for producer_id in producers.entries())
+
+    def tell(producer_id: int) -> Message | None:
+        known = producers.get(producer_id)
+        return None if known is None else _producer(producer_id, known, version)
+
+    told = await sliced(tell, list(producers.entries()))
     return _Partition(
         version=version,
         partition_index=number,
         error_code=0,
         error_message=None,
-        active_producers=[_producer(producer_id, p, version) for producer_id, p in known if p is not None],
+        active_producers=[each for each in told if each is not None],
     )
 
 

@@ -15,6 +15,7 @@ from ottla_broker.kafka.metadata import ALL_TOPIC_OPERATIONS
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, check_topic_name
+from ottla_core.slices import sliced
 
 _Topic: Final = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
 _Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition
@@ -34,13 +35,13 @@ class Slice(NamedTuple):
     stop: int
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     image, version, cursor = backend.image, request.version, asked.cursor
     names = {topic.name for topic in asked.topics} or set(image.topics)
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
     counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
     slices, rest = page(counts, first, min(max(asked.response_partition_limit, 1), MAX_PARTITIONS))
-    topics = [_described(image, each, version) for each in slices]
+    topics = await sliced(lambda each: _described(image, each, version), slices)
     next_cursor = None if rest is None else _Cursor(version=version, topic_name=rest[0], partition_index=rest[1])
     return DescribeTopicPartitionsResponse(version=version, topics=topics, next_cursor=next_cursor)
 
@@ -95,7 +96,8 @@ def _partitions(image: ClusterImage, topic: Topic, wanted: Slice, version: int) 
 
 def _partition(image: ClusterImage, number: int, partition: Partition, version: int) -> Message:
     """Without eligible replicas the lists are empty: Java's client takes no null, which the schema allows."""
-    has_leader = partition.leader != NO_LEADER and partition.leader in image.brokers
+    leader = image.brokers.get(partition.leader)
+    has_leader = leader is not None and not leader.fenced  # else no client could find it among the brokers
     return _Partition(
         version=version,
         error_code=int(ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE),

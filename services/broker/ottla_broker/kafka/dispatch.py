@@ -91,6 +91,11 @@ from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug
 from ottla_core.telemetry import Counter, Metrics
 
+_LARGE_BYTES: Final = 4096
+"""Of a request, beyond its header: what is smaller has two thousand elements at most."""
+_MANY: Final = 500
+"""Elements of an answer: so many are encoded in some milliseconds."""
+
 NEVER: Final = 2**15 - 1
 """Flexible in no version."""
 
@@ -122,17 +127,31 @@ def unchanged(name: str, handler: Handler) -> Handler:
 
 
 def control(request_type: Any, answer: Control) -> Handler:
-    """A handler for a message of the codec library. It is decoded before anything is awaited."""
+    """A handler for a message of the codec library. It is decoded before anything is awaited, unless it is large."""
 
     def handle(backend: Backend, request: Request) -> Answered:
+        if request.body.left > _LARGE_BYTES:
+            return _beside_the_loop(backend, request_type, answer, request.kept())
         answered = answer(backend, codec.decode(request_type, request.version, request.body), request)
-        return _encoded(answered) if asyncio.iscoroutine(answered) else codec.encode(answered)
+        return _encoded(backend, answered) if asyncio.iscoroutine(answered) else codec.encode(answered)
 
     return handle
 
 
-async def _encoded(answer: Coroutine[Any, Any, Message]) -> Parts:
-    return codec.encode(await answer)
+async def _beside_the_loop(backend: Backend, request_type: Any, answer: Control, request: Request) -> Parts:
+    """What may have elements by the thousand. Whoever answers goes through them in slices (ottla_core.slices)."""
+    asked = await backend.threads.work(codec.decode, request_type, request.version, request.body)
+    answered = answer(backend, asked, request)
+    return await _encoded(backend, answered if asyncio.iscoroutine(answered) else _itself(answered))
+
+
+async def _encoded(backend: Backend, answer: Coroutine[Any, Any, Message]) -> Parts:
+    told = await answer
+    return await backend.threads.work(codec.encode, told) if codec.has_many(told, _MANY) else codec.encode(told)
+
+
+async def _itself(answer: Message) -> Message:
+    return answer
 
 
 def _api_versions(backend: Backend, request: Request) -> Answered:

@@ -13,6 +13,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, limit_s, refused, said
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import OttlaError
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -26,24 +27,30 @@ _Told = tuple[str, int, dict[str, Any]]
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     """Version 0 knows preferred leaders only, and no error of the request as a whole."""
     version, code = request.version, 0
-    named = [(topic.topic, number) for topic in asked.topic_partitions or () for number in topic.partitions]
+    named = dict.fromkeys((each.topic, number) for each in asked.topic_partitions or () for number in each.partitions)
     wanted = pb.ElectLeadersRequest(
         type=asked.election_type,
-        partitions=[pb.PartitionOfTopic(topic=topic, partition=number) for topic, number in named],
+        partitions=await sliced(lambda each: pb.PartitionOfTopic(topic=each[0], partition=each[1]), named),
         all_partitions=asked.topic_partitions is None,
     )
     told: list[_Told]
     try:
         reply = await forward(backend, Controller.ELECT_LEADERS, wanted, limit_s=limit_s(asked.timeout_ms))
-        told = [(each.topic, each.partition, said(each.error)) for each in reply.partitions]
+        told = await sliced(lambda each: (each.topic, each.partition, said(each.error)), reply.partitions)
     except OttlaError as error:
         code = int(error.code)
-        told = [(topic, number, refused(error)) for topic, number in dict.fromkeys(named)]
-    return ElectLeadersResponse(version=version, error_code=code, replica_election_results=_by_topic(told, version))
+        fields = refused(error)
+        told = [(topic, number, fields) for topic, number in named]
+    results = await _by_topic(told, version)
+    return ElectLeadersResponse(version=version, error_code=code, replica_election_results=results)
 
 
-def _by_topic(told: Iterable[_Told], version: int) -> list[Message]:
+async def _by_topic(told: Iterable[_Told], version: int) -> list[Message]:
     partitions: dict[str, list[Message]] = defaultdict(list)
-    for topic, number, error in told:
+
+    def add(each: _Told) -> None:
+        topic, number, error = each
         partitions[topic].append(_Partition(version=version, partition_id=number, **error))
+
+    await sliced(add, told)
     return [_Topic(version=version, topic=topic, partition_result=found) for topic, found in partitions.items()]

@@ -30,6 +30,7 @@ def answer(backend: Backend, request: Request) -> Answered:
     if asked.replica_id >= 0:
         parts = [Part(each, Fetched(_NOWHERE, error=_no_follower(asked.replica_id))) for each in asked.partitions]
         return fetch_wire.write(request.version, parts, leaders, isolation=asked.isolation)
+    asked = replace(asked, partitions=list({(each.topic, each.number): each for each in asked.partitions}.values()))
     try:
         turn = backend.sessions.begin(asked, by_id=by_id, now=time.monotonic())
     except OttlaError as error:

@@ -18,24 +18,24 @@ from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN, shard_of
+from ottla_core.slices import sliced
 
 _MANY_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     key_type = getattr(asked, "key_type", 0)
     if version < _MANY_FROM:
         return FindCoordinatorResponse(version=version, **_told(backend, asked.key, key_type, request))
-    coordinator = FindCoordinatorResponse.Coordinator
-    return FindCoordinatorResponse(
-        version=version,
-        coordinators=[
-            coordinator(version=version, key=key, **_told(backend, key, key_type, request))
-            for key in asked.coordinator_keys
-        ],
-    )
+
+    def find(key: str) -> Message:
+        told = _told(backend, key, key_type, request)
+        return FindCoordinatorResponse.Coordinator(version=version, key=key, **told)
+
+    found = await sliced(find, dict.fromkeys(asked.coordinator_keys))
+    return FindCoordinatorResponse(version=version, coordinators=found)
 
 
 def _told(backend: Backend, key: str, key_type: int, request: Request) -> dict[str, Any]:

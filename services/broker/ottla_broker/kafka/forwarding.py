@@ -110,8 +110,9 @@ def refused(error: OttlaError) -> dict[str, Any]:
 
 def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
     """The refusal of each that is named twice, for which of the two should hold? The others go on, as in Kafka."""
-    return {
-        name: OttlaError(ErrorCode.INVALID_REQUEST, f"the request names {f'{name}'[:80]} twice", hint="name it once")
-        for name, count in Counter(names).items()
-        if count > 1
-    }
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if not twice:
+        return {}
+    first, others = f"{twice[0]}"[:80], len(twice) - 1
+    words = f"the request names {first} twice" + (f", and so {others} others" if others else "")
+    return dict.fromkeys(twice, OttlaError(ErrorCode.INVALID_REQUEST, words, hint="name it once"))

@@ -10,7 +10,7 @@ version is flexible, but never in the answer to ApiVersions (KIP-482, KIP-511).
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ottla_broker.listener_settings import ONLY_LISTENER
@@ -47,6 +47,11 @@ class Request:
     client_id: str
     body: Reader
     caller: Caller
+
+    def kept(self) -> Request:
+        """The same with a body that stays valid."""
+        body = Reader(memoryview(bytes(self.body.data)), self.body.at, flexible=self.body.flexible)
+        return replace(self, body=body)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicId
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import GROUP
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -24,6 +24,9 @@ Reply = TypeVar("Reply", bound=Message)
 
 ASK_S: Final = 10.0
 """For what doesn't wait for members: above the time that a coordinator gives an append."""
+
+GROUPS_AT_ONCE: Final = 16
+"""Of one request that names many."""
 
 IDS_FROM: Final = 10
 """OffsetCommit and OffsetFetch name topics by their ids from this version on."""
@@ -100,6 +103,10 @@ def name_of(backend: Backend, topic: Any, version: int) -> str | None:
         return str(topic.name)
     known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None
     return None if known is None else known.name
+
+
+def group_partition(partition: TopicPartition) -> pb.GroupPartition:
+    return pb.GroupPartition(topic=partition.topic, partition=partition.partition)
 
 
 def host_of(request: Request) -> str:

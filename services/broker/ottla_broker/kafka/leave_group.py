@@ -11,6 +11,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import call, code_of, instance_of, member, told_instance
 from ottla_core.errors import OttlaError
+from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -21,14 +22,11 @@ _MANY_FROM: Final = 3
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    leavers = (
-        [
-            pb.Leaver(member=member(each.member_id, instance_of(each)), reason=getattr(each, "reason", None) or "")
-            for each in asked.members
-        ]
-        if version >= _MANY_FROM
-        else [pb.Leaver(member=member(asked.member_id, None))]
-    )
+    if version >= _MANY_FROM:
+        named = {(each.member_id, instance_of(each)): each for each in asked.members}
+        leavers = await sliced(_leaver, named.values())
+    else:
+        leavers = [pb.Leaver(member=member(asked.member_id, None))]
     try:
         reply = await call(backend, asked.group_id, Group.LEAVE, pb.LeaveRequest(group=asked.group_id, members=leavers))
     except OttlaError as error:
@@ -40,6 +38,11 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     return LeaveGroupResponse(
         version=version, error_code=code, members=[_left(each, version) for each in reply.members]
     )
+
+
+def _leaver(each: Message) -> pb.Leaver:
+    who = member(each.member_id, instance_of(each))
+    return pb.Leaver(member=who, reason=getattr(each, "reason", None) or "")
 
 
 def _left(left: pb.Left, version: int) -> Message:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Coroutine, Iterable, Mapping, Sequence, Set
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka.protocol.metadata import MetadataResponse
 
@@ -21,6 +21,8 @@ _Topic: Final = MetadataResponse.MetadataResponseTopic
 _Partition: Final = _Topic.MetadataResponsePartition
 _Broker: Final = MetadataResponse.MetadataResponseBroker
 
+_MANY: Final = 500
+"""Topics or partitions: so many take some milliseconds."""
 _LISTENER_NOT_FOUND_FROM: Final = 6
 """Older clients don't know the error."""
 
@@ -32,28 +34,63 @@ ALL_TOPIC_OPERATIONS: Final = frozenset({3, 4, 5, 6, 7, 8, 10, 11})
 ALL_CLUSTER_OPERATIONS: Final = frozenset({5, 7, 8, 9, 10, 11, 12})
 
 
+class Reach(NamedTuple):
+    """Ids of brokers that clients are not told of: the client's listener does not lead there, or they are not back."""
+
+    unreachable: Set[int]
+    fenced: Set[int]
+
+
 def answer(backend: Backend, asked: Message, request: Request) -> Message | Coroutine[Any, Any, Message]:
+    if _is_large(backend.image, asked):
+        return _beside_the_loop(backend, asked, request)
     unknown = auto_topics.to_create(backend.image, asked, request.version)
-    return _after_creation(backend, unknown, asked, request) if unknown else _answer(backend, asked, request, {})
+    if unknown:
+        return _after_creation(backend, unknown, asked, request)
+    return _answer(backend.image, backend, asked, request, {})
 
 
 async def _after_creation(backend: Backend, names: Sequence[str], asked: Message, request: Request) -> Message:
-    return _answer(backend, asked, request, await auto_topics.create(backend, names))
+    refused = await auto_topics.create(backend, names)
+    return _answer(backend.image, backend, asked, request, refused)
 
 
-def _answer(backend: Backend, asked: Message, request: Request, refused: Mapping[str, ErrorCode]) -> Message:
+async def _beside_the_loop(backend: Backend, asked: Message, request: Request) -> Message:
+    """The same, of many partitions: the image never changes, whoever reads it."""
+    unknown = await backend.threads.work(auto_topics.to_create, backend.image, asked, request.version)
+    refused = await auto_topics.create(backend, unknown) if unknown else {}
+    return await backend.threads.work(_answer, backend.image, backend, asked, request, refused)
+
+
+def _is_large(image: ClusterImage, asked: Message) -> bool:
+    if asked.topics is None:
+        return len(image.partitions) > _MANY
+    if len(asked.topics) + len(image.partitions) <= _MANY:
+        return False
+    if len(asked.topics) > _MANY or any(topic.name is None for topic in asked.topics):
+        return True
+    named = (image.topics.get(topic.name) for topic in asked.topics)
+    return sum(topic.partition_count for topic in named if topic is not None) > _MANY
+
+
+def _answer(
+    image: ClusterImage, backend: Backend, asked: Message, request: Request, refused: Mapping[str, ErrorCode]
+) -> Message:
     """`refused`: topics that could not be created, and why."""
-    image, version = backend.image, request.version
+    version = request.version
     brokers = []
-    unreachable = set()
+    unreachable, fenced = set(), set()
     for broker in image.brokers.values():
         told = backend.addresses.told(broker, request.caller)
         if told is None:
             unreachable.add(broker.id)
-        elif not broker.fenced:
+        elif broker.fenced:
+            fenced.add(broker.id)
+        else:
             rack = broker.rack or None
             brokers.append(_Broker(version=version, node_id=broker.id, host=told.host, port=told.port, rack=rack))
-    topics = [_described(image, t, asked, version, unreachable) for t in _wanted(image, asked, version, refused)]
+    reach = Reach(unreachable, fenced)
+    topics = [_described(image, t, asked, version, reach) for t in _wanted(image, asked, version, refused)]
     operations = ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None
     return MetadataResponse(
         version=version,
@@ -94,7 +131,7 @@ def _described(
     topic: Topic | tuple[ErrorCode, str | None, bytes],
     asked: Message,
     version: int,
-    unreachable: Set[int],
+    reach: Reach,
 ) -> Message:
     if not isinstance(topic, Topic):
         code, name, topic_id = topic
@@ -108,21 +145,21 @@ def _described(
         topic_id=uuid.UUID(bytes=topic.id),
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=[
-            _Partition(version=version, **_partition(image, i.partition, p, version, unreachable))
+            _Partition(version=version, **_partition(image, i.partition, p, version, reach))
             for i, p in image.partitions_of(topic)
         ],
         authorized_operations=ALL_TOPIC_OPERATIONS if asked.include_topic_authorized_operations else None,
     )
 
 
-def _partition(
-    image: ClusterImage, number: int, partition: Partition, version: int, unreachable: Set[int]
-) -> dict[str, Any]:
-    """The fields of a partition. To a client that can't reach the leader by its listener there is none, as in Kafka."""
+def _partition(image: ClusterImage, number: int, partition: Partition, version: int, reach: Reach) -> dict[str, Any]:
+    """The fields of a partition. Where the leader is not among the brokers that a client is told of there is none, as
+    in Kafka: one that is fenced, or that has no address for the client's listener.
+    """
     code, leader = ErrorCode.NONE, partition.leader
-    if leader == NO_LEADER or leader not in image.brokers:
+    if leader == NO_LEADER or leader not in image.brokers or leader in reach.fenced:
         code, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-    elif leader in unreachable:
+    elif leader in reach.unreachable:
         code = ErrorCode.LEADER_NOT_AVAILABLE if version < _LISTENER_NOT_FOUND_FROM else ErrorCode.LISTENER_NOT_FOUND
         leader = NO_LEADER
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kafka.protocol.consumer import OffsetCommitResponse
@@ -13,6 +12,7 @@ from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
@@ -33,22 +33,27 @@ class Wanted(NamedTuple):
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     wanted = [Wanted(name_of(backend, topic, version), topic) for topic in asked.topics]
-    codes = await _commit(backend, asked, list(_offsets(backend, wanted)))
-    return OffsetCommitResponse(version=version, topics=[_told(backend, each, codes, version) for each in wanted])
+    named = {
+        TopicPartition(name, each.partition_index): each
+        for name, topic in wanted
+        for each in topic.partitions
+        if name is not None and _is_there(backend, name, each.partition_index)
+    }  # the last of what names a partition twice, which is what would hold
+    codes = await _commit(backend, asked, await sliced(_offset, named.items()))
+    topics = [await _told(each, codes, version) for each in wanted]
+    return OffsetCommitResponse(version=version, topics=topics)
 
 
-def _offsets(backend: Backend, wanted: list[Wanted]) -> Iterator[pb.OffsetToCommit]:
-    for name, topic in wanted:
-        for each in topic.partitions:
-            if name is not None and _is_there(backend, name, each.partition_index):
-                epoch = getattr(each, "committed_leader_epoch", -1)
-                yield pb.OffsetToCommit(
-                    topic=name,
-                    partition=each.partition_index,
-                    offset=each.committed_offset,
-                    leader_epoch=None if epoch < 0 else epoch,
-                    metadata=each.committed_metadata or "",
-                )
+def _offset(named: tuple[TopicPartition, Message]) -> pb.OffsetToCommit:
+    partition, each = named
+    epoch = getattr(each, "committed_leader_epoch", -1)
+    return pb.OffsetToCommit(
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=each.committed_offset,
+        leader_epoch=None if epoch < 0 else epoch,
+        metadata=each.committed_metadata or "",
+    )
 
 
 def _is_there(backend: Backend, name: str, partition: int) -> bool:
@@ -78,16 +83,14 @@ def _whole(error: Error | OttlaError) -> int:
     return int(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) if error.code in _TOO_LARGE else code_of(error)
 
 
-def _told(backend: Backend, wanted: Wanted, codes: dict[TopicPartition, int], version: int) -> Message:
+async def _told(wanted: Wanted, codes: dict[TopicPartition, int], version: int) -> Message:
     unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    partitions = [
-        _Partition(
-            version=version,
-            partition_index=each.partition_index,
-            error_code=codes.get(TopicPartition(wanted.name or "", each.partition_index), unknown),
-        )
-        for each in wanted.topic.partitions
-    ]
+
+    def told(number: int) -> Message:
+        code = codes.get(TopicPartition(wanted.name or "", number), unknown)
+        return _Partition(version=version, partition_index=number, error_code=code)
+
+    partitions = await sliced(told, dict.fromkeys(each.partition_index for each in wanted.topic.partitions))
     if version >= IDS_FROM:
         return _Topic(version=version, topic_id=wanted.topic.topic_id, partitions=partitions)
     return _Topic(version=version, name=wanted.topic.name, partitions=partitions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from kafka.protocol.consumer import OffsetDeleteResponse
@@ -9,9 +10,10 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of
+from ottla_broker.kafka.group_calls import call, code_of, group_partition
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
+from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -21,11 +23,8 @@ _Partition: Final = _Topic.OffsetDeleteResponsePartition
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    wanted = [
-        pb.GroupPartition(topic=topic.name, partition=each.partition_index)
-        for topic in asked.topics
-        for each in topic.partitions
-    ]
+    named = dict.fromkeys(TopicPartition(t.name, each.partition_index) for t in asked.topics for each in t.partitions)
+    wanted = await sliced(group_partition, named)
     try:
         reply = await call(
             backend,
@@ -39,19 +38,12 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     if code:
         return OffsetDeleteResponse(version=version, error_code=code, topics=[])
     codes = {TopicPartition(each.topic, each.partition): code_of(each.error) for each in reply.partitions}
-    topics = [
-        _Topic(
-            version=version,
-            name=topic.name,
-            partitions=[
-                _Partition(
-                    version=version,
-                    partition_index=each.partition_index,
-                    error_code=codes.get(TopicPartition(topic.name, each.partition_index), 0),
-                )
-                for each in topic.partitions
-            ],
-        )
-        for topic in asked.topics
-    ]
+    told: dict[str, list[Message]] = defaultdict(list)
+
+    def tell(partition: TopicPartition) -> None:
+        number, code = partition.partition, codes.get(partition, 0)
+        told[partition.topic].append(_Partition(version=version, partition_index=number, error_code=code))
+
+    await sliced(tell, named)
+    topics = [_Topic(version=version, name=name, partitions=partitions) for name, partitions in told.items()]
     return OffsetDeleteResponse(version=version, error_code=0, topics=topics)

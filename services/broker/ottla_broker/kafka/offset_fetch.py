@@ -6,21 +6,27 @@ Whose member asks, which a request may say from version 9 on, matters to groups 
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any, Final
 
 from kafka.protocol.consumer import OffsetFetchResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, name_of
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, code_of, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.slices import few_at_once, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
 _MANY_FROM: Final = 8
 _GROUP_ERROR_FROM: Final = 2
 _NO_OFFSET: Final = -1
+_AT_ONCE: Final = 5_000
+"""Partitions of a call to the coordinator, which holds its loop."""
 
 _OneTopic: Final = OffsetFetchResponse.OffsetFetchResponseTopic
 _Group: Final = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -31,7 +37,14 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     require_stable = bool(getattr(asked, "require_stable", False))
     if version >= _MANY_FROM:
-        groups = [await _group(backend, each, version, require_stable) for each in asked.groups]
+        twice = named_twice(each.group_id for each in asked.groups)
+        wanted = list({each.group_id: each for each in asked.groups}.values())
+
+        async def fetch(group: Message) -> Message:
+            refused = twice.get(group.group_id)
+            return await _group(backend, group, version, require_stable, refused)
+
+        groups = await few_at_once(fetch, wanted, at_once=GROUPS_AT_ONCE)
         return OffsetFetchResponse(version=version, groups=groups)
     code, topics = await _find(backend, asked, version, require_stable)
     if code and version < _GROUP_ERROR_FROM:
@@ -39,7 +52,12 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     return OffsetFetchResponse(version=version, error_code=code, topics=topics)
 
 
-async def _group(backend: Backend, asked: Message, version: int, require_stable: bool) -> Message:
+async def _group(
+    backend: Backend, asked: Message, version: int, require_stable: bool, refused: OttlaError | None
+) -> Message:
+    """A group that is named twice is refused: each is a call, and a large answer."""
+    if refused is not None:
+        return _Group(version=version, group_id=asked.group_id, topics=[], error_code=int(refused.code))
     code, topics = await _find(backend, asked, version, require_stable)
     return _Group(version=version, group_id=asked.group_id, topics=topics, error_code=code)
 
@@ -47,27 +65,32 @@ async def _group(backend: Backend, asked: Message, version: int, require_stable:
 async def _find(backend: Backend, asked: Message, version: int, require_stable: bool) -> tuple[int, list[Message]]:
     """The error of the whole, and the topics where there is none."""
     wanted = pb.FetchOffsetsRequest(group=asked.group_id, all=asked.topics is None, require_stable=require_stable)
+    found: dict[str, list[pb.CommittedOffset]] = {}
     unknown: list[Message] = []
+    named: dict[TopicPartition, None] = {}
     for topic in asked.topics or ():
         name = name_of(backend, topic, version)
         if name is None:
             unknown.append(topic)
             continue
-        wanted.partitions.extend(pb.GroupPartition(topic=name, partition=n) for n in topic.partition_indexes)
-    try:
-        reply = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
-    except OttlaError as error:
-        return code_of(error), []
-    if reply.error.code:
-        return code_of(reply.error), []
-    found: dict[str, list[pb.CommittedOffset]] = {}
-    for each in reply.offsets:
-        found.setdefault(each.topic, []).append(each)
-    topics = [_told(backend, name, some, version) for name, some in found.items()]
+        named |= dict.fromkeys(TopicPartition(name, n) for n in topic.partition_indexes)
+    partitions = await sliced(group_partition, named)
+    for at in range(0, max(1, len(partitions)), _AT_ONCE):
+        del wanted.partitions[:]
+        wanted.partitions.extend(partitions[at : at + _AT_ONCE])
+        try:
+            reply = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
+        except OttlaError as error:
+            return code_of(error), []
+        if reply.error.code:
+            return code_of(reply.error), []
+        for each in reply.offsets:
+            found.setdefault(each.topic, []).append(each)
+    topics = [await _told(backend, name, some, version) for name, some in found.items()]
     return 0, [*(t for t in topics if t is not None), *_everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version)]
 
 
-def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], version: int) -> Message | None:
+async def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], version: int) -> Message | None:
     """None for a topic that is gone, where topics have to be told by their ids."""
     named: dict[str, Any] = {"name": name}
     if version >= IDS_FROM:
@@ -75,7 +98,7 @@ def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], version:
         if topic is None:
             return None
         named = {"topic_id": uuid.UUID(bytes=topic.id)}
-    return _topic(version, named, [_partition(version, each) for each in found])
+    return _topic(version, named, await sliced(partial(_partition, version), found))
 
 
 def _everywhere(topics: Any, code: int, version: int) -> list[Message]:

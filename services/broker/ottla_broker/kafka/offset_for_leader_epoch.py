@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from kafka.protocol.consumer import OffsetForLeaderEpochResponse
@@ -11,21 +12,22 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import OttlaError
+from ottla_core.slices import sliced
 
 _Topic: Final = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Partition: Final = _Topic.EpochEndOffset
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    topics = [
-        _Topic(version=version, topic=t.topic, partitions=[_end(backend, t.topic, p, version) for p in t.partitions])
-        for t in asked.topics
-    ]
+    topics = []
+    for topic in asked.topics:
+        end = partial(_end, backend, topic.topic, version)
+        topics.append(_Topic(version=version, topic=topic.topic, partitions=await sliced(end, topic.partitions)))
     return OffsetForLeaderEpochResponse(version=version, topics=topics)
 
 
-def _end(backend: Backend, topic: str, wanted: Message, version: int) -> Message:
+def _end(backend: Backend, topic: str, version: int, wanted: Message) -> Message:
     number = wanted.partition
     try:
         log = replica_by_name(backend, topic, number, wanted.current_leader_epoch).log

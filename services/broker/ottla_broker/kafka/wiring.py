@@ -8,6 +8,7 @@ from typing import Final
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.coordinator_peers import CoordinatorPeers
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
@@ -39,6 +40,7 @@ class KafkaSide:
         producer_ids: ProducerIds,
         log_dir: Callable[[], LogDir],
         clock: Clock,
+        threads: DiskThreads,
         metrics: Metrics,
         around: AroundApi,
     ) -> None:
@@ -56,6 +58,7 @@ class KafkaSide:
             sessions,
             log_dir,
             clock,
+            threads,
         )
         dispatcher = Dispatcher(backend, metrics, around)
         self.listener: Final = Listener(listeners, dispatcher, metrics, on_drain=replicas.drain)

@@ -22,6 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kio.index import load_response_schema
 from kio_messages import read
 
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, delete_topics, describe_configs, describe_producers, fetch_sessions, metadata
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import words_of
@@ -142,16 +143,22 @@ def test_a_long_name_takes_the_room_of_several_partitions_in_a_session() -> None
     assert held.begin(first, by_id=False, now=0).session_id == 8, "what was forgotten has made room"
 
 
-def test_what_is_asked_many_times_is_told_once() -> None:
+async def test_what_is_asked_many_times_is_told_once() -> None:
     """Each may be large: a few bytes to ask, kilobytes to answer."""
-    backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, addresses=None, id_of=lambda *_: None))
+    threads = DiskThreads()
+    backend = cast(
+        Backend,
+        SimpleNamespace(image=image_of(0), node_id=0, addresses=None, id_of=lambda *_: None, threads=threads),
+    )
     request = Request(0, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     topic = MetadataRequest.MetadataRequestTopic(version=8, name="t")
     asked = MetadataRequest(version=8, topics=[topic] * 1_000, allow_auto_topic_creation=False)
-    answer: Any = metadata.answer(backend, asked, dataclasses.replace(request, version=8))
+    answer: Any = await cast(Any, metadata.answer(backend, asked, dataclasses.replace(request, version=8)))
     assert [t.name for t in answer.topics] == ["t"]
     wanted = DescribeProducersRequest.TopicRequest(version=0, name="t", partition_indexes=[0, 1, 0, 0])
-    producers = describe_producers.answer(backend, DescribeProducersRequest(version=0, topics=[wanted] * 9), request)
+    request_ = DescribeProducersRequest(version=0, topics=[wanted] * 9)
+    producers = await describe_producers.answer(backend, request_, request)
+    await threads.stop()
     assert [(t.name, [p.partition_index for p in t.partitions]) for t in producers.topics] == [("t", [0, 1])]
 
 
