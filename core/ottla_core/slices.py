@@ -22,8 +22,9 @@ class Slice:
     """Of the time of the loop: `await rest()` often, it ends a turn where that has lasted long enough. Who work beside
     each other share one."""
 
-    def __init__(self) -> None:
-        self._ends_at = time.perf_counter() + SLICE_S
+    def __init__(self, length_s: float = SLICE_S) -> None:
+        self._length_s: Final = length_s
+        self._ends_at = time.perf_counter() + length_s
 
     @property
     def is_over(self) -> bool:
@@ -34,7 +35,7 @@ class Slice:
             ended_at = self._ends_at
             await asyncio.sleep(0)
             if self._ends_at == ended_at:  # else somebody who shares it was the first, and has had it
-                self._ends_at = time.perf_counter() + SLICE_S
+                self._ends_at = time.perf_counter() + self._length_s
 
 
 async def sliced(work: Callable[[A], B], elements: Iterable[A]) -> list[B]:

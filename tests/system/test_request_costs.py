@@ -356,3 +356,44 @@ def test_lookups_in_a_batch_of_a_million_records_keep_nobody_waiting(cluster: Cl
     kafka.frame()
     kafka.send(list_offsets(["large"] * 200, [0]), 8)
     assert seconds(kafka, metadata.ApiVersionsRequest(), 0) < 5, "and what is repeated is not done at all"
+
+
+def produced(topic: str, batch: bytes, *, partitions: int = 1) -> bytes:
+    """The frame of a produce of version 3 that waits for all replicas: the batch, in each partition."""
+    name = topic.encode()
+    body = struct.pack(f">hhiih{len(name)}si", -1, -1, 30_000, 1, len(name), name, partitions)
+    body += b"".join(struct.pack(">ii", number, len(batch)) + batch for number in range(partitions))
+    return struct.pack(">ihhih", len(body) + 10, 0, 3, 1, -1) + body
+
+
+def outcomes(kafka: KafkaWire, topic: str) -> list[tuple[int, int]]:
+    """Error and base offset of each partition of the next answer to a produce."""
+    frame, at = kafka.frame(), 4 + 4 + 2 + len(topic)
+    (count,) = struct.unpack_from(">i", frame, at)
+    return [struct.unpack_from(">hq", frame, at + 4 + n * 22 + 4) for n in range(count)]
+
+
+def batch_of(count: int, key: bytes | None = b"k") -> bytes:
+    builder = new_builder(64 << 20)
+    for _ in range(count):
+        builder.append(NOW_MS, key, b"")
+    return builder.seal(Codec.ZSTD)
+
+
+def test_a_batch_that_is_looked_into_keeps_nobody_waiting_but_those_behind_it(
+    cluster: Cluster, kafka: KafkaWire
+) -> None:
+    """A legal batch of 1.1 M records for a compacted topic held the loop for half a second."""
+    with ottla.Admin(cluster.bootstrap) as client:
+        client.topics.create("compacted", partitions=2, replicas=1, config={"cleanup.policy": "compact"})
+    large, keyless, small = batch_of(1_100_000), batch_of(1_000, None), batch_of(1)
+    kafka.socket.sendall(produced("compacted", large) + produced("compacted", keyless))
+    with KafkaWire(cluster.kafka_bootstrap).greet() as other:
+        waits = [seconds(other, metadata.ApiVersionsRequest(), 0) for _ in range(20)]
+        other.socket.settimeout(60)
+        other.socket.sendall(produced("compacted", small, partitions=2))
+        (_, after), (_, alone) = outcomes(other, "compacted")
+    assert outcomes(kafka, "compacted") == [(0, 0)]
+    assert outcomes(kafka, "compacted") == [(ErrorCode.INVALID_RECORD, -1)]
+    assert (after, alone) == (1_100_000, 0), "in the order in which they came"
+    assert sorted(waits)[10] < 0.25

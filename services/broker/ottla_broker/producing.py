@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import asyncio
+from typing import Final, NamedTuple
 
 from ottla_broker.replica import ACKS_ALL, Replica
 from ottla_broker.storage.log import Appended
+from ottla_broker.storage.validator import is_quickly_checked
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS
 from ottla_core.records.batch import Buffer
+from ottla_core.slices import Slice
+
+TURN_S: Final = 0.02
+"""For the appends of one request, before others have a turn: as many as most requests have."""
 
 
 class Taken(NamedTuple):
@@ -48,7 +54,30 @@ def check_client_may_write(topic: str) -> None:
         )
 
 
-def append(replica: Replica, records: Buffer, acks: int) -> Taken:
-    """Append without a yield (I1). Raises what `check_client_may_write` and `Replica.append` raise."""
+def append(replica: Replica, records: Buffer, acks: int, turn: Slice) -> Taken | asyncio.Future[Taken]:
+    """Append at once, without a yield (I1), or say when it is done: what has to be looked into first, what comes for a
+    partition behind it, and all of a request that has had its `turn`. A partition's order stays that of the calls.
+
+    Raises, or gives later, what `check_client_may_write`, `Replica.append` and `PendingBytes.take` raise.
+    """
     check_client_may_write(replica.topic)
-    return Taken(replica, replica.append(records, acks), acks, replica.tenure)
+    if not replica.pending and not turn.is_over and is_quickly_checked(records, replica.log.config):
+        return _append(replica, records, acks, looked_inside=False)
+    return _append_later(replica, bytes(records), acks)  # its buffer is somebody else's soon
+
+
+def _append(replica: Replica, records: Buffer, acks: int, *, looked_inside: bool) -> Taken:
+    return Taken(replica, replica.append(records, acks, looked_inside=looked_inside), acks, replica.tenure)
+
+
+def _append_later(replica: Replica, records: bytes, acks: int) -> asyncio.Future[Taken]:
+    looked_inside = False
+
+    async def prepare() -> None:
+        nonlocal looked_inside
+        looked_inside = await replica.look_inside(records)
+
+    replica.pending_bytes.take(len(records))
+    done = replica.pending.add(prepare, lambda: _append(replica, records, acks, looked_inside=looked_inside))
+    done.add_done_callback(lambda _: replica.pending_bytes.give_back(len(records)))
+    return done

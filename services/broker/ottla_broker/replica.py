@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla_broker.commits import Commits
@@ -18,16 +18,19 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.held_log import HeldLog
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Leader, Proposal, find_cut, find_divergence
+from ottla_broker.pending import PendingActs, PendingBytes
 from ottla_broker.storage.log import Appended, Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
 from ottla_broker.storage.reading import FoundOffset
+from ottla_broker.storage.validator import check_appendable
 from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, NO_LEADER, PartitionId
 from ottla_core.records.batch import Buffer
+from ottla_core.slices import Slice
 
 ACKS_ALL: Final = -1
 
@@ -52,6 +55,9 @@ class Surroundings:
     is_registered: Callable[[], bool] = lambda: True
     read_only: Set[int] = frozenset()
     """Brokers whose disks take no appends for the moment."""
+    pending_bytes: PendingBytes = field(default_factory=PendingBytes)
+    turn: Slice = field(default_factory=Slice)
+    """Of what is appended later than it came, for all partitions."""
 
 
 class LeaderAnswer(NamedTuple):
@@ -76,6 +82,8 @@ class Replica(HeldLog):
         self._tenures = 0
         self._working: asyncio.Future[object] | None = None
         self.newest_check = 0
+        self.pending: Final = PendingActs()
+        """What is to be appended before anything that comes now."""
 
     # ---- its part in the partition -------------------------------------------------------------------------------
 
@@ -245,8 +253,23 @@ class Replica(HeldLog):
 
     # ---- the leader ----------------------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, acks: int = 1) -> Appended:
-        """Check, give offsets, write; without a yield (I1).
+    async def look_inside(self, records: bytes) -> bool:
+        """Check what `append` would check and takes long, in a thread; whether there was any need to.
+
+        Raises what `Log.append` raises.
+        """
+        config = self.log.config
+        if config.compacts:
+            await self._threads.work(check_appendable, records, config, self._clock.wall_ms())
+        await self._around.turn.rest()
+        return config.compacts
+
+    @property
+    def pending_bytes(self) -> PendingBytes:
+        return self._around.pending_bytes
+
+    def append(self, records: Buffer, acks: int = 1, *, looked_inside: bool = False) -> Appended:
+        """Check, give offsets, write; without a yield (I1). `looked_inside`: `look_inside` has, into these records.
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
         was appended (rule 9).
@@ -256,7 +279,7 @@ class Replica(HeldLog):
             self._check_min_isr(leader)
         now_ms = self._clock.wall_ms()
         with self._watching_the_disk():
-            done = self.log.append(records, leader.epoch, now_ms)
+            done = self.log.append(records, leader.epoch, now_ms, looked_inside=looked_inside)
         if not done.duplicate:
             self._on_appended(leader, done, now_ms)
         return done

@@ -1,7 +1,8 @@
 """The broker's contract, one method per RPC. Protobuf stops here.
 
-Produce must append before its first await: frames start in arrival order, and that is what keeps a partition's order
-(ottla_core.rpc.streams). Errors of one partition stand beside the results of the others.
+Produce must append, or put into its partition's order what is appended later, before its first await: frames start in
+arrival order, and that is what keeps a partition's order (ottla_core.rpc.streams). Errors of one partition stand beside
+the results of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ottla_broker.lives import Lives
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.producing import Taken, append, check_acks
+from ottla_broker.producing import TURN_S, Taken, append, check_acks
 from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.seat import Seat
@@ -34,7 +35,7 @@ from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
-from ottla_core.slices import few_at_once, sliced
+from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
@@ -91,17 +92,20 @@ class BrokerService:
         """The reply, and what is to be waited for before it is true."""
         reply = pb.ProduceReply()
         waits = []
+        turn = Slice(TURN_S)
         for wanted in request.partitions:
             appended = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
             try:
                 replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
-                taken = append(replica, wanted.records, request.acks)
+                appended.log_start_offset = replica.log.log_start_offset
+                taken = append(replica, wanted.records, request.acks, turn)
             except OttlaError as error:
                 self._describe(appended, _id_of(appended), error, context)
                 continue
-            appended.base_offset = taken.appended.base_offset
-            appended.log_append_time_ms = taken.appended.log_append_time_ms
-            appended.log_start_offset = replica.log.log_start_offset
+            if not isinstance(taken, Taken):
+                waits.append(self._append_later(taken, appended, context))
+                continue
+            _note(taken, appended)
             if not taken.is_acknowledged:
                 waits.append(self._acknowledge(taken, appended, context))
         return reply, waits
@@ -310,6 +314,17 @@ class BrokerService:
             self._describe(reply, _id_of(request), error, context)
         return reply
 
+    async def _append_later(
+        self, pending: asyncio.Future[Taken], appended: pb.PartitionAppended, context: RequestContext
+    ) -> None:
+        try:
+            taken = await pending
+        except OttlaError as error:
+            self._describe(appended, _id_of(appended), error, context)
+            return
+        _note(taken, appended)
+        await self._acknowledge(taken, appended, context)
+
     async def _acknowledge(self, taken: Taken, appended: pb.PartitionAppended, context: RequestContext) -> None:
         """Wait until what was appended may be acknowledged; or say why it may not."""
         try:
@@ -341,6 +356,11 @@ class _OfPartition(Protocol):
     def topic_id(self) -> bytes: ...
     @property
     def partition(self) -> int: ...
+
+
+def _note(taken: Taken, appended: pb.PartitionAppended) -> None:
+    appended.base_offset = taken.appended.base_offset
+    appended.log_append_time_ms = taken.appended.log_append_time_ms
 
 
 def _id_of(wanted: _OfPartition) -> PartitionId:

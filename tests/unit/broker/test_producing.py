@@ -10,6 +10,7 @@ from ottla_broker.producing import append, check_acks
 from ottla_broker.replica import Replica
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS
+from ottla_core.slices import Slice
 
 
 class Untouched:
@@ -22,7 +23,7 @@ class Untouched:
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
 def test_clients_do_not_write_to_internal_topics(topic: str) -> None:
     with pytest.raises(OttlaError) as refused:
-        append(cast(Replica, Untouched(topic)), b"", 1)
+        append(cast(Replica, Untouched(topic)), b"", 1, Slice())
     assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 

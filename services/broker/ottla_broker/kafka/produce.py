@@ -20,11 +20,12 @@ from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
 from ottla_broker.kafka.frames import Caller, Parts, Request
 from ottla_broker.kafka.leaders import CHANGED, Leaders
-from ottla_broker.producing import Taken, append, check_acks
+from ottla_broker.producing import TURN_S, Taken, append, check_acks
 from ottla_broker.storage.bad_records import BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.primitives import MalformedError, Reader, Writer
+from ottla_core.slices import Slice
 
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
@@ -39,7 +40,7 @@ _TOPIC_MIN_BYTES: Final = 2
 
 @dataclass(slots=True)
 class _Result:
-    """What became of one partition's batches; `taken` waits for its acknowledgement."""
+    """What became of one partition's batches; `taken` waits for its acknowledgement, `pending` to be appended."""
 
     partition: int
     id: PartitionId | None = None
@@ -48,6 +49,11 @@ class _Result:
     log_start_offset: int = -1
     error: OttlaError | None = None
     taken: Taken | None = None
+    pending: asyncio.Future[Taken] | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.taken is not None or self.pending is not None
 
 
 _Results = list[tuple[str, list[_Result]]]
@@ -64,11 +70,16 @@ class _Asked(NamedTuple):
 
 
 def answer(backend: Backend, request: Request) -> Answered:
-    """Everything is appended when this returns; what it returns may still wait for acknowledgements."""
+    """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
+    returns may still wait for that, or for acknowledgements."""
     acks, timeout_ms, topics = _read(request.body)
-    results = [(t, [_append(backend, t, number, records, acks) for number, records in parts]) for t, parts in topics]
+    turn = Slice(TURN_S)
+    results = [
+        (topic, [_append(backend, topic, number, records, acks, turn) for number, records in partitions])
+        for topic, partitions in topics
+    ]
     asked = _Asked(request.version, request.body.flexible, request.caller, acks)
-    if any(each.taken is not None for _, partitions in results for each in partitions):
+    if any(each.waits for _, partitions in results for each in partitions):
         return _when_acknowledged(backend, asked, results, timeout_ms)
     return _finish(backend, asked, results)
 
@@ -93,7 +104,7 @@ def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, mem
     return acks, timeout_ms, topics
 
 
-def _append(backend: Backend, topic: str, number: int, records: memoryview | bytes, acks: int) -> _Result:
+def _append(backend: Backend, topic: str, number: int, records: memoryview | bytes, acks: int, turn: Slice) -> _Result:
     result = _Result(number)
     try:
         check_acks(acks)
@@ -102,15 +113,21 @@ def _append(backend: Backend, topic: str, number: int, records: memoryview | byt
             raise unknown_topic(topic)
         replica = backend.replicas.leader(partition_id, None)
         result.log_start_offset = replica.log.log_start_offset
-        taken = append(replica, records, acks)
+        taken = append(replica, records, acks, turn)
     except OttlaError as error:
         result.error = _without_traces(error)
         return result
+    if isinstance(taken, Taken):
+        _note(result, taken)
+    else:
+        result.pending = taken
+    return result
+
+
+def _note(result: _Result, taken: Taken) -> None:
     result.base_offset = taken.appended.base_offset
     result.log_append_time_ms = taken.appended.log_append_time_ms
-    if not taken.is_acknowledged:
-        result.taken = taken
-    return result
+    result.taken = None if taken.is_acknowledged else taken
 
 
 def _without_traces(error: OttlaError) -> OttlaError:
@@ -123,28 +140,33 @@ def _without_traces(error: OttlaError) -> OttlaError:
 
 
 async def _when_acknowledged(backend: Backend, asked: _Asked, results: _Results, timeout_ms: int) -> Parts | None:
-    waiting = [each for _, partitions in results for each in partitions if each.taken is not None]
+    waiting = [each for _, partitions in results for each in partitions if each.waits]
     try:
         async with asyncio.timeout(max(0, timeout_ms) / 1000):
-            await asyncio.gather(*map(_acknowledge, waiting))
+            await asyncio.gather(*(_acknowledge(each, asked.acks) for each in waiting))
     except TimeoutError:
         for each in waiting:
-            if each.taken is not None:
+            if each.waits:
                 _fail(each, OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout_ms} ms"))
     return _finish(backend, asked, results)
 
 
-async def _acknowledge(result: _Result) -> None:
-    assert result.taken is not None, "only what was taken waits"
+async def _acknowledge(result: _Result, acks: int) -> None:
     try:
-        await result.taken.acknowledged()
-        result.taken = None
+        if result.pending is not None:
+            # Whoever wants no acknowledgement may be gone at once; else what nobody waits for is not appended.
+            taken = await (asyncio.shield(result.pending) if acks == 0 else result.pending)
+            result.pending = None
+            _note(result, taken)
+        if result.taken is not None:
+            await result.taken.acknowledged()
+            result.taken = None
     except OttlaError as error:
         _fail(result, error)
 
 
 def _fail(result: _Result, error: OttlaError) -> None:
-    result.taken, result.error, result.base_offset = None, error, -1
+    result.taken, result.pending, result.error, result.base_offset = None, None, error, -1
     result.log_append_time_ms = -1
 
 

@@ -126,7 +126,7 @@ class Log:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, leader_epoch: int, now_ms: int) -> Appended:
+    def append(self, records: Buffer, leader_epoch: int, now_ms: int, *, looked_inside: bool = False) -> Appended:
         """Give the batches in `records` the next offsets and write them, all or none.
 
         Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps. What
@@ -135,7 +135,7 @@ class Log:
         """
         self._check_appendable()
         config = self.config
-        headers = check_appendable(records, config, now_ms)
+        headers = check_appendable(records, config, now_ms, looked_inside=looked_inside)
         append_time_ms = -1
         if config.timestamp_type is TimestampType.LOG_APPEND_TIME:
             append_time_ms = now_ms

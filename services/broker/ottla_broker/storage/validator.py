@@ -23,6 +23,7 @@ from ottla_core.records.batch import (
     check_batch,
     check_stored,
     corrupt,
+    read_header,
 )
 from ottla_core.records.compression import Codec, has_linked_blocks, output_limit
 from ottla_core.records.reader import read_records
@@ -31,11 +32,17 @@ _MIN_RECORD_BYTES = 7
 """A length, attributes, a time, an offset, no key, no value and no headers."""
 _WALKED_BYTES = 64 << 10
 """Of a refused batch whose records are looked at all the same: to say which, in about a millisecond."""
+_QUICK_BYTES = 16 << 10
+_QUICK_RECORDS = 200
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
 
 
-def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[BatchHeader]:
+def check_appendable(
+    records: Buffer, config: LogConfig, now_ms: int, *, looked_inside: bool = False
+) -> list[BatchHeader]:
     """The headers of all batches in `records`, at least one; each may be appended as it is.
+
+    `looked_inside`: that has been done with them before, and is not to be done again.
 
     Raises CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP,
     INVALID_REQUEST, UNSUPPORTED_FOR_MESSAGE_FORMAT or UNSUPPORTED_COMPRESSION_TYPE.
@@ -56,7 +63,7 @@ def check_appendable(records: Buffer, config: LogConfig, now_ms: int) -> list[Ba
             raise _linked_blocks()
         if config.timestamp_type is TimestampType.CREATE_TIME:
             _check_timestamps(header, memoryview(records)[at : at + header.size_bytes], config, now_ms)
-        if config.compacts:
+        if config.compacts and not looked_inside:
             check_keys(memoryview(records)[at : at + header.size_bytes])
         headers.append(header)
         at, count = at + header.size_bytes, count + header.record_count
@@ -85,6 +92,16 @@ def check_count(header: BatchHeader) -> None:
             f"{_MIN_RECORD_BYTES} bytes at least",
             hint="the client counts wrong; nothing of the request was written to this partition",
         )
+
+
+def is_quickly_checked(records: Buffer, config: LogConfig) -> bool:
+    """Whether `check_appendable` takes a few milliseconds at most, whatever the records are."""
+    if not config.compacts:
+        return True
+    if len(records) > _QUICK_BYTES:
+        return False
+    header = read_header(records)
+    return header.record_count <= _QUICK_RECORDS and header.size_bytes >= len(records)
 
 
 def check_replicated(records: bytes, log_end_offset: int, latest_epoch: int) -> list[BatchHeader]:

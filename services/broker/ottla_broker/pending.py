@@ -1,0 +1,89 @@
+"""Acts that need something first, one partition's in the order in which they came.
+
+An append is done at once where it can be. One whose records have to be looked at in a thread waits here, and so does
+whatever comes for the same partition after it: what is in the log stays in the order of arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Generic, TypeVar
+
+from ottla_core.errors import ErrorCode, OttlaError
+
+T = TypeVar("T")
+
+MOST_BYTES: Final = 64 << 20
+"""Of all partitions: a broker's threads take a second for so much, or minutes for what is made to take long."""
+
+
+class PendingBytes:
+    """What the pending acts of a broker hold together."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self.held = 0
+        self._most_bytes: Final = most_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """Raise REQUEST_TIMED_OUT where too much waits already; one of any size may wait alone."""
+        if self.held and self.held + size_bytes > self._most_bytes:
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{self.held} bytes of batches wait to be looked into, and there is no room for more; nothing was done",
+                hint="try again; smaller batches, or less compression, take less time",
+            )
+        self.held += size_bytes
+
+    def give_back(self, size_bytes: int) -> None:
+        self.held -= size_bytes
+
+
+class _Pending(Generic[T]):
+    def __init__(self, prepare: Callable[[], Awaitable[object]], act: Callable[[], T]) -> None:
+        self.done: Final[asyncio.Future[T]] = asyncio.get_running_loop().create_future()
+        self._prepare: Final = prepare
+        self._act: Final = act
+
+    async def carry_out(self) -> None:
+        if self.done.cancelled():
+            return  # nobody waits for it any more
+        try:
+            await self._prepare()
+            if not self.done.cancelled():
+                self.done.set_result(self._act())
+        except Exception as error:
+            with contextlib.suppress(asyncio.InvalidStateError):  # cancelled meanwhile
+                self.done.set_exception(error)
+                self.done.exception()  # whoever waited may have gone: that is no bug
+
+
+class PendingActs:
+    """Of one partition; empty most of the time, and always where nothing has to be prepared."""
+
+    __slots__ = ("_carrying_out", "_queue")
+
+    def __init__(self) -> None:
+        self._queue: deque[_Pending[Any]] = deque()
+        self._carrying_out: asyncio.Task[None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
+    def add(self, prepare: Callable[[], Awaitable[object]], act: Callable[[], T]) -> asyncio.Future[T]:
+        """What `act` gives once `prepare` is done, and all that was added before it. Cancelled, it is left out."""
+        pending = _Pending(prepare, act)
+        self._queue.append(pending)
+        if self._carrying_out is None:
+            self._carrying_out = asyncio.create_task(self._carry_out())
+        return pending.done
+
+    async def _carry_out(self) -> None:
+        try:
+            while self._queue:
+                await self._queue[0].carry_out()
+                self._queue.popleft()
+        finally:
+            self._carrying_out = None
