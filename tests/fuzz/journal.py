@@ -1,4 +1,5 @@
-"""What the services write into their logs while they are fuzzed: errors are bugs, whatever a client was answered."""
+"""What the services write into their logs while they are fuzzed: errors are bugs, and so are long turns of a loop,
+whatever a client was answered."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from ottla_core import watchdog
 
 _PLACE: Final = re.compile(r'File "[^"]*?([^/"]+\.py|<[^"]+>)", line (\d+), in (\S+)')
 
@@ -45,6 +48,8 @@ def bug_in(line: str) -> Bug | None:
     """None for a line that tells of no error of the service's own."""
     try:
         told = json.loads(line)
+        if told["logger"] == watchdog.__name__:
+            return Bug("a long turn of the loop", told["event"])
         if told["level"] not in ("ERROR", "CRITICAL"):
             return None
     except (ValueError, KeyError, TypeError):

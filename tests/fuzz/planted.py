@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import codec, connection, fetch, frames
-from ottla_core import primitives
+from ottla_broker.kafka import codec, connection, dispatch, fetch, frames, inbound
+from ottla_core import primitives, slices
 
 _LEAKED_BYTES: Final = 64 * 1024
 _SKEWED_EACH: Final = 500
@@ -79,6 +78,18 @@ def _follower_served() -> None:
     _replace(fetch.fetch_wire, "read", read_as_consumer)
 
 
+def _in_one_turn() -> None:
+    """However many elements there are, nobody else is served before all are answered."""
+    _replace(dispatch, "_LARGE_BYTES", 1 << 30)
+    _replace(dispatch, "_MANY", 1 << 30)
+    _replace(slices.Slice, "is_over", property(lambda self: False))
+
+
+def _announced_is_held() -> None:
+    """A frame counts with the length that it has announced, as if it were there."""
+    _replace(inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
+
+
 PLANTED: Final = MappingProxyType(
     {
         "count-believed": _count_believed,
@@ -88,11 +99,13 @@ PLANTED: Final = MappingProxyType(
         "null-let-through": _null_let_through,
         "connections-kept": _connections_kept,
         "follower-served": _follower_served,
+        "in-one-turn": _in_one_turn,
+        "announced-is-held": _announced_is_held,
     }
 )
 
 
-def _replace(owner: Any, name: str, new: Callable[..., Any]) -> None:
+def _replace(owner: Any, name: str, new: Any) -> None:
     """Raises AttributeError where the product has no such thing any more: a bug that changes nothing is none."""
     getattr(owner, name)
     setattr(owner, name, new)

@@ -14,8 +14,9 @@ from typing import Final
 from tests.fuzz import batches, keeper
 from tests.fuzz.canary import Canary
 from tests.fuzz.cases import Case, Cases, Served
-from tests.fuzz.client import Client, End
+from tests.fuzz.client import DEADLINE_S, Client, End
 from tests.fuzz.endless import Endless
+from tests.fuzz.held_back import HeldBack
 from tests.fuzz.journal import Bug, Journal
 from tests.fuzz.stack import Stack
 from tests.fuzz.world import World
@@ -133,6 +134,7 @@ class _Run:
         return bool(self._stack.ended) or len(self._outcome.findings) >= self._most_findings
 
     async def _round(self, count: int) -> None:
+        held_back = await self._held_back()
         canary = Canary(self._stack.kafka_port)
         singing = asyncio.create_task(canary.sing())
         bundles = self._bundles(count)
@@ -141,8 +143,19 @@ class _Run:
         singing.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await singing
+        if held_back is not None:
+            held_back.end()
         self._note_canary(canary)
         await self._look_at_the_broker()
+
+    async def _held_back(self) -> HeldBack | None:
+        """None where they can't even begin."""
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                return await HeldBack.begin(self._stack.kafka_port)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self._find(Finding("hang", f"a connection can't begin: {error!r}"))
+            return None
 
     def _bundles(self, count: int) -> Iterator[list[Case]]:
         while count > 0:

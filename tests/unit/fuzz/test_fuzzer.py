@@ -99,7 +99,8 @@ def test_errors_in_a_log_are_found_once_and_whole(tmp_path: Path) -> None:
     log = tmp_path / "log"
     trace = r"Traceback\n  File \"/a/b/c.py\", line 3, in f\nTypeError: 7"
     log.write_text(
-        '{"level": "INFO", "event": "x"}\n{"level": "ERROR", "event": "boom", "exc_info": "' + trace + '"}\nTr'
+        '{"level": "INFO", "logger": "a", "event": "x"}\n'
+        '{"level": "ERROR", "logger": "a", "event": "boom", "exc_info": "' + trace + '"}\nTr'
     )
     journal = Journal([log])
     assert [bug.signature for bug in journal.new_bugs()] == ["c.py:3:f TypeError: n"]
@@ -107,6 +108,9 @@ def test_errors_in_a_log_are_found_once_and_whole(tmp_path: Path) -> None:
         more.write("aceback (most recent call last)\n")
     assert len(journal.new_bugs()) == 1
     assert journal.new_bugs() == []
+    with log.open("a") as more:
+        more.write('{"level": "WARNING", "logger": "ottla_core.watchdog", "event": "a turn took 200 ms"}\n')
+    assert [bug.text for bug in journal.new_bugs()] == ["a turn took 200 ms"]
 
 
 def test_a_leak_is_growth_and_one_large_request_is_not() -> None:
