@@ -77,7 +77,7 @@ class Cases:
             return self._harmless(key, version)
         if kinds < 0.80:
             return self._lie(key, version)
-        if kinds < 0.803:
+        if kinds < 0.806:
             return self._bomb(key, version)
         if kinds < 0.88:
             return self._produced()
