@@ -38,10 +38,10 @@ class Slice:
                 self._ends_at = time.perf_counter() + self._length_s
 
 
-async def sliced(work: Callable[[A], B], elements: Iterable[A]) -> list[B]:
-    """`[work(each) for each in elements]`."""
+async def sliced(work: Callable[[A], B], elements: Iterable[A], turn: Slice | None = None) -> list[B]:
+    """`[work(each) for each in elements]`; within the caller's `turn`, where this is itself one step of many."""
     done: list[B] = []
-    turn = Slice()
+    turn = turn or Slice()
     for number, each in enumerate(elements):
         done.append(work(each))
         if number % _LOOK_EACH == 0:

@@ -248,14 +248,14 @@ class GroupService:
 
     async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsReply:
         """A shard that is loading makes the whole answer incomplete, and says so beside what is known."""
-        reply = pb.ListGroupsReply()
+        reply, is_wanted = pb.ListGroupsReply(), _Filter(request)
         numbers = self._shards.owned()
         for number, told in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
             if isinstance(told, OttlaError):
                 reply.error.CopyFrom(error_message(told))
                 continue
             for group in told:
-                if _is_wanted(group, request):
+                if is_wanted(group):
                     group.shard = number
                     reply.groups.append(group)
         return reply
@@ -405,7 +405,13 @@ def _committed(partition: TopicPartition, found: CommittedOffset | None) -> pb.C
     )
 
 
-def _is_wanted(group: pb.ListedGroup, request: pb.ListGroupsRequest) -> bool:
-    states = {state.lower() for state in request.states}
-    types = {type_.lower() for type_ in request.types}
-    return (not states or group.state.lower() in states) and (not types or group.type.lower() in types)
+class _Filter:
+    """Whether a group is asked for: all are, unless states or types are named."""
+
+    def __init__(self, request: pb.ListGroupsRequest) -> None:
+        self._states: Final = {state.lower() for state in request.states}
+        self._types: Final = {type_.lower() for type_ in request.types}
+
+    def __call__(self, group: pb.ListedGroup) -> bool:
+        has_state = not self._states or group.state.lower() in self._states
+        return has_state and (not self._types or group.type.lower() in self._types)

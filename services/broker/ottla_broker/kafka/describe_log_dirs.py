@@ -12,7 +12,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.replica import Replica
-from ottla_core.slices import sliced
+from ottla_core.slices import Slice, sliced
 
 _Result: Final = DescribeLogDirsResponse.DescribeLogDirsResult
 _Topic: Final = _Result.DescribeLogDirsTopic
@@ -24,9 +24,9 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     by_topic: dict[str, list[Replica]] = defaultdict(list)
     for replica in _wanted(backend, asked):
         by_topic[replica.topic].append(replica)
-    topics = []
+    topics, turn = [], Slice()
     for name in sorted(by_topic):
-        partitions = await sliced(partial(_partition, version=version), by_topic[name])
+        partitions = await sliced(partial(_partition, version=version), by_topic[name], turn)
         topics.append(_Topic(version=version, name=name, partitions=partitions))
     result = _Result(
         version=version,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from kafka.protocol.admin import DescribeProducersResponse
@@ -14,7 +13,7 @@ from ottla_broker.kafka.frames import Request
 from ottla_broker.machines.producers import Producer
 from ottla_broker.replica import Replica
 from ottla_core.errors import OttlaError
-from ottla_core.slices import few_at_once, sliced
+from ottla_core.slices import Slice, sliced
 
 _Topic: Final = DescribeProducersResponse.TopicResponse
 _Partition: Final = _Topic.PartitionResponse
@@ -26,10 +25,12 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     wanted: dict[str, dict[int, None]] = {}
     for topic in asked.topics:  # each partition once, however often it is named: its answer may be large
         wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    topics = []
+    topics, turn = [], Slice()
     for name, numbers in wanted.items():
-        described = partial(_described, backend, name, version)
-        partitions = await few_at_once(described, list(numbers), at_once=1)
+        partitions = []
+        for number in numbers:
+            await turn.rest()
+            partitions.append(await _described(backend, name, version, number))
         topics.append(_Topic(version=version, name=name, partitions=partitions))
     return DescribeProducersResponse(version=version, topics=topics)
 

@@ -12,7 +12,7 @@ from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_core.slices import sliced
+from ottla_core.slices import Slice, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
@@ -40,7 +40,8 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         if name is not None and _is_there(backend, name, each.partition_index)
     }  # the last of what names a partition twice, which is what would hold
     codes = await _commit(backend, asked, await sliced(_offset, named.items()))
-    topics = [await _told(each, codes, version) for each in wanted]
+    turn = Slice()
+    topics = [await _told(each, codes, version, turn) for each in wanted]
     return OffsetCommitResponse(version=version, topics=topics)
 
 
@@ -83,14 +84,14 @@ def _whole(error: Error | OttlaError) -> int:
     return int(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) if error.code in _TOO_LARGE else code_of(error)
 
 
-async def _told(wanted: Wanted, codes: dict[TopicPartition, int], version: int) -> Message:
+async def _told(wanted: Wanted, codes: dict[TopicPartition, int], version: int, turn: Slice) -> Message:
     unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def told(number: int) -> Message:
         code = codes.get(TopicPartition(wanted.name or "", number), unknown)
         return _Partition(version=version, partition_index=number, error_code=code)
 
-    partitions = await sliced(told, dict.fromkeys(each.partition_index for each in wanted.topic.partitions))
+    partitions = await sliced(told, dict.fromkeys(each.partition_index for each in wanted.topic.partitions), turn)
     if version >= IDS_FROM:
         return _Topic(version=version, topic_id=wanted.topic.topic_id, partitions=partitions)
     return _Topic(version=version, name=wanted.topic.name, partitions=partitions)

@@ -18,7 +18,7 @@ from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, code_of, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_core.slices import few_at_once, sliced
+from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -86,11 +86,14 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
             return code_of(reply.error), []
         for each in reply.offsets:
             found.setdefault(each.topic, []).append(each)
-    topics = [await _told(backend, name, some, version) for name, some in found.items()]
+    turn = Slice()
+    topics = [await _told(backend, name, some, version, turn) for name, some in found.items()]
     return 0, [*(t for t in topics if t is not None), *_everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version)]
 
 
-async def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], version: int) -> Message | None:
+async def _told(
+    backend: Backend, name: str, found: list[pb.CommittedOffset], version: int, turn: Slice
+) -> Message | None:
     """None for a topic that is gone, where topics have to be told by their ids."""
     named: dict[str, Any] = {"name": name}
     if version >= IDS_FROM:
@@ -98,7 +101,7 @@ async def _told(backend: Backend, name: str, found: list[pb.CommittedOffset], ve
         if topic is None:
             return None
         named = {"topic_id": uuid.UUID(bytes=topic.id)}
-    return _topic(version, named, await sliced(partial(_partition, version), found))
+    return _topic(version, named, await sliced(partial(_partition, version), found, turn))
 
 
 def _everywhere(topics: Any, code: int, version: int) -> list[Message]:

@@ -12,7 +12,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import OttlaError
-from ottla_core.slices import sliced
+from ottla_core.slices import Slice, sliced
 
 _Topic: Final = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Partition: Final = _Topic.EpochEndOffset
@@ -20,10 +20,10 @@ _Partition: Final = _Topic.EpochEndOffset
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    topics = []
+    topics, turn = [], Slice()
     for topic in asked.topics:
         end = partial(_end, backend, topic.topic, version)
-        topics.append(_Topic(version=version, topic=topic.topic, partitions=await sliced(end, topic.partitions)))
+        topics.append(_Topic(version=version, topic=topic.topic, partitions=await sliced(end, topic.partitions, turn)))
     return OffsetForLeaderEpochResponse(version=version, topics=topics)
 
 

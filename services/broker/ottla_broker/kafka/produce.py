@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
+from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, Parts, Request
 from ottla_broker.kafka.leaders import CHANGED, Leaders
 from ottla_broker.producing import TURN_S, Taken, append, check_acks
@@ -27,6 +28,8 @@ from ottla_core.model import PartitionId
 from ottla_core.primitives import MalformedError, Reader, Writer
 from ottla_core.slices import Slice
 
+MOST_PARTITIONS: Final = 5_000
+"""Of one request: all of them get their places before anybody else is served."""
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
 _LEADER_FROM: Final = 10
@@ -59,6 +62,9 @@ class _Result:
 _Results = list[tuple[str, list[_Result]]]
 
 
+_Topics = list[tuple[str, list[tuple[int, memoryview | bytes]]]]
+
+
 class _Asked(NamedTuple):
     """What the answer needs of the request. Its frame, up to 100 MiB, is not kept while acknowledgements are waited
     for."""
@@ -73,9 +79,9 @@ def answer(backend: Backend, request: Request) -> Answered:
     """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
     returns may still wait for that, or for acknowledgements."""
     acks, timeout_ms, topics = _read(request.body)
-    turn = Slice(TURN_S)
+    turn, twice = Slice(TURN_S), _named_twice(topics)
     results = [
-        (topic, [_append(backend, topic, number, records, acks, turn) for number, records in partitions])
+        (topic, [_append(backend, topic, number, records, acks, turn, twice) for number, records in partitions])
         for topic, partitions in topics
     ]
     asked = _Asked(request.version, request.body.flexible, request.caller, acks)
@@ -84,11 +90,18 @@ def answer(backend: Backend, request: Request) -> Answered:
     return _finish(backend, asked, results)
 
 
-def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, memoryview | bytes]]]]]:
+def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
+    """The partitions that stand there twice, as no client has them: nothing of either is appended."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        return {}  # which is most requests
+    return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
+
+
+def _read(reader: Reader) -> tuple[int, int, _Topics]:
     """acks, timeout, and each topic's partitions with their batches. All of it, before anything is appended."""
     reader.string()  # a transactional id; transactional batches are refused one by one
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
-    topics = []
+    topics, count = [], 0
     for _ in range(reader.array(_TOPIC_MIN_BYTES)):
         topic = reader.string()
         if topic is None:
@@ -100,14 +113,27 @@ def _read(reader: Reader) -> tuple[int, int, list[tuple[str, list[tuple[int, mem
             partitions.append((number, b"" if records is None else records))
         reader.pass_tags()
         topics.append((topic, partitions))
+        count += len(partitions)
+        if count > MOST_PARTITIONS:
+            raise MalformedError(f"a produce to more than {MOST_PARTITIONS} partitions at once")
     reader.pass_tags()
     return acks, timeout_ms, topics
 
 
-def _append(backend: Backend, topic: str, number: int, records: memoryview | bytes, acks: int, turn: Slice) -> _Result:
+def _append(
+    backend: Backend,
+    topic: str,
+    number: int,
+    records: memoryview | bytes,
+    acks: int,
+    turn: Slice,
+    twice: Mapping[tuple[str, int], OttlaError],
+) -> _Result:
     result = _Result(number)
     try:
         check_acks(acks)
+        if (topic, number) in twice:
+            raise twice[topic, number]
         partition_id = result.id = backend.id_of(topic, number)
         if partition_id is None:
             raise unknown_topic(topic)
