@@ -18,6 +18,7 @@ from ottla_broker.waiters import Checks, Waiters
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import whole_batches
+from ottla_core.slices import Slice
 
 _ANY_OFFSET: Final = 2**63 - 1
 
@@ -120,8 +121,9 @@ def _is_cut(part: Fetched, want: FetchWant) -> bool:
 
 async def _read_all(wants: Sequence[FetchWant], audience: Audience, max_bytes: int, room: Room) -> list[Fetched]:
     fetched: list[Fetched] = []
-    left = max_bytes
+    left, turn = max_bytes, Slice()
     for want in wants:
+        await turn.rest()
         part = await _read(want, audience, min(left, want.max_bytes), room, first=left == max_bytes)
         left -= len(part.records)
         fetched.append(part)

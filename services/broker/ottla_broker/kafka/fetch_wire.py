@@ -33,6 +33,8 @@ from ottla_broker.kafka.leaders import CHANGED, Leaders
 from ottla_core.model import TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
 
+MOST_PARTITIONS: Final = 20_000
+"""Of one request, which is read in one go."""
 _LOG_START_FROM: Final = 5
 _SESSION_FROM: Final = 7
 _LEADER_EPOCH_FROM: Final = 9
@@ -81,6 +83,8 @@ def read(reader: Reader, version: int) -> FetchRequest:
             reader.pass_tags()
             epoch, offset = (fields[1], fields[2]) if has_epoch else (-1, fields[1])
             partitions.append(Asked(topic, fields[0], epoch, offset, fields[-1]))
+        if len(partitions) > MOST_PARTITIONS:
+            raise MalformedError(f"a fetch of more than {MOST_PARTITIONS} partitions at once")
         reader.pass_tags()
     forgotten = _read_forgotten(reader, version) if version >= _SESSION_FROM else []
     rack = (reader.string() or "") if version >= RACK_FROM else ""

@@ -112,6 +112,14 @@ class OpenFiles:
                 self._files.move_to_end(path)
             return file
 
+    def peek(self, path: Path) -> DataFile | None:
+        """The file, if it is open."""
+        with self._lock:
+            file = self._files.get(path)
+            if file is not None:
+                self._files.move_to_end(path)
+            return file
+
     def forget(self, path: Path) -> None:
         """Let go of a file, or of all in a directory, that was renamed away: the last reader frees its space."""
         with self._lock:

@@ -81,7 +81,9 @@ class BatchReader:
         if place is None:
             return None if hot else b""
         _, segment, position = place
-        file, left_bytes = segment.file(), segment.size_bytes - position
+        file, left_bytes = segment.open_file() if hot else segment.file(), segment.size_bytes - position
+        if file is None:
+            return None
         with memoryview(_scratch.buffer)[: min(max(max_bytes, HEADER_SIZE), left_bytes)] as view:
             count = file.read_into(view, position, hot=hot)
             if count is None:
@@ -111,8 +113,8 @@ class BatchReader:
         number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
         if segments[number].base_offset == offset:
             return _Place(offset, segments[number], 0)
-        if hot and number < len(segments) - 1:
-            return None
+        if hot:
+            return None  # indexes and headers are read from files, which may wait
         for segment in segments[number:]:
             position = segment.position_of(offset)
             if position is not None:

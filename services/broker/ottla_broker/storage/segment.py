@@ -211,6 +211,10 @@ class Segment:
         """Raises FileNotFoundError where the segment has just been deleted."""
         return self._file or self._disk.files.get(self.path)
 
+    def open_file(self) -> DataFile | None:
+        """The same where it is open already: to open one may wait for the disk."""
+        return self._file or self._disk.files.peek(self.path)
+
     def position_of(self, offset: int) -> int | None:
         """Where the first batch starts that ends at or after `offset`; None where all end before it."""
         start = self.indexes.position_for(offset)

@@ -29,11 +29,12 @@ TOLD = {
 }
 
 
-def told(listener: str, version: int) -> tuple[list[Any], list[Any]]:
+def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[list[Any], list[Any]]:
     """The brokers, and of each partition its error and its leader; broker n leads partition n."""
     image = with_topic(image_of(2), "orders", 2)
     changes: list[Change] = [
-        Change(("broker", n), replace(image.brokers[n], kafka_listeners=TOLD[n])) for n in image.brokers
+        Change(("broker", n), replace(image.brokers[n], kafka_listeners=TOLD[n], fenced=n == fenced))
+        for n in image.brokers
     ]
     for n in range(2):
         led = PartitionId(topic_id(1), n)
@@ -58,3 +59,10 @@ def test_every_broker_by_the_listener_of_the_client() -> None:
 @pytest.mark.parametrize(("version", "code"), [(9, ErrorCode.LISTENER_NOT_FOUND), (5, ErrorCode.LEADER_NOT_AVAILABLE)])
 def test_a_leader_without_that_listener_is_none_to_the_client(version: int, code: ErrorCode) -> None:
     assert told("EXTERNAL", version) == ([(0, "localhost", 9092)], [(0, 0), (code, -1)])
+
+
+def test_a_leader_that_is_fenced_is_none_until_it_is_among_the_brokers() -> None:
+    """A broker that has restarted still leads by the metadata, and clients would look in vain for its address."""
+    brokers, partitions = told("INTERNAL", 9, fenced=1)
+    assert [number for number, *_ in brokers] == [0]
+    assert partitions == [(0, 0), (ErrorCode.LEADER_NOT_AVAILABLE, -1)]

@@ -93,6 +93,29 @@ def test_going_on_where_a_read_ended_looks_nothing_up(log: Log, monkeypatch: pyt
 
 
 @pytest.mark.rule(57)
+def test_a_place_that_nobody_has_read_to_is_not_looked_up_where_the_loop_would_wait(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert log.read_hot(0, 1 << 20, 30), "where a segment begins is known"
+    log.read(0, 1 << 20, 15)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", None)
+        patched.setattr(os, "pread", None)
+        assert log.read_hot(21, 1 << 20, 30) is None
+        assert records_of(log.read_hot(15, 1 << 20, 30) or b"") == offsets_as_values(15, 30)
+    (header,) = headers_of(log.read(21, 150, 30))
+    assert log.read_hot(header.next_offset, 1 << 20, 30), "a thread has found the way"
+
+
+def test_a_file_that_is_not_open_is_not_opened_where_the_loop_would_wait(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "log", SMALL)
+    fill(log, 30)
+    assert log.segment_count > 2
+    log._disk.files.forget(log.directory)
+    assert log.read_hot(0, 1 << 20, 30) is None
+    assert log.read(0, 1 << 20, 30) == log.read_hot(0, 1 << 20, 30)
+
+
 def test_a_first_batch_larger_than_a_read_takes_comes_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
