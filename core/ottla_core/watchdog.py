@@ -14,9 +14,8 @@ import logging
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Mapping
-from types import FrameType
+from types import CodeType
 from typing import Final
 
 from ottla_core.telemetry import Counter, Metrics
@@ -30,6 +29,7 @@ _BUSY_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
 _SUSPECT_S: Final = 0.02
 _FRAMES: Final = 8
+_UNDISTURBED_S: Final = 1.0
 _TELL_EACH_S: Final = 1.0
 
 _FULL: Final = 2
@@ -125,12 +125,21 @@ class Watchdog:
         while not self._stopped.wait(_LOOK_S):
             began_s = self._used_s
             if time.clock_gettime(clock) - began_s > _SUSPECT_S:
-                frame = sys._current_frames().get(self._thread_id)
-                if frame is not None and self._used_s == began_s:
-                    self._seen = (began_s, _path_of(frame))
+                calls = _innermost_calls(self._thread_id)
+                if self._used_s == began_s:
+                    self._seen = (began_s, " > ".join(calls))
 
 
-def _path_of(frame: FrameType) -> str:
-    """The innermost calls, outermost first."""
-    calls = traceback.extract_stack(frame)[-_FRAMES:]
-    return " > ".join(f"{call.name} ({call.filename.rpartition('/')[2]}:{call.lineno})" for call in calls)
+def _innermost_calls(thread_id: int) -> list[str]:
+    """Of another thread, outermost first. It must not run meanwhile: its frames would change under our hands."""
+    switch_s = sys.getswitchinterval()
+    sys.setswitchinterval(_UNDISTURBED_S)
+    try:
+        calls: list[tuple[CodeType, int]] = []
+        frame = sys._current_frames().get(thread_id)
+        while frame is not None and len(calls) < _FRAMES:
+            calls.append((frame.f_code, frame.f_lineno))
+            frame = frame.f_back
+    finally:
+        sys.setswitchinterval(switch_s)
+    return [f"{c.co_name} ({c.co_filename.rpartition('/')[2]}:{line})" for c, line in reversed(calls)]
