@@ -21,7 +21,7 @@ start 1 [lost-tail=2]                 a new process, not registered yet; lost-ta
 start 1 empty                         … whose disk was lost: the directory is new
 save 1 … start 1 old                  … whose volume is a copy that was made at `save`
 register 1, unfence 1                 the steps by which a broker gets its seat (rule 22)
-rejoin 1                              start, register, deliver, unfence, deliver: all that a restart takes
+rejoin 1 [as start]                   start, register, deliver, unfence, deliver: all that a restart takes
 full 1, room 1                        the disk of 1 takes no appends any more, or takes them again; it says so
 latest 1                              ListOffsets: where does the partition end?
 show                                  all brokers; committed: what consumers read, and whether promises were kept
@@ -343,9 +343,9 @@ class Interpreter:
         return [f"{word} has room again" for word in words]
 
     async def _do_rejoin(self, words: Words, options: Options) -> list[str]:
-        lines = [*await self._do_start(words, options), *await self._do_register(words, {})]
+        lines = [*await self._do_start(words, options), *await self._do_register(words[:1], {})]
         await self._do_deliver([], {})
-        lines += await self._do_unfence(words, {})
+        lines += await self._do_unfence(words[:1], {})
         await self._do_deliver([], {})
         return lines
 

@@ -160,6 +160,19 @@ def test_an_unclean_election_is_the_last_resort() -> None:
 
 
 @pytest.mark.rule(19)
+def test_an_unclean_leader_was_in_sync_once_if_possible_and_has_an_empty_disk_only_where_nobody_else_is_there() -> None:
+    before = replace(
+        partition(0, 1, 2, leader=NO_LEADER, isr=()),
+        last_known_elr=(2, 0),
+        directories={0: "directory-0", 2: "directory-2"},
+    )
+    empty = {"directory_id": "another"}
+    assert becomes(before, {0: empty, 1: LIVE, 2: LIVE}, configs=ALLOWED) == (2, (2,), 1, 1)
+    assert becomes(before, {0: empty, 1: LIVE}, configs=ALLOWED) == (1, (1,), 1, 1)
+    assert becomes(before, {0: empty}, configs=ALLOWED) == (0, (0,), 1, 1)
+
+
+@pytest.mark.rule(19)
 def test_the_clusters_default_allows_it_where_the_topic_says_nothing_and_not_against_the_topic() -> None:
     before = partition(0, 1, isr=(0,))
     allowed = image_with({1: LIVE}, before, cluster_configs=ALLOWED)

@@ -57,6 +57,8 @@ def recovered(image: ClusterImage, **ends: LogEnd) -> Partition:
         ({0: LIVE, 1: FENCED}, TWO, []),
         ({0: LIVE, 1: EMPTY, 2: LIVE}, TWO, []),  # an empty disk is nobody to wait for, and no log to believe
         ({0: LIVE, 2: LIVE}, strategy("aggressive"), [0, 2]),
+        ({0: EMPTY, 2: LIVE}, strategy("aggressive"), [2]),
+        ({0: EMPTY}, strategy("aggressive"), []),
         ({0: FENCED}, strategy("aggressive"), []),
         ({0: LIVE, 1: LIVE}, strategy("none"), []),
     ],

@@ -148,10 +148,10 @@ def _has_room_for_it(partition: Partition, other: int | None, there: Availabilit
 
 
 def _outsider(partition: Partition, there: Availability) -> int | None:
-    """Who leads where records may be lost: rather one that was in sync once, and never had another directory."""
-    known = tuple(b for b in partition.last_known_elr if not there.has_moved(partition, b))
-    first = _first(partition, known, there)
-    return first if first is not None else _first(partition, partition.replicas, there)
+    """Who leads where records may be lost: who was in sync once, else any; those with another directory last."""
+    known, others = partition.last_known_elr, partition.replicas
+    kept = (tuple(b for b in among if not there.has_moved(partition, b)) for among in (known, others))
+    return next((first for among in (*kept, others) if (first := _first(partition, among, there)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,13 +122,14 @@ def _witnesses(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, par
         there = _registered(image, partition.replicas)
         return there if len(there) >= _needed(configs, id_, partition) else []
     strategy = configs.recovery_strategy(id_.topic_id)
-    awaited = partition.last_known_elr or partition.replicas
-    live = [b for b in _registered(image, awaited) if not b.fenced]
-    back = [b for b in live if partition.directories.get(b.id) in (None, b.directory_id)]
+    live = [b for b in _registered(image, partition.replicas) if not b.fenced]
+    kept = [b for b in live if partition.directories.get(b.id) in (None, b.directory_id)]
     if strategy == BALANCED:
+        awaited = partition.last_known_elr or partition.replicas
+        back = [b for b in kept if b.id in awaited]
         return back if len(back) == len(awaited) else []
     if strategy == AGGRESSIVE and image.topic_names.get(id_.topic_id) not in INTERNAL_TOPICS:
-        return [b for b in _registered(image, partition.replicas) if not b.fenced]
+        return kept
     return []
 
 
