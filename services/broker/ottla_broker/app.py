@@ -23,6 +23,8 @@ from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.wiring import KafkaSide
 from ottla_broker.lives import Lives
 from ottla_broker.maintenance import Maintenance
+from ottla_broker.older_metadata import OlderMetadata
+from ottla_broker.own_registration import OwnRegistration
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.registration import Registration
 from ottla_broker.replicas import Replicas
@@ -85,6 +87,9 @@ def build(
     replicas = Replicas(follower, log_dir, clock, threads, on_fatal, lambda: registration.registered)
     incarnation = uuid.uuid4().hex
     seat = Seat(follower, incarnation, lambda: log_dir().identity.node_id, new_secret())
+    own = OwnRegistration(store, follower, lambda: log_dir().identity.node_id, incarnation)
+    older_metadata = OlderMetadata(own, seat)
+    replicas.on_older_metadata(older_metadata.found)
     isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
     replicas.on_proposal(isr_changes.submit, isr_changes.forget)
     producer_ids = ProducerIds(controller, seat)
@@ -152,7 +157,8 @@ def build(
         coordinators,
         threads,
         directory,
-        DiskRoom(store, follower, log_dir, threads, incarnation),
+        DiskRoom(own, log_dir, threads),
+        older_metadata,
         replicas,
         isr_changes,
         producer_ids,

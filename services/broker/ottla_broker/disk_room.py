@@ -9,16 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.own_registration import OwnRegistration
 from ottla_broker.storage.log_dir import LogDir
-from ottla_core.cluster import keys
-from ottla_core.cluster.codec import decode, encode
-from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.leased_key import CALL_S, read_key
-from ottla_core.cluster.store import Compare, MetaStore, Put, StoreUnavailableError
+from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.tasks import end_task
 
 _log = logging.getLogger(__name__)
@@ -28,21 +24,12 @@ _TRY_S: Final = 1.0
 
 
 class DiskRoom:
-    """A component. `incarnation` is that of this process: the registration of another is not ours to change."""
+    """A component."""
 
-    def __init__(
-        self,
-        store: MetaStore,
-        metadata: MetadataFollower,
-        log_dir: Callable[[], LogDir],
-        threads: DiskThreads,
-        incarnation: str,
-    ) -> None:
-        self._store = store
-        self._metadata = metadata
+    def __init__(self, own: OwnRegistration, log_dir: Callable[[], LogDir], threads: DiskThreads) -> None:
+        self._own = own
         self._log_dir = log_dir
         self._threads = threads
-        self._incarnation = incarnation
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -64,7 +51,7 @@ class DiskRoom:
                 if bool(disk.full) != was_full:
                     was_full = bool(disk.full)
                     self._say(disk.full)
-                await self._tell(read_only=was_full)
+                await self._own.tell(read_only=was_full)
             except StoreUnavailableError as error:
                 _log.warning("whether the disk is full can't be told, trying on: %s", error)
                 await asyncio.sleep(_TRY_S)
@@ -80,19 +67,3 @@ class DiskRoom:
             )
         else:
             _log.info("there is room in %s again", path)
-
-    async def _tell(self, *, read_only: bool) -> None:
-        """Have the registration say so, where it is seen to say something else; the next look tries again."""
-        broker_id = self._log_dir().identity.node_id
-        seen = self._metadata.image.brokers.get(broker_id)
-        if seen is None or seen.fenced or seen.incarnation != self._incarnation or seen.read_only == read_only:
-            return
-        key = keys.broker(broker_id)
-        entry = await read_key(self._store, keys.key_text(self._metadata.image.cluster_id, key))
-        if entry is None:
-            return
-        mine = decode(key, entry)
-        if mine.incarnation == self._incarnation and mine.read_only != read_only:
-            value = encode(key, replace(mine, read_only=read_only))
-            unchanged = Compare(entry.key, mod_revision=entry.mod_revision)
-            await self._store.txn([unchanged], [Put(entry.key, value, entry.lease)], timeout=CALL_S)

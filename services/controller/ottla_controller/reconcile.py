@@ -145,4 +145,5 @@ def _is_same(one: ClusterImage, other: ClusterImage) -> bool:
         and one.partitions is other.partitions
         and one.topics is other.topics
         and one.configs is other.configs
+        and one.restored is other.restored
     )

@@ -146,6 +146,7 @@ def test_what_was_settled_after_it_is_like_any_other() -> None:
 def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     image = image_with({0: {"ahead": True, "former_epoch": 60}, 1: LIVE}, partition(0, 1))
     assert is_restored(image)
+    assert after(image, decide_reconcile(image, unsettled(image))).partitions[P0].leader == NO_LEADER, "at once"
     image = image.with_changes([Change(("shard", "group", 3), Shard(1, 101, 7, 150))], 201)
     decision = decide_restored(image)
     assert (decision.reply, decision.writes[-1].change.key) == (1, ("restored",))

@@ -33,6 +33,7 @@ from ottla_controller.machines.partition import (
     without_elr,
     write_of,
 )
+from ottla_controller.machines.restoration import is_restored
 from ottla_controller.machines.shards import fence_after_loss
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
@@ -83,7 +84,8 @@ def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Avai
         read_only=those(of=(b for b in brokers if b.read_only)),
         tail_lost=those(of=(b for b in brokers if b.fenced and b.unclean)),
         directories={b.id: b.directory_id for b in brokers},
-        restored=image.restored.count,
+        # Nobody is elected by what is known to be older than the logs, also before the restoration is counted.
+        restored=image.restored.count + is_restored(image),
     )
 
 

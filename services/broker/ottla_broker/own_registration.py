@@ -1,0 +1,41 @@
+"""What a broker says of itself between its registrations: put into its own key, by compare and set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+from ottla_core.cluster import keys
+from ottla_core.cluster.codec import decode, encode
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.leased_key import CALL_S, read_key
+from ottla_core.cluster.store import Compare, MetaStore, Put
+
+
+class OwnRegistration:
+    """`incarnation` is that of this process: the registration of another is not ours to change."""
+
+    def __init__(
+        self, store: MetaStore, metadata: MetadataFollower, broker_id: Callable[[], int], incarnation: str
+    ) -> None:
+        self._store: Final = store
+        self._metadata: Final = metadata
+        self._broker_id: Final = broker_id
+        self._incarnation: Final = incarnation
+
+    async def tell(self, **fields: Any) -> bool:
+        """Have the registration say so; whether it does, else a later call tries on. Raises StoreUnavailableError."""
+        broker_id = self._broker_id()
+        seen = self._metadata.image.brokers.get(broker_id)
+        if seen is None or seen.fenced or seen.incarnation != self._incarnation:
+            return False
+        if seen == replace(seen, **fields):
+            return True
+        key = keys.broker(broker_id)
+        entry = await read_key(self._store, keys.key_text(self._metadata.image.cluster_id, key))
+        if entry is None or (mine := decode(key, entry)).incarnation != self._incarnation:
+            return False
+        value = encode(key, replace(mine, **fields))
+        unchanged = Compare(entry.key, mod_revision=entry.mod_revision)
+        return (await self._store.txn([unchanged], [Put(entry.key, value, entry.lease)], timeout=CALL_S)).succeeded

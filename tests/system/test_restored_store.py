@@ -1,0 +1,96 @@
+"""A metadata store that is older than the logs: leaders are elected by what the logs hold, nothing is lost (C18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+from ottla.topics import PartitionInfo
+from ottla_core.cluster.store import Delete, KeyValue, Put
+
+PREFIX = "/ottla/ottla/"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=3, group_coordinators=0) as running:
+        with ottla.Admin(running.bootstrap) as admin:
+            admin.topics.create("t", partitions=1, replicas=3, config={"min.insync.replicas": 2})
+        yield running
+
+
+def partition(cluster: Cluster) -> PartitionInfo:
+    for broker in cluster.brokers:
+        try:
+            with ottla.Admin(broker.address, request_timeout=3) as admin:
+                return admin.topics.describe("t")[0].partitions[0]
+        except (ottla.ConnectError, ottla.TimeoutError):
+            continue  # it is stopped
+    raise AssertionError("no broker answers")
+
+
+def backup(cluster: Cluster, *kinds: str) -> list[KeyValue]:
+    """What the store has of these kinds, but for registrations."""
+    entries = cluster.run(cluster._store.snapshot(PREFIX, timeout=5)).entries
+    return [e for e in entries if e.key.removeprefix(PREFIX).split("/")[0] in kinds]
+
+
+def restore(cluster: Cluster, entries: list[KeyValue], *kinds: str) -> None:
+    gone = [Delete(e.key) for e in backup(cluster, *kinds) if e.key not in {entry.key for entry in entries}]
+    cluster.run(cluster._store.txn([], [*gone, *(Put(e.key, e.value) for e in entries)], timeout=5))
+
+
+def move_leader(cluster: Cluster) -> None:
+    leader = cluster.brokers[partition(cluster).leader]
+    leader.stop()
+    wait_until(lambda: partition(cluster).leader not in (-1, leader.id), limit_s=30)
+    leader.restart()
+    wait_until(lambda: len(partition(cluster).isr) == 3, limit_s=30)
+
+
+@pytest.mark.rule(21)
+def test_epochs_below_those_of_the_logs_are_noticed_and_the_longest_log_leads_above_them(cluster: Cluster) -> None:
+    cluster.produce("t", [f"old-{n}" for n in range(100)], acks="all")
+    kept = backup(cluster, "partitions")
+    for _ in range(2):
+        move_leader(cluster)
+    cluster.produce("t", [f"new-{n}" for n in range(100)], acks="all")
+    epoch = partition(cluster).leader_epoch
+    for broker in cluster.brokers:
+        broker.stop()
+    restore(cluster, kept, "partitions")
+    for broker in cluster.brokers:
+        broker.restart()
+    wait_until(lambda: partition(cluster).leader_epoch > epoch + 100 and len(partition(cluster).isr) == 3, limit_s=60)
+    cluster.produce("t", ["after"], acks="all")
+    values = [r.value for r in cluster.read("t")]
+    assert values == [f"old-{n}" for n in range(100)] + [f"new-{n}" for n in range(100)] + ["after"]
+
+
+@pytest.mark.rule(21)
+def test_a_replica_that_left_the_isr_after_the_backup_and_starts_first_takes_nothing_from_the_others(
+    cluster: Cluster,
+) -> None:
+    """The lives of the brokers are older, too: a directory knows of a later one."""
+    cluster.produce("t", [f"old-{n}" for n in range(100)], acks="all")
+    kept = backup(cluster, "partitions", "last-lives")
+    left = cluster.brokers[(partition(cluster).leader + 1) % 3]
+    others = [b for b in cluster.brokers if b is not left]
+    move_leader(cluster)
+    left.stop()
+    wait_until(lambda: left.id not in partition(cluster).isr, limit_s=30)
+    cluster.produce("t", [f"new-{n}" for n in range(100)], acks="all")
+    for broker in others:
+        broker.stop()
+    restore(cluster, kept, "partitions", "last-lives")
+    left.restart()
+    wait_until(lambda: partition(cluster).leader == -1 and not partition(cluster).isr, limit_s=60)
+    for broker in others:
+        broker.restart()
+    wait_until(lambda: len(partition(cluster).isr) == 3, limit_s=60)
+    values = [r.value for r in cluster.read("t")]
+    assert values == [f"old-{n}" for n in range(100)] + [f"new-{n}" for n in range(100)]
