@@ -1,9 +1,9 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
-with its mutants, and have a summary of their own, the last line. So has F30, a starved cluster, whose minutes are those
-of the busy processes. Exit code 0: every row ran, reached its floors and its goals, and nothing was found; and every
-mutant was caught.
+with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, and F30, a starved
+cluster, whose minutes are those of the busy processes. Exit code 0: every row ran, reached its floors and its goals,
+and nothing was found; and every mutant was caught.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tests.faults import network
 from tests.faults.groups.report import group_summary, print_groups
 from tests.faults.groups.rows import GROUP_ROWS, MUTANT_GROUP_ROWS, GroupRow
 from tests.faults.groups.run import GroupResult, run_group_row
+from tests.faults.hostile.report import run_hostile
+from tests.faults.hostile.row import HOSTILE_ROW
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import RowResult, run_row
@@ -44,7 +46,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
-    others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW)
+    others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW, HOSTILE_ROW)
     there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
@@ -60,7 +62,10 @@ def main(arguments: list[str]) -> int:
     code = 0
     if log_rows := [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]:
         code |= _run_rows_of_the_log(log_rows, given, directory, seed)
-    if len(log_rows) < len([name for name in chosen if name not in (STARVED_ROW.name, MUTANT)]):
+    if HOSTILE_ROW.name in chosen:
+        code |= run_hostile(given.minutes, directory / HOSTILE_ROW.name, seed)
+    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name)
+    if len(log_rows) < len([name for name in chosen if name not in by_themselves]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
     if STARVED_ROW.name in chosen or MUTANT in chosen:
         code |= _run_starved(chosen, given, directory, seed)

@@ -28,7 +28,7 @@ HEAL_LIMIT_S: Final = 40.0
 _ASK_S: Final = 2.0
 _PORTS: Final = {"broker": (9650, 9750), "controller": (9640, 9740), "coordinator": (9660, 9760)}
 _ETCD_PORT, _ETCD_PEER_PORT = 9600, 9601
-_KAFKA_PORT: Final = 9092
+KAFKA_PORT: Final = 9092
 _T = TypeVar("_T")
 
 
@@ -55,7 +55,7 @@ class FaultCluster:
 
     @property
     def kafka_bootstrap(self) -> str:
-        return ",".join(f"{self.network.address(name)}:{_KAFKA_PORT}" for name in self.brokers)
+        return ",".join(f"{self.network.address(name)}:{KAFKA_PORT}" for name in self.brokers)
 
     @property
     def data_dirs(self) -> list[Path]:
@@ -173,7 +173,7 @@ class FaultCluster:
             "etcd": f"{self.network.address(ETCD)}:{_ETCD_PORT}",
         }
         if kind == "broker":
-            settings |= {"data-dir": self.directory / name, "rack": f"rack-{number}", "kafka-port": _KAFKA_PORT}
+            settings |= {"data-dir": self.directory / name, "rack": f"rack-{number}", "kafka-port": KAFKA_PORT}
         settings |= self.settings(kind)
         return [sys.executable, "-m", *self.module(kind), *(f"--{key}={value}" for key, value in settings.items())]
 

@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -65,7 +65,7 @@ class FaultRun(ABC, Generic[AnyResult]):
             self.cluster.start()
             self.cluster.admin().configs.set({"replica.lag.time.max.ms": LAG_MAX_MS}, timeout=10.0)
             self.begin()
-            self._harm(row.run, time.monotonic() + seconds)
+            self._harm(seconds)
             self.come_to_rest()
             self.cluster.stop()
             result.audit = compare_replicas(self.cluster.data_dirs, factor=FACTOR)
@@ -112,9 +112,13 @@ class FaultRun(ABC, Generic[AnyResult]):
             if (code := client.wait(limit_s)) != 0:
                 self.nemesis.failures.append(f"{client.name} ended with {code}; its log lies beside the brokers'")
 
-    def _harm(self, do_harm: Callable[[Nemesis, float], None], until_at: float) -> None:
+    def harm(self, seconds: float) -> None:
+        """What the row does to the cluster; undone when it returns."""
+        self.result.row.run(self.nemesis, time.monotonic() + seconds)
+
+    def _harm(self, seconds: float) -> None:
         try:
-            do_harm(self.nemesis, until_at)
+            self.harm(seconds)
         except (TimeoutError, ottla.OttlaError) as error:
             self.nemesis.failures.append(f"the faults ended early: {error}")
             self.cluster.recover()

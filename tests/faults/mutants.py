@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
 import ottla_broker.commits
+import ottla_broker.kafka.inbound
 import ottla_broker.machines.producers
 import ottla_broker.replica
 import ottla_broker.storage.producer_history
@@ -82,6 +83,11 @@ def _producer_state_forgotten_at_restart() -> None:
     _replace(ottla_broker.storage.producer_history.ProducerHistory, "restore", lambda *_: None)
 
 
+def _announced_bytes_charged() -> None:
+    """A connection is charged for the whole of a frame as soon as it is announced."""
+    _replace(ottla_broker.kafka.inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
+
+
 MUTANTS: Final = MappingProxyType(
     {
         "acks-before-the-high-watermark": _acks_before_the_high_watermark,
@@ -90,11 +96,12 @@ MUTANTS: Final = MappingProxyType(
         "no-epoch-check": _no_epoch_check,
         "no-sequence-check": _no_sequence_check,
         "producer-state-forgotten-at-restart": _producer_state_forgotten_at_restart,
+        "announced-bytes-charged": _announced_bytes_charged,
     }
 )
 
 
-def _replace(owner: Any, name: str, new: Callable[..., Any]) -> None:
+def _replace(owner: Any, name: str, new: Any) -> None:
     """Raises AttributeError where the product has no such thing any more: a mutant that changes nothing is none."""
     getattr(owner, name)
     setattr(owner, name, new)
