@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -138,6 +139,25 @@ async def test_who_does_not_read_its_answers_holds_up_neither_small_requests_nor
             await elsewhere[0].readexactly(ANSWER_BYTES)
 
 
+async def test_few_large_answers_begin_in_one_turn_of_the_loop() -> None:
+    """Forty connections ask at the same time, after the loop has slept: others have their turn in between."""
+    answers = Answers()
+    async with listening(answers) as listener:
+        clients = [await connect_known(listener) for _ in range(40)]
+        begun_before, begun = answers.begun, []
+        for _, writer in clients:
+            writer.write(WAIT)
+        time.sleep(0.05)
+        while answers.begun < begun_before + 40:
+            before = answers.begun
+            await asyncio.sleep(0)
+            begun.append(answers.begun - before)
+        assert max(begun) == 8
+        answers.may_end.set()
+        for reader, _ in clients:
+            await reader.readexactly(8)
+
+
 async def test_frames_that_fill_the_budget_together_all_end() -> None:
     """1. Forty frames of a megabyte come at the same time, a piece of each, where sixteen have room. 2. All are
     answered: those that have come furthest may end."""
@@ -150,7 +170,7 @@ async def test_frames_that_fill_the_budget_together_all_end() -> None:
             for _, writer in producers:
                 writer.write(frame[at : at + MIB // 8])
             await asyncio.sleep(0.02)
-            assert listener.budget.held_bytes < 17 * MIB
+            assert listener.budget.held_bytes < 16 * MIB
         async with asyncio.timeout(10):
             for reader, _ in producers:
                 await reader.readexactly(SMALL_BYTES)

@@ -152,8 +152,8 @@ class Account:
         return False
 
     def free(self) -> int:
-        """What may be taken at once."""
-        return self._budget.free(self)
+        """What may be taken at once; 0 or less is nothing."""
+        return max(self.promised_bytes, self._budget.free(self))
 
     def end_promise(self) -> None:
         """The frame that was let end has ended."""

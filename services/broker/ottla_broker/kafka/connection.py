@@ -29,6 +29,7 @@ Answered: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """An answer's frame, None for silence, or what will give one of them."""
 
 _NOTHING: Final = memoryview(b"")
+_LEAST_READ: Final = 4096
 
 
 class CloseConnectionError(Exception):
@@ -72,6 +73,10 @@ class Surroundings(Protocol):
 
     def on_large_answer(self, key: int) -> None:
         """One did that was not expected to."""
+        ...
+
+    def begins_large(self) -> bool:
+        """Whether one more of those begins in this turn of the loop; it is counted then."""
         ...
 
 
@@ -135,8 +140,10 @@ class Connection(asyncio.BufferedProtocol):
         self._around.on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        shared = self._around.scratch
-        return shared if self._inbound is None else self._inbound.buffer(shared, self._account.free)
+        shared, free_bytes = self._around.scratch, self._account.free()
+        if free_bytes < len(shared):  # or all that read in one turn of the loop would take as much as if it were free
+            shared = shared[: max(free_bytes, _LEAST_READ)]
+        return shared if self._inbound is None else self._inbound.buffer(shared, free_bytes)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._around.now()
@@ -251,8 +258,16 @@ class Connection(asyncio.BufferedProtocol):
         overlaps = self._around.may_overlap(key)
         if self._open and not (overlaps and self._open_overlap and len(self._open) < self._around.limits.max_open):
             return False
-        # The answer to what overlaps, a produce, holds little, and nothing else of it is held.
-        return overlaps or self._account.has_room(LARGE if self._around.may_be_large(key) else SMALL)
+        if overlaps:
+            return True  # the answer to a produce holds little, and nothing else of it is held
+        if not self._around.may_be_large(key):
+            return self._account.has_room(SMALL)
+        if not self._account.has_room(LARGE):
+            return False
+        if not self._around.begins_large():
+            self._go_on_soon()
+            return False
+        return True
 
     def _call(self, head: Head, frame: memoryview) -> None:
         answered = self._around.handle(head, frame, self._caller)

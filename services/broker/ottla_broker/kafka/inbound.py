@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 _ENOUGH: Final = 16
@@ -30,12 +29,12 @@ class Inbound:
     def missing_bytes(self) -> int:
         return self.whole_bytes - self._filled
 
-    def buffer(self, shared: memoryview, free_bytes: Callable[[], int]) -> memoryview:
-        """Where the next bytes go, at most those that are missing; `free_bytes()` may be taken at once."""
+    def buffer(self, shared: memoryview, free_bytes: int) -> memoryview:
+        """Where the next bytes go, at most those that are missing; `free_bytes` may be taken at once."""
         if self._filled == len(self._data):
             missing_bytes = self.missing_bytes
             is_worth_it = missing_bytes < _MAX_AT_ONCE and self._filled * _ENOUGH >= self.whole_bytes
-            if not is_worth_it or free_bytes() < missing_bytes:
+            if not is_worth_it or free_bytes < missing_bytes:
                 return shared[:missing_bytes]
             whole = bytearray(self.whole_bytes)
             whole[: self._filled] = self._data

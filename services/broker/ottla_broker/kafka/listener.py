@@ -31,6 +31,8 @@ _TICK_S: Final = 1.0
 _DRAIN_S: Final = 5.0
 _BACKLOG: Final = 1024
 _WARNINGS_PER_TICK: Final = 5
+_LARGE_PER_TURN: Final = 8
+"""Each may read 4 MB, which takes the loop some milliseconds: all that wait at once would hold up everybody else."""
 _LARGE_FOR_S: Final = 60
 """So long is an API's answer expected to be as large as the last large one."""
 
@@ -60,6 +62,7 @@ class Listener:
         self._connections: Final[set[Connection]] = set()
         self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
         self._warned = 0
+        self._large_begun = 0  # in this turn of the loop
         self._large_until: Final[dict[int, float]] = {FETCH_KEY: math.inf}
         self._servers: Final[list[asyncio.Server]] = []
         self._ticking: asyncio.Task[None] | None = None
@@ -133,6 +136,17 @@ class Listener:
 
     def on_large_answer(self, key: int) -> None:
         self._large_until[key] = self.now() + _LARGE_FOR_S
+
+    def begins_large(self) -> bool:
+        if self._large_begun >= _LARGE_PER_TURN:
+            return False
+        if not self._large_begun:
+            asyncio.get_running_loop().call_soon(self._on_next_turn)
+        self._large_begun += 1
+        return True
+
+    def _on_next_turn(self) -> None:
+        self._large_begun = 0
 
     # ---- time and the end -------------------------------------------------------------------------------------------
 

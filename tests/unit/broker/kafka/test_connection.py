@@ -112,6 +112,9 @@ class Around:
     def on_large_answer(self, key: int) -> None:
         self.large.add(key)
 
+    def begins_large(self) -> bool:
+        return True
+
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
         self.callers.add(caller)
         body = bytes(frame[8:])

@@ -18,7 +18,7 @@ def fill(inbound: Inbound, data: bytes, shared: memoryview, free_bytes: int, pie
     held = []
     at = len(data) - inbound.missing_bytes
     while at < len(data):
-        buffer = inbound.buffer(shared, lambda: free_bytes)
+        buffer = inbound.buffer(shared, free_bytes)
         size_bytes = min(len(buffer), piece_bytes, len(data) - at)
         buffer[:size_bytes] = data[at : at + size_bytes]
         inbound.add(size_bytes, shared)
