@@ -47,8 +47,9 @@ class Partitions:
     ) -> tuple[Election, ...]:
         """Give each partition its preferred leader, the first of its replicas; None: all that have another one.
 
-        With `unclean`, partitions without a leader get any replica that is there, though it lacks acknowledged records:
-        these are lost then. Returns what became of each once every broker that can be reached knows its leader.
+        With `unclean`, partitions without a leader get the replica with the longest log of those that are there, though
+        it may lack acknowledged records: these are lost then. Returns what became of each once every broker that can be
+        reached knows its leader.
 
         Raises ConnectError, ottla.TimeoutError; of a single partition, the error is in its Election.
         """

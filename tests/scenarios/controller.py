@@ -7,7 +7,7 @@ changed (rules C1 and C2). `hold` keeps the next one on its way, so that somethi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -34,7 +34,9 @@ class Controller:
     def __init__(self) -> None:
         self.image = ClusterImage("story")
         this = cast(Any, self)
-        self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id)
+        self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id, logs=self._ask_logs)
+        self.report: Callable[[int], Awaitable[Report | None]]
+        """What a broker says of its log; the world knows."""
         self.lost_races: list[str] = []
         """What the decisions that came too late had relied on, since somebody asked."""
         self._backup: ClusterImage | None = None
@@ -62,6 +64,10 @@ class Controller:
 
     def to_ask(self) -> list[int]:
         return sorted(to_ask(self.image))
+
+    async def _ask_logs(self, image: ClusterImage, asked: Mapping[int, object]) -> dict[int, Report]:
+        reports = {broker_id: await self.report(broker_id) for broker_id in asked}
+        return {broker_id: report for broker_id, report in reports.items() if report is not None}
 
     async def recover(self, reports: Mapping[int, Report]) -> tuple[Settled, ...]:
         """What the recoverer does with what the brokers say."""

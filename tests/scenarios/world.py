@@ -14,6 +14,7 @@ from tests.scenarios.controller import Controller
 from tests.scenarios.node import Node, State
 
 from ottla_broker.replica import ACKS_ALL
+from ottla_controller.machines.recovery import Report
 from ottla_core.clock import ManualClock
 from ottla_core.records.batch import NO_PRODUCER_ID, iter_headers
 from ottla_core.records.reader import read_records
@@ -78,6 +79,13 @@ class World:
     waiting: list[tuple[Produce, asyncio.Task[pb.ProduceReply | None]]] = field(default_factory=list)
     promised: list[str] = field(default_factory=list)
     """Values that were acknowledged with acks=all."""
+
+    def __post_init__(self) -> None:
+        self.controller.report = self._report
+
+    async def _report(self, broker_id: int) -> Report | None:
+        node = self.nodes[broker_id]
+        return await node.report() if node.state is State.RUNS else None
 
     async def create(self, brokers: int, configs: dict[str, str]) -> None:
         """Brokers 1, 2, … with one partition on all of them; everybody knows of it."""

@@ -80,7 +80,7 @@ class Recoverer:
         asked = to_ask(image)
         if not asked:
             return False
-        reports = await self._ask_all(image, asked)
+        reports = await ask_logs(image, asked)
         partitions = sorted({id_ for ids in asked.values() for id_ in ids})
         elected = 0
         for batch in chunks(partitions):
@@ -91,11 +91,12 @@ class Recoverer:
             _log.warning("%d partitions are led by who has the longest log of those that count", elected)
         return elected < len(partitions)
 
-    async def _ask_all(self, image: ClusterImage, asked: Mapping[int, Sequence[PartitionId]]) -> dict[int, Report]:
-        """What the brokers say; those that don't answer are missing."""
-        brokers = [image.brokers[broker_id] for broker_id in asked]
-        reports = await asyncio.gather(*(_ask(b, image.revision, asked[b.id]) for b in brokers))
-        return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}
+
+async def ask_logs(image: ClusterImage, asked: Mapping[int, Sequence[PartitionId]]) -> dict[int, Report]:
+    """What the brokers say of their logs of these partitions, by broker id; those that don't answer are missing."""
+    brokers = [image.brokers[broker_id] for broker_id in asked]
+    reports = await asyncio.gather(*(_ask(b, image.revision, asked[b.id]) for b in brokers))
+    return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}
 
 
 def _decide(

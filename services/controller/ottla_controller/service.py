@@ -7,7 +7,7 @@ keep the others from it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
@@ -29,6 +29,7 @@ from ottla_controller.machines.preferred import (
     leaderless,
     unpreferred,
 )
+from ottla_controller.machines.recovery import Report
 from ottla_controller.machines.restoration import decide_restored
 from ottla_controller.machines.shards import decide_release_shard
 from ottla_controller.machines.topics import (
@@ -40,6 +41,7 @@ from ottla_controller.machines.topics import (
     decide_delete_topic,
     decide_delete_topic_by_id,
 )
+from ottla_controller.recovery import ask_logs
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.cluster.proof import check_proof
@@ -87,11 +89,13 @@ class ControllerService:
         *,
         new_topic_id: Callable[[], TopicId] = random_topic_id,
         on_elected: Callable[[Sequence[Settled]], None] = lambda settled: None,
+        logs: Callable[[ClusterImage, Mapping[int, Sequence[PartitionId]]], Awaitable[dict[int, Report]]] = ask_logs,
     ) -> None:
         self._leadership = leadership
         self._follower = follower
         self._new_topic_id = new_topic_id
         self._on_elected = on_elected
+        self._ask_logs = logs
 
     async def create_topics(self, request: pb.CreateTopicsRequest, context: RequestContext) -> pb.CreateTopicsReply:
         self._leadership.journal()
@@ -238,10 +242,23 @@ class ControllerService:
         elected: list[pb.LeaderElected] = []
         names = self._follower.image.topic_names
         for batch in chunks(partitions):
-            outcomes = await self._commit(partial(decide_elect_leaders, kind=kind, partitions=batch))
+            reports = await self._reports(batch) if kind is ElectionType.UNCLEAN else {}
+            decide = partial(decide_elect_leaders, kind=kind, partitions=batch, reports=reports)
+            outcomes = await self._commit(decide)
             self._on_elected([o.settled for o in outcomes if o.settled is not None])
             elected += [_elected(names.get(o.id.topic_id, ""), o) for o in outcomes]
         return elected
+
+    async def _reports(self, partitions: Sequence[PartitionId]) -> dict[int, Report]:
+        """How far the logs go of those partitions that nobody leads."""
+        image = self._follower.image
+        asked: dict[int, list[PartitionId]] = {}
+        for id_ in partitions:
+            partition = image.partitions.get(id_)
+            if partition is not None and partition.leader == NO_LEADER:
+                for broker_id in set(partition.replicas) & image.live_brokers().keys():
+                    asked.setdefault(broker_id, []).append(id_)
+        return await self._ask_logs(image, asked)
 
     # ---- one topic or resource each --------------------------------------------------------------------------------
 

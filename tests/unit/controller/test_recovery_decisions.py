@@ -11,6 +11,7 @@ from partitions import P0, broker, image_with, partition
 
 from ottla_controller.machines.decision import ReliedOn
 from ottla_controller.machines.election import decide_reconcile, unsettled
+from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
 from ottla_controller.machines.recovery import EPOCH_GAP, LogEnd, Report, decide_recover, to_ask
 from ottla_controller.machines.restoration import (
     PRODUCER_ID_GAP,
@@ -101,6 +102,23 @@ def test_internal_topics_are_recovered_as_others_are_but_never_by_who_happens_to
 
     assert to_ask(internal({0: LIVE, 1: LIVE}, TWO)) == {0: [P0], 1: [P0]}
     assert to_ask(internal({0: LIVE}, strategy("aggressive"))) == {}
+
+
+def test_an_operators_word_elects_the_longest_log_there_is() -> None:
+    def elected(image: ClusterImage, **ends: LogEnd) -> Partition:
+        decision = decide_elect_leaders(image, ElectionType.UNCLEAN, [P0], reports(image, **ends))
+        return after(image, decision).partitions[P0]
+
+    image = image_with({0: EMPTY, 1: FENCED, 2: LIVE}, LOST, configs=TWO)
+    now = elected(image, b0=LogEnd(-1, 0), b1=LogEnd(9, 9), b2=LogEnd(4, 7))
+    assert (now.leader, now.recovering, now.leader_epoch) == (2, True, 6)
+    assert elected(image).leader == 2, "where nobody has told, who is there, an empty disk last"
+    eligible = image_with({1: LIVE, 2: LIVE}, replace(LOST, elr=(2,)), configs=TWO)
+    assert not elected(eligible, b1=LogEnd(9, 9), b2=LogEnd(4, 7)).recovering
+    doubt = restored({2: LIVE}, partition(0, 1, 2))
+    assert to_ask(doubt) == {}
+    now = elected(doubt, b2=LogEnd(7, 7))
+    assert (now.leader, now.leader_epoch, doubt.is_in_doubt(now)) == (2, 7 + EPOCH_GAP, False)
 
 
 # ---- doubt -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ The first replica of a partition is its preferred leader. Placement spreads thos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -22,6 +22,7 @@ from ottla_controller.machines.election import (
     writes_of,
 )
 from ottla_controller.machines.partition import TopicConfigs, with_leader
+from ottla_controller.machines.recovery import Report, by_an_operators_word
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
@@ -42,12 +43,18 @@ class Outcome:
 
 
 def decide_elect_leaders(
-    image: ClusterImage, kind: ElectionType, partitions: Sequence[PartitionId]
+    image: ClusterImage,
+    kind: ElectionType,
+    partitions: Sequence[PartitionId],
+    reports: Mapping[int, Report] | None = None,
 ) -> Decision[tuple[Outcome, ...]]:
-    """One transaction for all of `partitions`, each named once: the caller asks for at most MAX_WRITES."""
+    """One transaction for all of `partitions`, each named once: the caller asks for at most MAX_WRITES.
+
+    By `reports` of logs an unclean election knows the longest.
+    """
     there = available(image)
     configs = TopicConfigs(image)
-    outcomes = tuple(_outcome(image, configs, there, kind, id_) for id_ in partitions)
+    outcomes = tuple(_outcome(image, configs, there, kind, id_, reports or {}) for id_ in partitions)
     done = [o.settled for o in outcomes if o.settled is not None]
     return Decision(outcomes, tuple(chain.from_iterable(writes_of(image, s) for s in done)))
 
@@ -85,15 +92,23 @@ def check_once(partitions: Iterable[tuple[str, int]]) -> None:
 
 
 def _outcome(
-    image: ClusterImage, configs: TopicConfigs, there: Availability, kind: ElectionType, id_: PartitionId
+    image: ClusterImage,
+    configs: TopicConfigs,
+    there: Availability,
+    kind: ElectionType,
+    id_: PartitionId,
+    reports: Mapping[int, Report],
 ) -> Outcome:
     partition = image.partitions.get(id_)
     if partition is None:
         error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition", hint="list the topics")
         return Outcome(id_, error=error)
+    rules = rules_of(configs, id_.topic_id)
     try:
-        elect = _preferred if kind is ElectionType.PREFERRED else _unclean
-        return Outcome(id_, Settled(id_, partition, elect(partition, there, rules_of(configs, id_.topic_id))))
+        if kind is ElectionType.PREFERRED:
+            return Outcome(id_, Settled(id_, partition, _preferred(partition, there, rules)))
+        longest = by_an_operators_word(image, id_, reports)
+        return Outcome(id_, Settled(id_, partition, _unclean(partition, there, rules, longest)))
     except OttlaError as error:
         return Outcome(id_, error=error)
 
@@ -117,10 +132,13 @@ def _preferred(partition: Partition, there: Availability, rules: Rules) -> Parti
     return with_leader(partition, preferred, partition.isr, rules.min_isr)
 
 
-def _unclean(partition: Partition, there: Availability, rules: Rules) -> Partition:
+def _unclean(partition: Partition, there: Availability, rules: Rules, longest: Partition | None) -> Partition:
+    """Who is eligible leads, as ever; else the `longest` log of those that have told theirs; else who is there."""
     if partition.leader != NO_LEADER:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the partition has a leader, {partition.leader}")
-    after = settled(partition, there, rules._replace(unclean=True))
+    after = settled(partition, there, rules._replace(unclean=False))
+    if after.leader == NO_LEADER:
+        after = longest or settled(partition, there, rules._replace(unclean=True))
     if after.leader == NO_LEADER:
         raise OttlaError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,

@@ -19,7 +19,7 @@ them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final, NamedTuple
@@ -78,6 +78,23 @@ def decide_recover(
     return Decision(tuple(settled for settled, _ in moved), tuple(chain.from_iterable(writes)))
 
 
+def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping[int, Report]) -> Partition | None:
+    """The partition, led by the longest log of those that have told theirs; None where nobody has.
+
+    The price is what the others have: an operator has been asked. An empty disk has the shortest.
+    """
+    partition = image.partitions[id_]
+    ends = {
+        b.id: reports[b.id].ends[id_]
+        for b in _registered(image, partition.replicas)
+        if not (b.fenced or b.shutting_down)
+        and b.id in reports
+        and reports[b.id].epoch == b.epoch
+        and id_ in reports[b.id].ends
+    }
+    return _led_by_the_longest(image, partition, ends, tuple(ends)) if ends else None
+
+
 def _recovered(
     image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, Report]
 ) -> Iterator[tuple[Settled, list[Broker]]]:
@@ -108,11 +125,19 @@ def _elected(
     willing = [b for b in partition.replicas if b in ends and not image.brokers[b].fenced]
     if not willing:
         return None
-    best = max(willing, key=lambda b: ends[b][:2])  # the first in the order of the replicas where several are equal
-    if any(end[:2] > ends[best][:2] for end in ends.values()):
+    longest = max(end[:2] for end in ends.values())
+    if all(ends[b][:2] < longest for b in willing):
         return None  # who has more is not unfenced yet
+    return _led_by_the_longest(image, partition, ends, willing)
+
+
+def _led_by_the_longest(
+    image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd], willing: Sequence[int]
+) -> Partition:
+    """Of several that are equal the first, in the order of the replicas; in an epoch above all that have told."""
+    best = max(willing, key=lambda b: ends[b][:2])
     seen = max(partition.leader_epoch, *(end.last_epoch for end in ends.values()))
-    epoch = seen + (EPOCH_GAP if doubt else 1)
+    epoch = seen + (EPOCH_GAP if image.is_in_doubt(partition) else 1)
     return replace(recovering_with(partition, best), leader_epoch=epoch, restored=image.restored.count)
 
 
