@@ -1,9 +1,10 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
-with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, and F30, a starved
-cluster, whose minutes are those of the busy processes. Exit code 0: every row ran, reached its floors and its goals,
-and nothing was found; and every mutant was caught.
+with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, F25 to F28, of disks and
+the metadata store, which go on until each had its hits, and F30, a starved cluster, whose minutes are those of the busy
+processes. Exit code 0: every row ran, reached its floors and its goals, and nothing was found; and every mutant was
+caught.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.faults import network
+from tests.faults.disks.mutants import DISK_MUTANTS, DiskMutant, catch
+from tests.faults.disks.report import disks_summary
+from tests.faults.disks.rows import DISK_ROWS, DiskRow
+from tests.faults.disks.run import run_disk_row
 from tests.faults.groups.report import group_summary, print_groups
 from tests.faults.groups.rows import GROUP_ROWS, MUTANT_GROUP_ROWS, GroupRow
 from tests.faults.groups.run import GroupResult, run_group_row
@@ -46,7 +51,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
-    others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW, HOSTILE_ROW)
+    others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW, HOSTILE_ROW, *DISK_ROWS, *DISK_MUTANTS)
     there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
@@ -64,7 +69,9 @@ def main(arguments: list[str]) -> int:
         code |= _run_rows_of_the_log(log_rows, given, directory, seed)
     if HOSTILE_ROW.name in chosen:
         code |= run_hostile(given.minutes, directory / HOSTILE_ROW.name, seed)
-    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name)
+    if of_disks := [row.name for row in (*DISK_ROWS, *DISK_MUTANTS) if row.name in chosen]:
+        code |= _run_rows_of_disks(of_disks, given, directory, seed)
+    by_themselves = (STARVED_ROW.name, MUTANT, HOSTILE_ROW.name, *of_disks)
     if len(log_rows) < len([name for name in chosen if name not in by_themselves]):
         code |= _run_rows_of_groups(chosen, given, directory, seed)
     if STARVED_ROW.name in chosen or MUTANT in chosen:
@@ -111,6 +118,27 @@ def _run_rows_of_the_log(chosen: list[str], given: argparse.Namespace, directory
     return 1 if missed or caught < len(mutants) or any(result.failures for result in results) else 0
 
 
+def _run_rows_of_disks(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:
+    """Each row brings its mutants."""
+    rows = [row for row in DISK_ROWS if row.name in chosen]
+    mutants = [m for m in DISK_MUTANTS if {m.name, m.row}.intersection(chosen) and not given.unbroken]
+    scale = _scale(given.minutes, rows)
+    results = [_run(row, directory, scale, seed) for row in rows]
+    caught = sum([_caught_by_disks(mutant, directory, seed) for mutant in mutants])
+    print()
+    print_table(results)
+    print_summary(disks_summary(results, mutants=len(mutants), caught=caught, seed=seed, history=directory))
+    return 1 if caught < len(mutants) or any(result.failures for result in results) else 0
+
+
+def _caught_by_disks(mutant: DiskMutant, directory: Path, seed: int) -> bool:
+    began = time.monotonic()
+    verdict = catch(mutant, directory / mutant.name, seed)
+    words = f"caught by {verdict.words}" if verdict.caught else f"NOT CAUGHT: {verdict.words}"
+    print(f"{mutant.name}: {words} ({time.monotonic() - began:.0f} s)", flush=True)
+    return verdict.caught
+
+
 def _run_rows_of_groups(chosen: list[str], given: argparse.Namespace, directory: Path, seed: int) -> int:
     """Each row brings its mutants."""
     rows = [row for row in GROUP_ROWS if row.name in chosen]
@@ -138,7 +166,11 @@ def _scale(minutes: float, rows: Sequence[Row | GroupRow]) -> float:
 
 def _run(row: Row, directory: Path, scale: float, seed: int) -> RowResult:
     print(f"{row.name}: {row.title}, {row.minutes * scale:.1f} minutes of it …", flush=True)
-    result = run_row(row, directory / row.name, seconds=row.minutes * scale * 60, seed=seed)
+    seconds, where = row.minutes * scale * 60, directory / row.name
+    if isinstance(row, DiskRow):
+        result = run_disk_row(row, where, seconds=seconds, seed=seed)
+    else:
+        result = run_row(row, where, seconds=seconds, seed=seed)
     print(f"{row.name}: {'as it must be' if not result.failures else 'FAILED'}", flush=True)
     return result
 

@@ -58,6 +58,12 @@ class FaultCluster:
         return ",".join(f"{self.network.address(name)}:{KAFKA_PORT}" for name in self.brokers)
 
     @property
+    def etcd_urls(self) -> tuple[str, str]:
+        """For its clients, and for its peers."""
+        host = self.network.address(ETCD)
+        return f"http://{host}:{_ETCD_PORT}", f"http://{host}:{_ETCD_PEER_PORT}"
+
+    @property
     def data_dirs(self) -> list[Path]:
         return [self.directory / name for name in self.brokers]
 
@@ -155,8 +161,7 @@ class FaultCluster:
         return Node(name, self.network.command(name, command), self.directory / f"{name}.log")
 
     def _etcd_command(self) -> list[str]:
-        host = self.network.address(ETCD)
-        client, peer = f"http://{host}:{_ETCD_PORT}", f"http://{host}:{_ETCD_PEER_PORT}"
+        client, peer = self.etcd_urls
         command = [str(find_etcd()), "--name", "default", "--data-dir", str(self.directory / ETCD)]
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]

@@ -18,9 +18,11 @@ import ottla_broker.commits
 import ottla_broker.kafka.inbound
 import ottla_broker.machines.producers
 import ottla_broker.replica
+import ottla_broker.storage.log_dir
 import ottla_broker.storage.producer_history
 import ottla_controller.__main__
 import ottla_controller.machines.isr
+import ottla_controller.recovery
 from ottla_broker.machines.producers import Checked, Producers
 from ottla_broker.replica import Replica
 from ottla_core.cluster.image import ClusterImage, Partition
@@ -88,6 +90,16 @@ def _announced_bytes_charged() -> None:
     _replace(ottla_broker.kafka.inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
 
 
+def _marker_without_epoch() -> None:
+    """A directory that was closed in order is whole, whichever life of its broker closed it (rule C17)."""
+    _replace(ottla_broker.storage.log_dir.LogDir, "compare", lambda *_: False)
+
+
+def _backups_isr_believed() -> None:
+    """Nobody notices that the metadata is older than the logs (rule C18)."""
+    _replace(ottla_controller.recovery, "is_restored", lambda *_: False)
+
+
 MUTANTS: Final = MappingProxyType(
     {
         "acks-before-the-high-watermark": _acks_before_the_high_watermark,
@@ -97,6 +109,8 @@ MUTANTS: Final = MappingProxyType(
         "no-sequence-check": _no_sequence_check,
         "producer-state-forgotten-at-restart": _producer_state_forgotten_at_restart,
         "announced-bytes-charged": _announced_bytes_charged,
+        "marker-without-epoch": _marker_without_epoch,
+        "backups-isr-believed": _backups_isr_believed,
     }
 )
 

@@ -45,14 +45,15 @@ class Nemesis:
         self.failures: list[str] = []
         self.caught: Callable[[], bool] = lambda: False
         """Whether enough is known already: a mutant was found."""
+        self.least_hits = LEAST_HITS
         self._partitions = partitions
         self._leaders: set[str] = set()
         self._log = log
         self._created = 0
 
     def goes_on(self, until_at: float) -> bool:
-        """Whether there is to be another hit: until that time, and on a slow machine until there were `LEAST_HITS`."""
-        return not self.caught() and (time.monotonic() < until_at or len(self.hits) < LEAST_HITS)
+        """Whether there is to be another hit: until that time, and on a slow machine until there were `least_hits`."""
+        return not self.caught() and (time.monotonic() < until_at or len(self.hits) < self.least_hits)
 
     @contextmanager
     def hit(self, kind: str, *names: str) -> Iterator[None]:

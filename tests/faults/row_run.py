@@ -45,13 +45,15 @@ def run_row(row: Row, directory: Path, *, seconds: float, seed: int, mutant: str
 
     That ends once a value was read at two offsets; all else is certain only after the final reads.
     """
-    run = _RowRun(row, directory, seed, mutant)
+    run = RowRun(row, directory, seed, mutant)
     if mutant:
         run.nemesis.caught = lambda: check(read_history(run.history)).counts["duplicated"] > 0
     return run.run(seconds)
 
 
-class _RowRun(FaultRun[RowResult]):
+class RowRun(FaultRun[RowResult]):
+    """Beside its frame: what writes and reads, and what becomes of it."""
+
     def __init__(self, row: Row, directory: Path, seed: int, mutant: str) -> None:
         super().__init__(RowResult(row), directory)
         self.cluster = FaultCluster(directory / "cluster", self.network, mutant=mutant)

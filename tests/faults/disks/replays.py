@@ -1,0 +1,157 @@
+"""`python -m tests.faults.disks.replays NAME`: any order of events with one rule broken, until a check finds it.
+
+With `--sound` the rule is left as it is: then nothing may be found. The last line is {"found": …, "runs": …}.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+import test_election_model as model
+from test_election_model import Elections
+
+import ottla_controller.machines.election
+import ottla_controller.machines.min_isr
+import ottla_controller.machines.recovery
+from ottla_broker.machines.partition import Leader
+from ottla_controller.machines.election import Availability, available, decide_reconcile
+from ottla_controller.machines.partition import TopicConfigs
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
+from ottla_core.model import PartitionId
+
+SEEDS: Final = 100
+_MOST_STEPS: Final = model.STEPS
+
+
+class Electable(Elections):
+    """What the model checks of each step, not of how partitions look; and that who calls itself alone is right, and
+    nobody with a full disk is preferred."""
+
+    def check_form(self) -> None:
+        if self.unclean_allowed:
+            return
+        for id_, partition in self.image.partitions.items():
+            if partition.leader in self.image.brokers:
+                self._check_alone(id_, partition)
+                self._check_full(id_, partition)
+
+    def _check_alone(self, id_: PartitionId, partition: Partition) -> None:
+        """Whoever else is there alone is not elected as things stand, where the leader has proved that."""
+        leader = Leader(
+            partition.leader, partition, log_end_offset=0, high_watermark=0, now=0.0, live={}, min_isr=self.min_isr
+        )
+        if not leader.is_alone or any(b in self.tail_lost for b in partition.replicas):
+            return
+        for b in set(partition.replicas) - {partition.leader}:
+            if b in self.image.brokers and not partition.recovering:
+                gone = [other for other in self.image.brokers if other != b]
+                after = self._settled(id_, gone=gone, full=())
+                assert after.leader != b, "the leader is alone, it says, and another one is elected"
+
+    def _check_full(self, id_: PartitionId, partition: Partition) -> None:
+        """The leader goes, and the next in the order of the replicas is full."""
+        there = available(self.image)
+        heirs = [
+            b
+            for b in partition.replicas
+            if b in partition.isr and b != partition.leader and b in there.willing and b not in there.lost(partition)
+        ]
+        if len(heirs) > 1:
+            after = self._settled(id_, gone=[partition.leader], full=heirs[:1])
+            assert after.leader in heirs[1:], "a full disk leads where one with room could"
+
+    def _settled(self, id_: PartitionId, *, gone: list[int], full: list[int] | tuple[int, ...]) -> Partition:
+        changes = [Change(("broker", b), None) for b in gone]
+        changes += [Change(("broker", b), replace(self.image.brokers[b], read_only=True)) for b in full]
+        image = self.image.with_changes(changes, self.image.revision + 1)
+        moved = decide_reconcile(image, [id_]).reply
+        return moved[0].after if moved else image.partitions[id_]
+
+
+def _directory_id_ignored() -> None:
+    """Neither elections nor those who ask the logs look at it."""
+    witnesses = ottla_controller.machines.recovery._witnesses
+
+    def blind(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition) -> list[Broker]:
+        return witnesses(image, configs, id_, replace(partition, directories={}))
+
+    ottla_controller.machines.recovery._witnesses = blind
+    Availability.has_moved = lambda *_: False  # type: ignore[method-assign]
+
+
+def _elr_kept_after_an_unclean_stop() -> None:
+    """Neither the controller nor the broker itself minds that it is in an ELR."""
+
+    def relied_upon(image: ClusterImage, broker_id: int) -> bool:
+        return any(broker_id in (p.leader, *p.isr) for p in image.partitions.values())
+
+    def lost(self: Availability, partition: Partition) -> frozenset[int]:
+        return frozenset(b for b in partition.isr if b in self.tail_lost or self.has_moved(partition, b))
+
+    Availability.lost = lost  # type: ignore[method-assign]
+    model.is_relied_upon = relied_upon
+
+
+def _elr_kept_when_min_isr_is_lowered() -> None:
+    """The partition is written, and its ELR stays."""
+
+    def kept(partition: Partition) -> Partition:
+        return replace(partition, partition_epoch=partition.partition_epoch + 1)
+
+    ottla_controller.machines.min_isr.without_elr = kept
+
+
+def _sole_member_proof_without_the_elr() -> None:
+    Leader._electable = lambda self: {*self._maximal_isr()}  # type: ignore[method-assign]
+
+
+def _full_disk_electable() -> None:
+    see = ottla_controller.machines.election.available
+
+    def blind(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
+        return replace(see(image, spared), read_only=frozenset())
+
+    ottla_controller.machines.election.available = blind
+
+
+REPLAYS: Final = MappingProxyType[str, Callable[[], None]](
+    {
+        "directory-id-ignored": _directory_id_ignored,
+        "elr-kept-after-an-unclean-stop": _elr_kept_after_an_unclean_stop,
+        "elr-kept-when-min-insync-replicas-is-lowered": _elr_kept_when_min_isr_is_lowered,
+        "sole-member-proof-without-the-elr": _sole_member_proof_without_the_elr,
+        "full-disk-electable": _full_disk_electable,
+    }
+)
+
+
+def main(arguments: list[str]) -> int:
+    name, *sound = arguments
+    if not sound:
+        REPLAYS[name]()
+    for seed in range(SEEDS):
+        try:
+            run(seed)
+        except AssertionError as error:
+            at = traceback.extract_tb(error.__traceback__)[-1]
+            print(json.dumps({"found": f"seed {seed}, {at.name}: {str(error) or at.line}", "runs": str(seed + 1)}))
+            return 0
+    print(json.dumps({"found": "", "runs": str(SEEDS)}))
+    return 0
+
+
+def run(seed: int) -> None:
+    elections = Electable(seed)
+    for _ in range(_MOST_STEPS):
+        elections.step()
+    elections.heal()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
