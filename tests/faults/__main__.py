@@ -1,10 +1,10 @@
 """`python -m tests.faults --rows F1,F5 --minutes 3`: runs rows of the fault table and says what they found.
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
-with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, F25 to F28, of disks and
-the metadata store, which go on until each had its hits, and F30, a starved cluster, whose minutes are those of the busy
-processes. Exit code 0: every row ran, reached its floors and its goals, and nothing was found; and every mutant was
-caught.
+with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, F25 to F28, of
+disks and the metadata store, which go on until each had its hits, and F30, a starved cluster, whose minutes are those
+of the busy processes. Exit code 0: every row ran, reached its floors and its goals, and nothing was found; and every
+mutant was caught.
 """
 
 from __future__ import annotations
