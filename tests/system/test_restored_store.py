@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from three_brokers import three_brokers
 from waiting import wait_until
 
 import ottla
@@ -17,9 +18,7 @@ PREFIX = "/ottla/ottla/"
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=3, group_coordinators=0) as running:
-        with ottla.Admin(running.bootstrap) as admin:
-            admin.topics.create("t", partitions=1, replicas=3, config={"min.insync.replicas": 2})
+    with three_brokers() as running:
         yield running
 
 
