@@ -161,7 +161,8 @@ class BrokerService:
         return lambda replica, offset: find_closest(replica.check_leader(None), node_id, racks, rack, offset)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
-        check_each_once(request.partitions)
+        """The same partition may be asked for several times: its start, its end, and so on."""
+        check_each_once((each.topic_id, each.partition, each.timestamp_ms) for each in request.partitions)
         return pb.ListOffsetsReply(
             partitions=await few_at_once(self._list_offset, request.partitions, at_once=_LOOK_UPS_AT_ONCE)
         )
@@ -180,7 +181,7 @@ class BrokerService:
         return answer
 
     async def delete_records(self, request: pb.DeleteRecordsRequest, context: RequestContext) -> pb.DeleteRecordsReply:
-        check_each_once(request.partitions)
+        check_each_once((each.topic_id, each.partition) for each in request.partitions)
         delete = partial(self._delete_records, deadline=asyncio.get_running_loop().time() + _DELETE_RECORDS_S)
         answers = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
         return pb.DeleteRecordsReply(partitions=answers)
@@ -379,12 +380,10 @@ def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> FetchWant:
     )
 
 
-def check_each_once(wanted: Iterable[_OfPartition]) -> None:
-    """Raise INVALID_REQUEST where a partition is named twice: each is work."""
-    twice = [key for key, count in Counter((each.topic_id, each.partition) for each in wanted).items() if count > 1]
-    if twice:
-        words = f"partition {twice[0][1]} of topic {twice[0][0].hex()} is named twice"
-        raise OttlaError(ErrorCode.INVALID_REQUEST, words, hint="name it once")
+def check_each_once(wanted: Iterable[tuple[object, ...]]) -> None:
+    """Raise INVALID_REQUEST where one of them stands there twice: each is work."""
+    if any(count > 1 for count in Counter(wanted).values()):
+        raise OttlaError(ErrorCode.INVALID_REQUEST, "the request asks the same of a partition twice", hint="ask once")
 
 
 def _log_dir_partition(replica: Replica) -> pb.PartitionSize:

@@ -32,15 +32,19 @@ class Wanted(NamedTuple):
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    wanted = [Wanted(name_of(backend, topic, version), topic) for topic in asked.topics]
-    named = {
-        TopicPartition(name, each.partition_index): each
-        for name, topic in wanted
-        for each in topic.partitions
-        if name is not None and _is_there(backend, name, each.partition_index)
-    }  # the last of what names a partition twice, which is what would hold
-    codes = await _commit(backend, asked, await sliced(_offset, named.items()))
+    wanted: list[Wanted] = []
+    named: dict[TopicPartition, Message] = {}
     turn = Slice()
+    for topic in asked.topics:
+        await turn.rest()
+        name = name_of(backend, topic, version)
+        wanted.append(Wanted(name, topic))
+        if name is not None:  # of what names a partition twice the last holds, as it would if it were committed twice
+            there = _partitions_there(backend, name)
+            named |= {
+                TopicPartition(name, p.partition_index): p for p in topic.partitions if p.partition_index in there
+            }
+    codes = await _commit(backend, asked, await sliced(_offset, named.items()))
     topics = [await _told(each, codes, version, turn) for each in wanted]
     return OffsetCommitResponse(version=version, topics=topics)
 
@@ -57,9 +61,9 @@ def _offset(named: tuple[TopicPartition, Message]) -> pb.OffsetToCommit:
     )
 
 
-def _is_there(backend: Backend, name: str, partition: int) -> bool:
+def _partitions_there(backend: Backend, name: str) -> range:
     topic = backend.image.topics.get(name)
-    return topic is not None and 0 <= partition < topic.partition_count
+    return range(0 if topic is None else topic.partition_count)
 
 
 async def _commit(backend: Backend, asked: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:

@@ -68,7 +68,9 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
     found: dict[str, list[pb.CommittedOffset]] = {}
     unknown: list[Message] = []
     named: dict[TopicPartition, None] = {}
+    turn = Slice()
     for topic in asked.topics or ():
+        await turn.rest()
         name = name_of(backend, topic, version)
         if name is None:
             unknown.append(topic)
@@ -86,7 +88,6 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
             return code_of(reply.error), []
         for each in reply.offsets:
             found.setdefault(each.topic, []).append(each)
-    turn = Slice()
     topics = [await _told(backend, name, some, version, turn) for name, some in found.items()]
     return 0, [*(t for t in topics if t is not None), *_everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version)]
 
