@@ -45,6 +45,7 @@ class Budget:
         self._max_bytes: Final = max_bytes
         self._for_ends: Final = max_bytes // _KEPT_BACK
         self._for_anybody: Final = max_bytes - 2 * self._for_ends
+        self._ample_bytes: Final = self._for_anybody // 2
         self._promised_bytes = 0  # to frames that may end
         self._addresses: Final[dict[str, _Address]] = {}
         self._waiting: Final[deque[Account]] = deque()
@@ -59,8 +60,15 @@ class Budget:
         """Look whether anybody who waits may go on: shares move without anything being given back."""
         self._let_in(len(self._waiting))
 
+    @property
+    def is_ample(self) -> bool:
+        """Whether so much is free that anybody may take more, whoever that is."""
+        return self.held_bytes < self._ample_bytes
+
     def fits(self, account: Account, wanted: int) -> bool:
         """Whether the account may have more now: SMALL, LARGE, or the bytes that a frame needs to end."""
+        if self.is_ample:
+            return True
         if wanted == SMALL:
             return self.held_bytes - account.held_bytes < self._max_bytes
         if account.promised_bytes or self.free(account) > 0:

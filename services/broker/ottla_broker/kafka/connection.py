@@ -140,10 +140,13 @@ class Connection(asyncio.BufferedProtocol):
         self._around.on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        shared, free_bytes = self._around.scratch, self._account.free()
+        shared, inbound = self._around.scratch, self._inbound
+        if inbound is None and self._around.budget.is_ample:
+            return shared
+        free_bytes = self._account.free()
         if free_bytes < len(shared):  # or all that read in one turn of the loop would take as much as if it were free
             shared = shared[: max(free_bytes, _LEAST_READ)]
-        return shared if self._inbound is None else self._inbound.buffer(shared, free_bytes)
+        return shared if inbound is None else inbound.buffer(shared, free_bytes)
 
     def buffer_updated(self, nbytes: int) -> None:
         self._active_at = self._around.now()
@@ -316,7 +319,7 @@ class Connection(asyncio.BufferedProtocol):
     def _keep(self, rest: memoryview, whole: int) -> None:
         """`rest` begins with a frame of `whole` bytes, 0 where that is not known yet."""
         if whole > len(rest):
-            self._inbound, self._rest = Inbound(whole, rest), _NOTHING
+            self._inbound, self._rest = Inbound(whole, rest, self._account.free()), _NOTHING
             self._pace.restart()
         elif rest:
             # A whole frame that waits for its turn, or the first bytes of one.

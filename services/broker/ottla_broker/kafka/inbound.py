@@ -16,10 +16,13 @@ class Inbound:
 
     __slots__ = ("_data", "_filled", "whole_bytes")
 
-    def __init__(self, whole_bytes: int, start: memoryview) -> None:
+    def __init__(self, whole_bytes: int, start: memoryview, free_bytes: int) -> None:
         self.whole_bytes: Final = whole_bytes
-        self._data = bytearray(start)
         self._filled = len(start)
+        if self._is_worth_it(free_bytes):
+            self._data = self._in_place(start)
+        else:
+            self._data = bytearray(start)
 
     @property
     def held_bytes(self) -> int:
@@ -32,13 +35,9 @@ class Inbound:
     def buffer(self, shared: memoryview, free_bytes: int) -> memoryview:
         """Where the next bytes go, at most those that are missing; `free_bytes` may be taken at once."""
         if self._filled == len(self._data):
-            missing_bytes = self.missing_bytes
-            is_worth_it = missing_bytes < _MAX_AT_ONCE and self._filled * _ENOUGH >= self.whole_bytes
-            if not is_worth_it or free_bytes < missing_bytes:
-                return shared[:missing_bytes]
-            whole = bytearray(self.whole_bytes)
-            whole[: self._filled] = self._data
-            self._data = whole
+            if not self._is_worth_it(free_bytes):
+                return shared[: self.missing_bytes]
+            self._data = self._in_place(self._data)
         return memoryview(self._data)[self._filled :]
 
     def add(self, size_bytes: int, shared: memoryview) -> None:
@@ -49,3 +48,12 @@ class Inbound:
 
     def whole(self) -> memoryview:
         return memoryview(self._data)
+
+    def _is_worth_it(self, free_bytes: int) -> bool:
+        missing_bytes = self.whole_bytes - self._filled
+        return self._filled * _ENOUGH >= self.whole_bytes and missing_bytes <= min(free_bytes, _MAX_AT_ONCE)
+
+    def _in_place(self, start: memoryview | bytearray) -> bytearray:
+        whole = bytearray(self.whole_bytes)
+        whole[: self._filled] = start
+        return whole

@@ -395,7 +395,7 @@ async def test_until_a_first_request_is_done_frames_are_short(client: Client) ->
 
 
 async def test_what_is_cut_gives_back_what_it_held(client: Client) -> None:
-    client.send(frame(b"wait", PRODUCE) + frame(b"x" * 500, PRODUCE)[:100])
+    client.send(frame(b"wait", PRODUCE) + frame(b"x" * 5_000, PRODUCE)[:100])
     assert client.around.budget.held_bytes == 100
     await asyncio.sleep(0)  # it begins to wait
     client.connection.connection_lost(None)
