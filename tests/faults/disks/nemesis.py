@@ -88,6 +88,11 @@ class DiskNemesis(Nemesis):
         command += ["--initial-advertise-peer-urls", peer]
         _run(*command)
 
+    def elect_preferred(self, partition: int) -> None:
+        """Its first replica leads then, without a restart of anybody."""
+        self.note(f"elect the preferred leader of {partition}")
+        self.cluster.admin().partitions.elect_leaders([(self.topic, partition)], timeout=SEEN_LIMIT_S)
+
     # ---- waiting ---------------------------------------------------------------------------------------------------
 
     def until_seen(self, by: str, holds: Callable[[Partitions], bool], what: str) -> Partitions:

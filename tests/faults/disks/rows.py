@@ -1,6 +1,6 @@
 """The rows: what each does to disks, one story a hit, whose end is that all are in sync again.
 
-A broker is started only once the one before it is ready, for the order is what the stories are about.
+Where the order of starts matters, a broker is started once the one before it is ready.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ LEAST_HITS: Final = 20
 LEAST_ACKNOWLEDGED: Final = 10_000
 _SOME_RECORDS_S: Final = 0.3
 _MINUTES: Final = 2.0
-_ELECTIONS: Final = 3
 _LOAD: Final = Load(rate=250.0)
 
 
@@ -52,7 +51,7 @@ def _lose_the_last_ones_disk(nemesis: DiskNemesis, until_at: float) -> None:
             time.sleep(_SOME_RECORDS_S)
             go(last)
             nemesis.empty(last, whole=whole)
-            _start_in_order(nemesis, [names[n] for n in order])
+            _start_in_order(nemesis, *([names[n]] for n in order))
         kills_first = not kills_first
 
 
@@ -79,32 +78,41 @@ def _put_an_old_volume_back(nemesis: DiskNemesis, until_at: float) -> None:
                 nemesis.until_in_sync(victim, {victim})
                 nemesis.kill(victim)
             nemesis.put_back(victim)
-            _start_in_order(nemesis, [victim, *others] if first else [*others, victim])
+            _start_in_order(nemesis, *([victim], others) if first else (others, [victim]))
 
 
 def _restore_the_store(nemesis: DiskNemesis, until_at: float) -> None:
     """A backup, three elections, a replica that leaves the ISR; then the store is the backup, and that replica first.
 
-    In turn it is one whose life the backup knows, and so no proof that the store is old, and any one.
+    In turn it is one whose life the backup knows, and so no proof that the store is old, and the leader of the backup.
     """
     for known in cycle((True, False)):
         if not nemesis.goes_on(until_at):
             return
         partition = nemesis.any_partition()
+        first, *_, last = nemesis.replicas(partition)
+        nemesis.elect_preferred(partition)
         with nemesis.hit("store restored", *nemesis.cluster.brokers):
             nemesis.back_up_store()
-            spared = nemesis.replicas(partition)[-1] if known else ""
-            for _ in range(_ELECTIONS):
-                _elect(nemesis, partition, spared)
-            behind = spared or nemesis.random.choice(nemesis.cluster.brokers)
+            nemesis.kill(first)
+            nemesis.until_in_sync(last, nemesis.others(first))
+            nemesis.start(first)
+            nemesis.until_whole()
+            nemesis.elect_preferred(partition)
+            nemesis.kill(first)
+            nemesis.until_in_sync(last, nemesis.others(first))
+            if known:
+                nemesis.start(first)
+                nemesis.until_whole()
+                nemesis.kill(last)
+            behind = last if known else first
             others = nemesis.others(behind)
-            nemesis.kill(behind)
             nemesis.until_in_sync(others[0], others)
             time.sleep(_SOME_RECORDS_S)
             nemesis.kill(*others, *nemesis.cluster.controllers, ETCD)
             nemesis.restore_store()
             nemesis.start(ETCD, *nemesis.cluster.controllers)
-            _start_in_order(nemesis, [behind, *others])
+            _start_in_order(nemesis, [behind], others)
 
 
 def _fill_the_next_leader(nemesis: DiskNemesis, until_at: float) -> None:
@@ -133,21 +141,11 @@ def _fill_the_next_leader(nemesis: DiskNemesis, until_at: float) -> None:
             nemesis.make_room(full)
 
 
-def _start_in_order(nemesis: DiskNemesis, names: list[str]) -> None:
-    for name in names:
-        nemesis.start(name)
-        nemesis.cluster.until_ready(name)
-
-
-def _elect(nemesis: DiskNemesis, partition: int, spared: str) -> None:
-    """Another leader, and all in sync again; `spared` is not restarted."""
-    leader = nemesis.cluster.leader(nemesis.topic, partition)
-    if leader == spared:
-        leader = nemesis.others(spared)[0]
-    nemesis.kill(leader)
-    nemesis.until_in_sync(nemesis.others(leader)[0], nemesis.others(leader))
-    nemesis.start(leader)
-    nemesis.until_whole()
+def _start_in_order(nemesis: DiskNemesis, *groups: list[str]) -> None:
+    for names in groups:
+        nemesis.start(*names)
+        for name in names:
+            nemesis.cluster.until_ready(name)
 
 
 def _of_disks(story: Callable[[DiskNemesis, float], None]) -> Callable[[Nemesis, float], None]:
