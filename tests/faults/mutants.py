@@ -21,6 +21,7 @@ import ottla_broker.replica
 import ottla_broker.storage.log_dir
 import ottla_broker.storage.producer_history
 import ottla_controller.__main__
+import ottla_controller.machines.election
 import ottla_controller.machines.isr
 import ottla_controller.recovery
 from ottla_broker.machines.producers import Checked, Producers
@@ -98,6 +99,7 @@ def _marker_without_epoch() -> None:
 def _backups_isr_believed() -> None:
     """Nobody notices that the metadata is older than the logs (rule C18)."""
     _replace(ottla_controller.recovery, "is_restored", lambda *_: False)
+    _replace(ottla_controller.machines.election, "is_restored", lambda *_: False)
 
 
 MUTANTS: Final = MappingProxyType(

@@ -1,6 +1,6 @@
 """`python -m tests.faults.disks.replays NAME`: any order of events with one rule broken, until a check finds it.
 
-With `--sound` the rule is left as it is: then nothing may be found. The last line is {"found": …, "runs": …}.
+`sound` breaks none: then nothing may be found. The last line is {"found": …, "runs": …}.
 """
 
 from __future__ import annotations
@@ -25,21 +25,31 @@ from ottla_controller.machines.partition import TopicConfigs
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
 from ottla_core.model import PartitionId
 
-SEEDS: Final = 100
-_MOST_STEPS: Final = model.STEPS
+SEEDS: Final = 60
+_LOOKS: Final = 0.2
+"""After so many steps of all the dearer checks are made."""
+
+_BACKUP_STEPS: Final = 30
 
 
 class Electable(Elections):
     """What the model checks of each step, not of how partitions look; and that who calls itself alone is right, and
     nobody with a full disk is preferred."""
 
+    def begin(self) -> None:
+        super().begin()
+        self._backup = self.image
+
     def check_form(self) -> None:
-        if self.unclean_allowed:
+        if self.random.random() < 1 / _BACKUP_STEPS:
+            self._backup = self.image
+        if self.unclean_allowed or self.random.random() > _LOOKS:
             return
         for id_, partition in self.image.partitions.items():
             if partition.leader in self.image.brokers:
                 self._check_alone(id_, partition)
                 self._check_full(id_, partition)
+            self._check_restored(id_)
 
     def _check_alone(self, id_: PartitionId, partition: Partition) -> None:
         """Whoever else is there alone is not elected as things stand, where the leader has proved that."""
@@ -65,6 +75,16 @@ class Electable(Elections):
         if len(heirs) > 1:
             after = self._settled(id_, gone=[partition.leader], full=heirs[:1])
             assert after.leader in heirs[1:], "a full disk leads where one with room could"
+
+    def _check_restored(self, id_: PartitionId) -> None:
+        """The metadata is what it was at the last backup; all register, and know of later lives."""
+        lives = {
+            b: replace(life, ahead=True, former_epoch=self._backup.revision) for b, life in self.image.brokers.items()
+        }
+        changes = [Change(("broker", b), lives.get(b)) for b in range(model.BROKERS)]
+        image = self._backup.with_changes(changes, self.image.revision + 1)
+        for settled in decide_reconcile(image, [id_]).reply:
+            assert not settled.elected or settled.after.leader in self.complete[id_], "elected by the backup's ISR"
 
     def _settled(self, id_: PartitionId, *, gone: list[int], full: list[int] | tuple[int, ...]) -> Partition:
         changes = [Change(("broker", b), None) for b in gone]
@@ -120,21 +140,25 @@ def _full_disk_electable() -> None:
     ottla_controller.machines.election.available = blind
 
 
+def _backups_isr_believed() -> None:
+    ottla_controller.machines.election.is_restored = lambda _: False
+
+
 REPLAYS: Final = MappingProxyType[str, Callable[[], None]](
     {
+        "sound": lambda: None,
         "directory-id-ignored": _directory_id_ignored,
         "elr-kept-after-an-unclean-stop": _elr_kept_after_an_unclean_stop,
         "elr-kept-when-min-insync-replicas-is-lowered": _elr_kept_when_min_isr_is_lowered,
         "sole-member-proof-without-the-elr": _sole_member_proof_without_the_elr,
+        "backups-isr-believed": _backups_isr_believed,
         "full-disk-electable": _full_disk_electable,
     }
 )
 
 
 def main(arguments: list[str]) -> int:
-    name, *sound = arguments
-    if not sound:
-        REPLAYS[name]()
+    REPLAYS[arguments[0]]()
     for seed in range(SEEDS):
         try:
             run(seed)
@@ -148,7 +172,7 @@ def main(arguments: list[str]) -> int:
 
 def run(seed: int) -> None:
     elections = Electable(seed)
-    for _ in range(_MOST_STEPS):
+    for _ in range(model.STEPS):
         elections.step()
     elections.heal()
 
