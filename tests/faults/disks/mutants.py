@@ -52,7 +52,10 @@ DISK_MUTANTS: Final = (
 
 
 def catch(mutant: DiskMutant, directory: Path, seed: int) -> Verdict:
-    return _by_processes(mutant, directory, seed) if mutant.processes else _by_replay(mutant)
+    try:
+        return _by_processes(mutant, directory, seed) if mutant.processes else _by_replay(mutant)
+    except (RuntimeError, subprocess.TimeoutExpired) as error:
+        return Verdict(False, str(error))
 
 
 def _by_processes(mutant: DiskMutant, directory: Path, seed: int) -> Verdict:
