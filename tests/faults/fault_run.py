@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import time
@@ -18,6 +19,7 @@ from tests.faults.network import Network
 from tests.faults.node import Node
 
 import ottla
+from ottla_core import watchdog
 
 FACTOR: Final = 3
 CLIENTS: Final = ("client-0", "client-1")
@@ -78,7 +80,7 @@ class FaultRun(ABC, Generic[AnyResult]):
             self.cluster.kill()
             self.network.stop()
         result.hits, result.kills = len(self.nemesis.hits), self.nemesis.leader_kills
-        result.failures += self.nemesis.failures
+        result.failures += self.nemesis.failures + long_turns(self.cluster.directory)
         self.judge(share=seconds / (row.minutes * 60))
         if not result.failures:
             for data_dir in self.cluster.data_dirs:
@@ -122,6 +124,16 @@ class FaultRun(ABC, Generic[AnyResult]):
         except (TimeoutError, ottla.OttlaError) as error:
             self.nemesis.failures.append(f"the faults ended early: {error}")
             self.cluster.recover()
+
+
+def long_turns(directory: Path) -> list[str]:
+    """What the watchdogs have told in the services' logs: turns of a loop that kept everybody else waiting."""
+    return [
+        f"{log.stem}: {json.loads(line)['event']}"
+        for log in sorted(directory.glob("*.log"))
+        for line in log.read_text(errors="replace").splitlines()
+        if watchdog.__name__ in line
+    ]
 
 
 def names(kind: str, count: int) -> list[str]:
