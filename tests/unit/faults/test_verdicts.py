@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 from tests.faults.checker import Findings
+from tests.faults.disks.mutants import DISK_MUTANTS
 from tests.faults.history import Operation
+from tests.faults.hostile.row import MUTANT as HOSTILE_MUTANT
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.mutants import MUTANTS
 from tests.faults.row_run import RowResult, counted, missed_floors, missed_goals
@@ -46,7 +48,8 @@ def test_every_row_of_the_issue_is_there_and_asks_for_something() -> None:
 
 
 def test_every_mutant_has_its_fault() -> None:
-    assert [row.name for row in MUTANT_ROWS] == list(MUTANTS)
+    of_disks = [mutant.name for mutant in DISK_MUTANTS if mutant.name in MUTANTS]
+    assert [*(row.name for row in MUTANT_ROWS), HOSTILE_MUTANT, *of_disks] == list(MUTANTS)
 
 
 def test_caught_is_what_is_wrong_not_what_is_slow() -> None:
