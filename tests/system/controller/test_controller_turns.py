@@ -137,7 +137,7 @@ async def test_a_write_that_was_never_made_is_not_taken_for_made_because_another
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="9" * 5_000), 0, "is no broker id"),
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="２"), 0, "is no broker id"),
         (pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""), 7, "7 is no operation on a config"),
-        (pb.ConfigResource(type=9, name=""), 0, "configs belong to a topic or a broker"),  # type: ignore[arg-type]
+        (pb.ConfigResource(type=9, name=""), 0, "configs belong to a topic, a broker, a group"),  # type: ignore[arg-type]
     ],
 )
 async def test_what_no_client_of_this_release_sends_is_refused_in_words(
