@@ -41,6 +41,20 @@ async def put_anew(
             await store.txn([former], [Delete(key)], timeout=CALL_S)
 
 
+async def alter(store: MetaStore, key: str, altered: Callable[[KeyValue], bytes | None]) -> bool:
+    """Put what `altered(entry)` makes of the key, under the lease that it has; whether it did.
+
+    Not where the key is gone, `altered` makes nothing of it, or another change came between. Raises
+    StoreUnavailableError.
+    """
+    entry = await read_key(store, key)
+    value = None if entry is None else altered(entry)
+    if entry is None or value is None:
+        return False
+    unchanged = Compare(key, mod_revision=entry.mod_revision)
+    return (await store.txn([unchanged], [Put(key, value, entry.lease)], timeout=CALL_S)).succeeded
+
+
 async def read_key(store: MetaStore, key: str) -> KeyValue | None:
     snapshot = await store.snapshot(key, timeout=CALL_S)
     return next((entry for entry in snapshot.entries if entry.key == key), None)

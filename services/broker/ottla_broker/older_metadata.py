@@ -21,15 +21,20 @@ _log = logging.getLogger(__name__)
 
 
 class OlderMetadata:
-    """A component; `found` is called on the loop."""
+    """A component; `found(revision)` is called on the loop: the metadata up to that revision is older than a log here.
+
+    What is told is that revision: a restoration that was counted meanwhile needs no second one.
+    """
 
     def __init__(self, own: OwnRegistration, seat: Seat) -> None:
         self._own: Final = own
         self._seat: Final = seat
         self._found = asyncio.Event()
+        self._revision = 0
         self._task: asyncio.Task[None] | None = None
 
-    def found(self) -> None:
+    def found(self, revision: int) -> None:
+        self._revision = revision
         self._found.set()
 
     async def start(self) -> None:
@@ -41,15 +46,16 @@ class OlderMetadata:
     async def _run(self) -> None:
         while True:
             await self._found.wait()
-            if await self._told():
-                self._found.clear()
+            self._found.clear()
+            if not await self._told():
+                self._found.set()
             await asyncio.sleep(_TRY_S)
 
     async def _told(self) -> bool:
         """Not before this process is registered: it may find it at its start."""
-        epoch = self._seat.life().epoch
+        registered = self._seat.life().epoch != UNREGISTERED
         try:
-            return epoch != UNREGISTERED and await self._own.tell(ahead=True, former_epoch=epoch)
+            return registered and await self._own.tell(ahead=True, former_epoch=self._revision)
         except StoreUnavailableError as error:
             _log.warning("that the metadata is older than the logs can't be told, trying on: %s", error)
         except Exception:

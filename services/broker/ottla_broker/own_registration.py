@@ -9,8 +9,8 @@ from typing import Any, Final
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.leased_key import CALL_S, read_key
-from ottla_core.cluster.store import Compare, MetaStore, Put
+from ottla_core.cluster.leased_key import alter
+from ottla_core.cluster.store import KeyValue, MetaStore
 
 
 class OwnRegistration:
@@ -33,9 +33,10 @@ class OwnRegistration:
         if seen == replace(seen, **fields):
             return True
         key = keys.broker(broker_id)
-        entry = await read_key(self._store, keys.key_text(self._metadata.image.cluster_id, key))
-        if entry is None or (mine := decode(key, entry)).incarnation != self._incarnation:
-            return False
-        value = encode(key, replace(mine, **fields))
-        unchanged = Compare(entry.key, mod_revision=entry.mod_revision)
-        return (await self._store.txn([unchanged], [Put(entry.key, value, entry.lease)], timeout=CALL_S)).succeeded
+
+        def told(entry: KeyValue) -> bytes | None:
+            registered = decode(key, entry)
+            mine = registered.incarnation == self._incarnation
+            return encode(key, replace(registered, **fields)) if mine else None
+
+        return await alter(self._store, keys.key_text(self._metadata.image.cluster_id, key), told)

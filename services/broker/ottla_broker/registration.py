@@ -18,7 +18,7 @@ from typing import Final
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.image import Broker, ClusterImage, LastLife
-from ottla_core.cluster.leased_key import CALL_S, put_anew, read_key
+from ottla_core.cluster.leased_key import CALL_S, alter, put_anew, read_key
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, KeyValue, MetaStore, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -131,16 +131,15 @@ class Registration:
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:
         """What the controller has noted in the registration meanwhile stays in it."""
-        entry = await read_key(self._store, put.key)
-        if entry is not None and entry.create_revision == put.create_revision:
-            broker = replace(decode(key, entry), fenced=False, unclean=False)
-            seen = Compare(entry.key, mod_revision=entry.mod_revision)
-            done = await self._store.txn([seen], [Put(entry.key, encode(key, broker), put.lease)], timeout=CALL_S)
-            if done.succeeded:
-                return
-        raise StoreUnavailableError(
-            "the registration is gone, or has changed, before it was unfenced", indefinite=False
-        )
+
+        def unfenced(entry: KeyValue) -> bytes | None:
+            ours = entry.create_revision == put.create_revision
+            return encode(key, replace(decode(key, entry), fenced=False, unclean=False)) if ours else None
+
+        if not await alter(self._store, put.key, unfenced):
+            raise StoreUnavailableError(
+                "the registration is gone, or has changed, before it was unfenced", indefinite=False
+            )
 
     def _check_own(self, registered: Broker, broker: Broker) -> None:
         if registered.directory_id != broker.directory_id:

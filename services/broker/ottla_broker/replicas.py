@@ -91,7 +91,7 @@ class Replicas:
         self._is_registered = is_registered
         self._on_proposal: Callable[[Replica], None] = lambda replica: None
         self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
-        self._on_older_metadata: Callable[[], None] = lambda: None
+        self._on_older_metadata: Callable[[int], None] = lambda revision: None
         self._on_change: list[Callable[[], None]] = []
         self._live: dict[int, int] = {}
         self._read_only: set[int] = set()
@@ -113,8 +113,8 @@ class Replicas:
         """Who takes what leaders propose to the controller, and forgets a partition that is gone."""
         self._on_proposal, self._on_removed = listener, forget
 
-    def on_older_metadata(self, listener: Callable[[], None]) -> None:
-        """Call where a log knows a later leader epoch than the metadata, each time that it is found (rule C18)."""
+    def on_older_metadata(self, listener: Callable[[int], None]) -> None:
+        """Call with the metadata's revision where a log knows a later leader epoch than that, each time (rule C18)."""
         self._on_older_metadata = listener
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -409,7 +409,7 @@ class Replicas:
             await self._removals.until_gone(wanted.id)
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
         if wanted.partition.leader_epoch < replica.log.epochs.latest and not image.is_in_doubt(wanted.partition):
-            self._on_older_metadata()
+            self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, wanted.partition):
             await self._begin_epoch(replica, wanted.partition.leader_epoch)
             if self._replicas.get(wanted.id) is replica:  # it may be deleted meanwhile
