@@ -118,6 +118,11 @@ class Partition:
     restored: int = 0  # the restoration after which it was settled; another one than the image's: in doubt
     mod_revision: int = 0
 
+    @property
+    def has_none_eligible(self) -> bool:
+        """Whether nobody is known to have all that was acknowledged: then it has no leader, and the logs are asked."""
+        return not (self.isr or self.elr)
+
 
 @dataclass(frozen=True, slots=True)
 class Configs:

@@ -32,7 +32,7 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, leadership: Leaders
     gauge(
         "ottla_controller_partitions_to_recover",
         "Partitions that wait for logs to tell who should lead: after unclean stops, or a restored store.",
-        lambda image: sum(not (p.isr or p.elr) for p in image.partitions.values()),
+        lambda image: sum(p.has_none_eligible for p in image.partitions.values()),
     )
     gauge("ottla_controller_registered_brokers", "Brokers with a session.", lambda image: len(image.brokers))
     gauge(

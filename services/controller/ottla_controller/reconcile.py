@@ -17,7 +17,7 @@ from typing import Final
 from ottla_controller.journal import Journal
 from ottla_controller.machines.configs import cluster_values
 from ottla_controller.machines.decision import Decision, chunks
-from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
+from ottla_controller.machines.election import Settled, decide_reconcile, is_same_for_elections, unsettled
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
@@ -92,7 +92,7 @@ class Reconciler:
             _log.info("of %d partitions %d have a new leader, %d have none", len(moved), elected, offline)
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        if not _is_same(old, new):
+        if not is_same_for_elections(old, new):
             self._changed.set()
 
     async def _settle(self, journal: Journal) -> None:
@@ -108,7 +108,7 @@ class Reconciler:
     def _unsettled(self) -> list[PartitionId]:
         """An image is looked at once: what is settled stays so until something changes (0.1 µs a partition)."""
         image, spared = self._follower.image, self._spared()
-        if self._seen is not None and self._seen[1] == spared and _is_same(self._seen[0], image):
+        if self._seen is not None and self._seen[1] == spared and is_same_for_elections(self._seen[0], image):
             return []
         left = unsettled(image, spared)
         if not left:
@@ -136,14 +136,3 @@ class Reconciler:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SPARED_LOOK_S if self._spared() else LOOK_S):
                 await self._changed.wait()
-
-
-def _is_same(one: ClusterImage, other: ClusterImage) -> bool:
-    """Whether all that elections depend on is the same: an image replaces what changed, and only that."""
-    return (
-        one.brokers is other.brokers
-        and one.partitions is other.partitions
-        and one.topics is other.topics
-        and one.configs is other.configs
-        and one.restored is other.restored
-    )

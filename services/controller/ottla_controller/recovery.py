@@ -15,7 +15,7 @@ from typing import Final
 
 from ottla_controller.journal import Journal
 from ottla_controller.machines.decision import Decision, chunks
-from ottla_controller.machines.election import Settled
+from ottla_controller.machines.election import Settled, is_same_for_elections
 from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
 from ottla_controller.machines.restoration import decide_restored, is_restored
 from ottla_core.cluster.follower import MetadataFollower
@@ -66,8 +66,7 @@ class Recoverer:
                 self._changed.set()
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        same = new.brokers is old.brokers and new.partitions is old.partitions and new.topics is old.topics
-        if not same or new.configs is not old.configs or new.restored is not old.restored:
+        if not is_same_for_elections(old, new):
             self._changed.set()
 
     async def _recover(self, journal: Journal) -> bool:

@@ -35,7 +35,7 @@ from ottla_controller.machines.partition import (
 )
 from ottla_controller.machines.restoration import is_restored
 from ottla_controller.machines.shards import fence_after_loss
-from ottla_core.cluster.image import Broker, ClusterImage, Partition
+from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 
 
@@ -72,17 +72,14 @@ class Rules(NamedTuple):
 
 
 def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
-    def those(*, of: Iterable[Broker]) -> frozenset[int]:
-        return frozenset(b.id for b in of)
-
     brokers = image.brokers.values()
     return Availability(
-        willing=those(of=(b for b in brokers if not b.fenced and not b.shutting_down)),
-        live=those(of=(b for b in brokers if not b.fenced)),
+        willing=frozenset(b.id for b in brokers if not b.fenced and not b.shutting_down),
+        live=frozenset(b.id for b in brokers if not b.fenced),
         spared=spared,
-        fenced=those(of=(b for b in brokers if b.fenced)),
-        read_only=those(of=(b for b in brokers if b.read_only)),
-        tail_lost=those(of=(b for b in brokers if b.fenced and b.unclean)),
+        fenced=frozenset(b.id for b in brokers if b.fenced),
+        read_only=frozenset(b.id for b in brokers if b.read_only),
+        tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
         directories={b.id: b.directory_id for b in brokers},
         # Nobody is elected by what is known to be older than the logs, also before the restoration is counted.
         restored=image.restored.count + is_restored(image),
@@ -175,6 +172,17 @@ class Settled:
     @property
     def offline(self) -> bool:
         return self.after.leader == NO_LEADER
+
+
+def is_same_for_elections(one: ClusterImage, other: ClusterImage) -> bool:
+    """Whether all that elections depend on is the same: an image replaces what changed, and only that."""
+    return (
+        one.brokers is other.brokers
+        and one.partitions is other.partitions
+        and one.topics is other.topics
+        and one.configs is other.configs
+        and one.restored is other.restored
+    )
 
 
 def unsettled(image: ClusterImage, spared: frozenset[int] = frozenset()) -> list[PartitionId]:

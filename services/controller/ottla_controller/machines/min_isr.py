@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ottla_controller.machines.decision import Decision, Write
-from ottla_controller.machines.partition import TopicConfigs, is_offline, without_elr, write_of
+from ottla_controller.machines.partition import TopicConfigs, without_elr, write_of
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Configs
 from ottla_core.config_values import ONE_FOR_ALL
-from ottla_core.model import TopicId
+from ottla_core.model import NO_LEADER, TopicId
 
 
 def with_elrs_emptied(image: ClusterImage, decision: Decision[None]) -> Decision[None]:
@@ -30,7 +30,7 @@ def with_elrs_emptied(image: ClusterImage, decision: Decision[None]) -> Decision
     writes = [
         write_of(image, id_, without_elr(partition))
         for id_, partition in image.partitions.items()
-        if partition.elr and not is_offline(partition) and id_.topic_id in concerned
+        if partition.elr and partition.leader != NO_LEADER and id_.topic_id in concerned
     ]
     return replace(decision, writes=(*writes, *decision.writes))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from ottla_controller.machines.brokers import registration_seen
@@ -19,8 +20,8 @@ from ottla_controller.machines.configs import cluster_configs
 from ottla_controller.machines.decision import ReliedOn, Write
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition
-from ottla_core.config_values import MIN_ISR, resolve
-from ottla_core.model import NO_LEADER, PartitionId, TopicId
+from ottla_core.config_values import MIN_ISR, EffectiveConfigs, resolve
+from ottla_core.model import PartitionId, TopicId
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 RECOVERY: Final = "unclean.recovery.strategy"
@@ -28,11 +29,14 @@ NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class TopicConfigs:
-    """What the configs of an image's topics say of elections, as the controller sees them; the cluster's read once."""
+    """What topics' configs say of elections, as the controller sees them; the cluster's are read once, if at all."""
 
     def __init__(self, image: ClusterImage) -> None:
         self._image = image
-        self._cluster = resolve({}, cluster_configs(image), {})
+
+    @cached_property
+    def _cluster(self) -> EffectiveConfigs:
+        return resolve({}, cluster_configs(self._image), {})
 
     def min_isr(self, topic_id: TopicId) -> int:
         return int(self._text(topic_id, MIN_ISR))
@@ -116,7 +120,3 @@ def write_of(image: ClusterImage, id_: PartitionId, after: Partition) -> Write:
     members = (image.brokers[b] for b in after.isr if b in image.brokers)
     after = replace(after, directories=directories_of(after, before, image.brokers))
     return Write(Change(key, after), (seen, *(registration_seen(b) for b in members)))
-
-
-def is_offline(partition: Partition) -> bool:
-    return partition.leader == NO_LEADER

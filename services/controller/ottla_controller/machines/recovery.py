@@ -29,7 +29,7 @@ from ottla_controller.machines.decision import Decision
 from ottla_controller.machines.election import Settled, writes_of
 from ottla_controller.machines.partition import TopicConfigs, recovering_with
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
-from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, PartitionId
+from ottla_core.model import INTERNAL_TOPICS, PartitionId
 
 BALANCED: Final = "balanced"
 AGGRESSIVE: Final = "aggressive"
@@ -59,7 +59,7 @@ def to_ask(image: ClusterImage) -> dict[int, list[PartitionId]]:
     asked: defaultdict[int, list[PartitionId]] = defaultdict(list)
     configs = TopicConfigs(image)
     for id_, partition in image.partitions.items():
-        if partition.leader == NO_LEADER and not partition.isr and not partition.elr:
+        if partition.has_none_eligible:
             for broker in _witnesses(image, configs, id_, partition):
                 asked[broker.id].append(id_)
     return dict(asked)
@@ -101,7 +101,7 @@ def _recovered(
     configs = TopicConfigs(image)
     for id_ in partitions:
         partition = image.partitions.get(id_)
-        if partition is None or partition.leader != NO_LEADER or partition.isr or partition.elr:
+        if partition is None or not partition.has_none_eligible:
             continue
         witnesses = _witnesses(image, configs, id_, partition)
         ends = {}
