@@ -150,12 +150,14 @@ class LeaseSession:
 
     def _on_renewal(self, lease: int, renewal: asyncio.Future[int]) -> None:
         self._renewals.discard(renewal)
-        if renewal.cancelled() or lease != self._lease:
+        if renewal.cancelled():
             return
-        error = renewal.exception()
+        error = renewal.exception()  # taken whatever it says: asyncio tells of those that nobody takes
+        if lease != self._lease:
+            return  # another answer has said that it is lost
         self._renewed = error is None
         if isinstance(error, LeaseLostError):
-            self._on_lease_lost(error)
+            self._on_lease_lost(lease, error)
         elif isinstance(error, Exception):
             self._tell(error)
         else:
@@ -163,19 +165,22 @@ class LeaseSession:
 
     async def _come_back(self) -> None:
         """One step towards a registered lease: ask for one or keep it alive, and register under it."""
+        lease = self._lease
         try:
-            if self._lease is None:
-                self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._ttl_s / 3)
+            if lease is None:
+                lease = self._lease = await self._store.grant_lease(self._ttl_s, timeout=self._ttl_s / 3)
             else:
-                await self._store.keep_alive(self._lease, timeout=self._ttl_s / 3)
-            await self._register_under(self._lease)
+                await self._store.keep_alive(lease, timeout=self._ttl_s / 3)
+            await self._register_under(lease)
             self._renewed, self._trouble = True, ""
         except LeaseLostError as error:
-            self._on_lease_lost(error)
+            self._on_lease_lost(lease, error)
         except Exception as error:
             self._tell(error)
 
-    def _on_lease_lost(self, error: LeaseLostError) -> None:
+    def _on_lease_lost(self, lease: int | None, error: LeaseLostError) -> None:
+        if lease != self._lease:
+            return  # an answer to another renewal has said so before
         _log.warning("lost the session: %s; registering again", error)
         self._losses.value += 1
         self._lose()
@@ -193,7 +198,8 @@ class LeaseSession:
         finally:
             registration.cancel()
             await asyncio.gather(registration, return_exceptions=True)
-        self._registered = not self._again  # else what was put is gone already
+        # Else what was put is gone already: somebody deleted it, or an older renewal was told that the lease is lost.
+        self._registered = not self._again and lease == self._lease
 
     def _lose(self) -> None:
         self._lease, self._registered = None, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -278,6 +279,8 @@ async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
     async def register(lease: int) -> None:
         registered.append(lease)
 
+    untaken: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: untaken.append(context["message"]))
     session = LeaseSession(store, 0.3, register, losses=losses)  # a renewal every 50 ms
     await session.start(timeout=T)
     store.lost = True
@@ -286,6 +289,46 @@ async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
     await until(lambda: len(registered) == 2)
     await asyncio.sleep(0.2)  # others' answers come meanwhile, of the lease that was lost
     assert (losses.value, session.lease) == (1, registered[1])
+    await session.stop(timeout=T)
+    gc.collect()
+    assert untaken == [], "answers that count no more are taken all the same"
+
+
+async def test_an_answer_that_comes_while_its_lease_is_registered_ends_the_session_once() -> None:
+    """The registration goes on, under a lease that is gone: what comes of it is no session."""
+
+    class LateStore(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.is_late, self.late, self.tell = False, 0, asyncio.Event()
+
+        async def keep_alive(self, lease: int, *, timeout: float) -> int:
+            if self.is_late:
+                self.late += 1
+                await self.tell.wait()
+                raise LeaseLostError("it is gone")
+            return await super().keep_alive(lease, timeout=timeout)
+
+    store, losses, may_end, seen = LateStore(), Counter(), asyncio.Event(), list[int | None]()
+
+    async def register(lease: int) -> None:
+        seen.append(session.lease)
+        if len(seen) == 2:
+            await may_end.wait()
+
+    session = LeaseSession(store, 0.3, register, losses=losses)
+    await session.start(timeout=T)
+    store.is_late = True
+    await until(lambda: store.late > 0)
+    store.is_late = False
+    session.register_again()
+    await until(lambda: len(seen) == 2)
+    store.tell.set()
+    await until(lambda: losses.value == 1)
+    may_end.set()
+    await until(lambda: session.lease is not None)
+    assert seen == [None, None, None], "nobody is registered before the owner has been"
+    assert losses.value == 1
     await session.stop(timeout=T)
 
 
