@@ -49,6 +49,8 @@ class Budget:
         self._promised_bytes = 0  # to frames that may end
         self._addresses: Final[dict[str, _Address]] = {}
         self._waiting: Final[deque[Account]] = deque()
+        self._looks = 0  # that are due, at those who wait
+        self._is_letting_in = False
 
     def account(self, address: str, connection: Waiting) -> Account:
         """That of a new connection; to be closed with it."""
@@ -109,16 +111,26 @@ class Budget:
             self._waiting.remove(account)
 
     def _let_in(self, looks: int) -> None:
-        """In turn: who may not go on is looked at again behind the others."""
-        for _ in range(min(looks, len(self._waiting))):
-            if not self._waiting:
-                return  # whoever went on has let others in
-            account = self._waiting.popleft()
-            assert account.wanted is not None, "who waits wants something"
-            if self.fits(account, account.wanted):
-                account.go_on()
-            else:
-                self._waiting.append(account)
+        """In turn: who may not go on is looked at again behind the others.
+
+        Whoever goes on may give something back at once, for which the loop that is running looks on: else each would let
+        in the next inside of its own call, and so many wait that this ends the recursion that Python allows.
+        """
+        self._looks = min(self._looks + looks, len(self._waiting))
+        if self._is_letting_in:
+            return
+        self._is_letting_in = True
+        try:
+            while self._looks > 0 and self._waiting:
+                self._looks -= 1
+                account = self._waiting.popleft()
+                assert account.wanted is not None, "who waits wants something"
+                if self.fits(account, account.wanted):
+                    account.go_on()
+                else:
+                    self._waiting.append(account)
+        finally:
+            self._is_letting_in, self._looks = False, 0
 
 
 class Account:

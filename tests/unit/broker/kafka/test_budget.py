@@ -142,3 +142,19 @@ def test_an_answer_that_is_still_read_for_a_connection_that_has_ended_counts_for
     assert client.account.lend(MIB) == 0
     client.account.give_back_all()
     assert budget.held_bytes == 0
+
+
+def test_many_who_give_back_at_once_what_they_have_waited_with_let_each_other_in(budget: Budget) -> None:
+    """Each that goes on made room for the next one inside of its own call, as deep as there were many that waited."""
+
+    class Done(Client):
+        def on_room(self) -> None:
+            super().on_room()
+            self.account.change(-self.account.held_bytes)
+
+    full = Client(budget, "b").hold(WHOLE)
+    clients = [Done(budget).hold(1) for _ in range(2_000)]
+    assert not any(client.account.has_room(SMALL) for client in clients)
+    full.account.close()
+    assert [client.let_in for client in clients] == [1] * 2_000
+    assert budget.held_bytes == 0
