@@ -96,6 +96,8 @@ class HeldShard(Generic[S]):
             case Leave():
                 for call in self._calls:
                     call.cancel()
+                if self._wake is not None:
+                    self._wake.cancel()  # or it would keep the state until then, and a timer may be far
                 lived_s = self._around.loop.time() - self._taken_at
                 self._around.on_left(self.number, self.owner.fence, effect, lived_s)
 

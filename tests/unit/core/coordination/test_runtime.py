@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -261,6 +263,24 @@ async def test_timers_go_off_by_themselves(process: Process) -> None:
     await process.until_serving(1)
     await process.shards.ask(KEY, set_timers({"expiry": 0.01}), timeout=20)
     await until(lambda: process.books[-1].values.get(b"timer") == b"expiry")
+
+
+async def test_what_was_left_is_kept_by_no_timer() -> None:
+    """A shard's next look may be minutes away, and its state is all that its groups have committed."""
+    process = Process(MemoryShardLog(), replace(LIMITS, append_s=600.0))
+    await process.shards.start()
+    process.on_image(given(2))
+    await process.until_serving(1)
+    await process.put(b"1")
+    state = weakref.ref(process.books.pop())
+    process.on_image(given(2, owner=8))
+
+    def is_gone() -> bool:
+        gc.collect()
+        return state() is None
+
+    await until(is_gone)
+    await process.shards.kill()
 
 
 async def test_a_process_that_has_slept_evicts_nobody_for_it(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
