@@ -113,8 +113,8 @@ class Budget:
     def _let_in(self, looks: int) -> None:
         """In turn: who may not go on is looked at again behind the others.
 
-        Whoever goes on may give something back at once, for which the loop that is running looks on: else each would let
-        in the next inside of its own call, and so many wait that this ends the recursion that Python allows.
+        Whoever goes on may give something back at once, for which the loop that is running looks on. Else each would
+        let in the next inside of its own call, and so many may wait that this is deeper than Python allows.
         """
         self._looks = min(self._looks + looks, len(self._waiting))
         if self._is_letting_in:

@@ -75,8 +75,8 @@ class Surroundings(Protocol):
         """One did that was not expected to."""
         ...
 
-    def begins_large(self) -> bool:
-        """Whether one more of those begins in this turn of the loop; it is counted then."""
+    def begins_large(self, connection: Connection) -> bool:
+        """Whether one more of those begins in this turn of the loop. Else `on_turn` is called in a later one."""
         ...
 
 
@@ -181,6 +181,10 @@ class Connection(asyncio.BufferedProtocol):
         self._waited_s = 0
         self._go_on()
 
+    def on_turn(self) -> None:
+        """One more may begin whose answer may be large."""
+        self._go_on()
+
     def on_tick(self, now: float) -> None:
         """A second has passed."""
         limits = self._around.limits
@@ -265,12 +269,7 @@ class Connection(asyncio.BufferedProtocol):
             return True  # the answer to a produce holds little, and nothing else of it is held
         if not self._around.may_be_large(key):
             return self._account.has_room(SMALL)
-        if not self._account.has_room(LARGE):
-            return False
-        if not self._around.begins_large():
-            self._go_on_soon()
-            return False
-        return True
+        return self._account.has_room(LARGE) and self._around.begins_large(self)
 
     def _call(self, head: Head, frame: memoryview) -> None:
         answered = self._around.handle(head, frame, self._caller)

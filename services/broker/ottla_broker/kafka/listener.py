@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from ottla_broker.kafka.budget import Budget
@@ -63,6 +64,7 @@ class Listener:
         self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
         self._warned = 0
         self._large_begun = 0  # in this turn of the loop
+        self._large_waiting: Final[dict[Connection, None]] = {}  # for their turn, in the order of their coming
         self._large_until: Final[dict[int, float]] = {FETCH_KEY: math.inf}
         self._servers: Final[list[asyncio.Server]] = []
         self._ticking: asyncio.Task[None] | None = None
@@ -122,6 +124,7 @@ class Listener:
 
     def on_lost(self, connection: Connection) -> None:
         self._connections.discard(connection)
+        self._large_waiting.pop(connection, None)
         if not self._connections:
             self._empty.set()
 
@@ -137,8 +140,9 @@ class Listener:
     def on_large_answer(self, key: int) -> None:
         self._large_until[key] = self.now() + _LARGE_FOR_S
 
-    def begins_large(self) -> bool:
+    def begins_large(self, connection: Connection) -> bool:
         if self._large_begun >= _LARGE_PER_TURN:
+            self._large_waiting[connection] = None
             return False
         if not self._large_begun:
             asyncio.get_running_loop().call_soon(self._on_next_turn)
@@ -146,7 +150,13 @@ class Listener:
         return True
 
     def _on_next_turn(self) -> None:
+        """As many of those that wait are told as may begin: with many of them, to look at each took all of a turn."""
         self._large_begun = 0
+        for connection in list(islice(self._large_waiting, _LARGE_PER_TURN)):
+            self._large_waiting.pop(connection, None)
+            connection.on_turn()
+        if self._large_waiting and not self._large_begun:
+            asyncio.get_running_loop().call_soon(self._on_next_turn)
 
     # ---- time and the end -------------------------------------------------------------------------------------------
 

@@ -6,15 +6,19 @@ import asyncio
 import struct
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from waiting import until
 
 from ottla_broker.kafka.budget import Account, Budget
 from ottla_broker.kafka.connection import Answered, CloseConnectionError, Connection
+from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.limits import Limits
+from ottla_broker.kafka.listener import Listener
+from ottla_core.telemetry import Metrics
 
 PRODUCE, FETCH, CONTROL = 0, 1, 3
 LIMITS = Limits(max_produce=10_000, max_control=1_000, max_waiting=300, max_open=3, max_held=16_000, max_connections=1)
@@ -112,7 +116,7 @@ class Around:
     def on_large_answer(self, key: int) -> None:
         self.large.add(key)
 
-    def begins_large(self) -> bool:
+    def begins_large(self, connection: Connection) -> bool:
         return True
 
     def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
@@ -486,3 +490,31 @@ async def test_a_drain_answers_what_is_open_and_begins_nothing(client: Client) -
 async def test_one_connection_too_many_is_cut(client: Client) -> None:
     assert Client(client.around).transport.aborted
     assert not client.transport.closed
+
+
+async def test_of_many_that_may_be_answered_at_length_a_few_begin_in_a_turn_and_nobody_else_is_woken() -> None:
+    """Each of those that waited asked again in every turn: a thousand at once took as many looks as half a million."""
+
+    class Counting(Listener):
+        looks = 0
+
+        def begins_large(self, *who: Any) -> bool:
+            self.looks += 1
+            return super().begins_large(*who)
+
+    began: list[Head] = []
+
+    def handle(head: Head, frame: memoryview, caller: Caller) -> Answered:
+        began.append(head)
+        return [b"answer"]
+
+    dispatcher = cast(Dispatcher, SimpleNamespace(handle=handle, may_overlap=lambda key: False))
+    listener, fetch = Counting([], dispatcher, Metrics()), frame(b"fetch", FETCH)
+    for _ in range(200):
+        connection = Connection(listener)
+        connection.connection_made(Transport())
+        connection.get_buffer(-1)[: len(fetch)] = fetch
+        connection.buffer_updated(len(fetch))
+    assert len(began) == 8
+    await until(lambda: len(began) == 200)
+    assert listener.looks < 2 * 200
