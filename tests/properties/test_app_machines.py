@@ -128,4 +128,4 @@ class App(RuleBasedStateMachine):
 
 
 TestApp = App.TestCase
-TestApp.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)
+TestApp.settings = settings(max_examples=150, stateful_step_count=60)

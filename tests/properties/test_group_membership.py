@@ -102,4 +102,4 @@ class Member(RuleBasedStateMachine):
 
 
 TestMember = Member.TestCase
-TestMember.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestMember.settings = settings(max_examples=100, stateful_step_count=40)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from groups import WAITS, Shard, subscription
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError
@@ -147,7 +147,7 @@ class World:
 
 @pytest.mark.rule(45)
 @pytest.mark.rule(48)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(STEPS), min_size=10, max_size=80), st.integers(0, 2**32))
 def test_nobody_waits_for_ever_and_nothing_is_left_behind(steps: list[str], seed: int) -> None:
     world = World(seed)

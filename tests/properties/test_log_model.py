@@ -193,5 +193,5 @@ class LogMachine(RuleBasedStateMachine):
             assert active.path.stat().st_size == active.size_bytes, "nothing lies behind the log's end"
 
 
-LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+LogMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30)
 TestLogModel = pytest.mark.rule(57, 58, 59)(pytest.mark.feature(82, 83, 94)(LogMachine.TestCase))

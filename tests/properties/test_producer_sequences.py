@@ -10,7 +10,7 @@ import random
 from collections import deque
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.machines.accumulator import Accumulator
@@ -167,7 +167,7 @@ def run(steps: list[str], seed: int) -> World:
 @pytest.mark.rule(26)
 @pytest.mark.rule(27)
 @pytest.mark.feature(175)
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(STEPS), min_size=50, max_size=400), st.integers(0, 2**32))
 def test_nothing_acknowledged_is_lost_repeated_or_out_of_order(steps: list[str], seed: int) -> None:
     world = run(steps, seed)

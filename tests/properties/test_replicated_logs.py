@@ -238,5 +238,5 @@ class ReplicatedLogs(RuleBasedStateMachine):
                 break
 
 
-ReplicatedLogs.TestCase.settings = settings(max_examples=50, stateful_step_count=35, deadline=None)
+ReplicatedLogs.TestCase.settings = settings(max_examples=50, stateful_step_count=35)
 TestReplicatedLogs = pytest.mark.rule(1, 3, 25, 28, 29, 60)(ReplicatedLogs.TestCase)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from kafka.protocol.api_message import ApiMessage
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 _API_VERSIONS = struct.pack(">ihhih", 10, 18, 0, 0, -1)
 
 

@@ -17,7 +17,7 @@ from ottla_core.telemetry import Metrics
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
 
-LIMIT_S = 10
+LIMIT_S = 30
 
 
 class ScriptedBroker:

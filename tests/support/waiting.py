@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
-LIMIT_S = 20.0
+LIMIT_S = 60.0
+"""Long enough for a machine that does ten other things: who waits in vain has failed anyway."""
 
 
 async def until(condition: Callable[[], object], *, limit_s: float = LIMIT_S) -> None:

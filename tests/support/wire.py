@@ -18,7 +18,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto import controller_pb2 as cpb
 from ottla_proto.contracts import Broker, Controller
 
-LIMIT_S = 10.0
+LIMIT_S = 30.0
 
 
 def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = Codec.NONE, **sealed: Any) -> bytes:

@@ -32,6 +32,8 @@ from ottla_stack.cluster import Cluster
 pytestmark = [pytest.mark.timeout(120), pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 
 PARTITIONS = 4
+APART_MS = 60_000
+"""From one record of a partition to the next: a test may take a while to ask for a time between two."""
 _names = (f"watched-{n}" for n in itertools.count())
 
 
@@ -96,10 +98,10 @@ def reader(cluster: Cluster, topic: str, group: str, members: list[Any], **setti
 
 
 def write(cluster: Cluster, topic: str, count: int, first_ms: int) -> None:
-    """`count` records in each partition, a second apart; partition n's are n ms later."""
+    """`count` records in each partition; partition n's are n ms later."""
     with ottla.Producer(cluster.bootstrap) as producer:
         for number, partition in itertools.product(range(count), range(PARTITIONS)):
-            when = first_ms + number * 1000 + partition
+            when = first_ms + number * APART_MS + partition
             producer.send(b"%d" % number, topic=topic, partition=partition, timestamp=when)
 
 
@@ -235,8 +237,7 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
 def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, members: list[Any]) -> None:
     group = f"reset-{topic}"
     first_ms = stopped(cluster, admin, topic, group, members)
-    third = datetime.fromtimestamp((first_ms + 2_000 - 500) / 1000, UTC)
-    ago = timedelta(milliseconds=first_ms + 5_500 - time.time_ns() // 1_000_000)
+    third = datetime.fromtimestamp((first_ms + 2 * APART_MS - 500) / 1000, UTC)
 
     def reset(**where: Any) -> list[int]:
         resets = admin.groups.reset(group, dry_run=False, **where)
@@ -251,6 +252,7 @@ def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, m
     assert list(admin.groups.committed(group).values()) == [5, 5, 6, 5]
     assert reset(to=3, topics=[topic]) == [3] * 4
     assert reset(to=third) == [2] * 4
+    ago = timedelta(milliseconds=first_ms + 5 * APART_MS + 500 - time.time_ns() // 1_000_000)
     assert reset(to=ago) == [6] * 4
     assert reset(to=100) == [8] * 4, "its nearest end"
     assert [r.wanted for r in admin.groups.reset(group, shift=-100)] == [-92] * 4
@@ -337,7 +339,7 @@ def test_prometheus_is_told_the_same_without_waiting(
     assert {key: n for key, n in told["ottla_group_lag_records"].items() if key[0] == group} == {
         (group, str(n), topic): 3.0 for n in range(PARTITIONS)
     }
-    read_until = (first_ms + 5_000) / 1000
+    read_until = (first_ms + 5 * APART_MS) / 1000
     age_s = told["ottla_group_lag_seconds"][group, "0", topic]
     assert asked_at - read_until - 0.01 <= age_s <= told_at - read_until + 0.01
     assert told["ottla_group_members"][(group,)] == 0

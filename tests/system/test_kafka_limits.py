@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
-from waiting import until
+from waiting import LIMIT_S, until
 
 from ottla_broker.kafka.connection import Answered
 from ottla_broker.kafka.dispatch import Dispatcher
@@ -87,22 +87,25 @@ async def connect_known(listener: Listener) -> tuple[asyncio.StreamReader, async
 async def small(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """A small request, which is answered at once whatever others do."""
     writer.write(SMALL)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         await reader.readexactly(SMALL_BYTES)
 
 
 async def test_who_announces_much_and_sends_nothing_is_in_nobody_s_way() -> None:
     """1. A hundred connections announce 100 MiB each. 2. Old and new connections are answered as ever."""
-    async with listening(Answers()) as listener:
+    answers = Answers()
+    async with listening(answers) as listener:
         old = await connect_known(listener)
         hostile = [await connect_known(listener) for _ in range(100)]
         for _, writer in hostile:
             writer.write(struct.pack(">ihh", 100 * MIB, 0, 9))
         await until(lambda: listener.budget.held_bytes == 100 * 8)
+        begun = answers.begun
         await small(*old)
         await connect_known(listener)
         old[1].write(REQUEST)
         await old[0].readexactly(ANSWER_BYTES)
+        assert answers.begun == begun + 3
 
 
 async def test_a_stranger_s_frame_is_short(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,8 +138,8 @@ async def test_who_does_not_read_its_answers_holds_up_neither_small_requests_nor
             "127.0.0.1", listener.ports[ONLY_LISTENER], local_addr=("127.0.0.2", 0)
         )
         elsewhere[1].write(REQUEST)
-        async with asyncio.timeout(5):
-            await elsewhere[0].readexactly(ANSWER_BYTES)
+        async with asyncio.timeout(LIMIT_S):
+            assert len(await elsewhere[0].readexactly(ANSWER_BYTES)) == ANSWER_BYTES
 
 
 async def test_few_large_answers_begin_in_one_turn_of_the_loop() -> None:
@@ -162,7 +165,7 @@ async def test_frames_that_fill_the_budget_together_all_end() -> None:
     """1. Forty frames of a megabyte come at the same time, a piece of each, where sixteen have room. 2. All are
     answered: those that have come furthest may end."""
     answers = Answers()
-    async with listening(answers, max_held=16 * MIB) as listener:
+    async with listening(answers, max_held=16 * MIB, room_s=60) as listener:
         producers = [await connect_known(listener) for _ in range(40)]
         frame = struct.pack(">ihhih", 10 + MIB, CONTROL, 3, 1, -1) + bytes(MIB)
         begun = answers.begun
@@ -171,18 +174,20 @@ async def test_frames_that_fill_the_budget_together_all_end() -> None:
                 writer.write(frame[at : at + MIB // 8])
             await asyncio.sleep(0.02)
             assert listener.budget.held_bytes < 16 * MIB
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             for reader, _ in producers:
                 await reader.readexactly(SMALL_BYTES)
         assert answers.begun == begun + 40
 
 
 async def test_a_frame_of_the_greatest_length_has_room_where_nobody_else_wants_it() -> None:
-    async with listening(Answers()) as listener:
+    answers = Answers()
+    async with listening(answers) as listener:
         reader, writer = await connect_known(listener)
         writer.write(struct.pack(">ihhih", Limits().max_produce, 0, 3, 1, -1) + bytes(Limits().max_produce - 10))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             await reader.readexactly(SMALL_BYTES)
+        assert answers.begun == 2
 
 
 async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> None:
@@ -204,13 +209,14 @@ async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> 
         await until(lambda: listener.budget.held_bytes == 0)
 
 
-async def test_a_reader_that_never_reads_is_cut() -> None:
+async def test_a_reader_that_never_reads_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     async with listening(Answers(), write_s=1) as listener:
         _, writer = await connect(listener)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(REQUEST * 20)
         await until(lambda: listener.budget.held_bytes > 0)
         await until(lambda: listener.budget.held_bytes == 0)
+        assert "is cut: an answer was not taken within 1 s" in caplog.text
 
 
 async def test_a_frame_that_stops_coming_is_given_up() -> None:
