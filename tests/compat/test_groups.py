@@ -26,18 +26,19 @@ class Told:
     def __init__(self, cluster: Cluster, topics: Topics, pool: ThreadPoolExecutor, cells: list[tuple[str, Listed]]):
         self._cluster = cluster
         self._topics = topics
-        self._stories: dict[tuple[str, str], Future[None]] = {
+        self._stories: dict[tuple[str, str], Future[str]] = {
             (capability, listed.name): pool.submit(self._tell, capability, listed) for capability, listed in cells
         }
 
-    def result(self, capability: str, listed: Listed) -> None:
-        """Raises what went wrong."""
-        self._stories[capability, listed.name].result()
+    def to_its_end_by(self, capability: str, listed: Listed) -> str:
+        """Which client told it. Raises what went wrong."""
+        return self._stories[capability, listed.name].result()
 
-    def _tell(self, capability: str, listed: Listed) -> None:
+    def _tell(self, capability: str, listed: Listed) -> str:
         client = opened(listed)
         with Stage(self._cluster, self._topics) as stage:
             STORIES[capability](stage, client)
+        return listed.name
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def _is_story(item: pytest.Item) -> bool:
     }
 )
 def test_a_group(told: Told, story: str, listed: Listed) -> None:
-    told.result(story, listed)
+    assert told.to_its_end_by(story, listed) == listed.name
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,7 @@ import ottla_broker.replica
 import ottla_broker.storage.log_dir
 import ottla_broker.storage.producer_history
 import ottla_controller.__main__
-import ottla_controller.machines.election
 import ottla_controller.machines.isr
-import ottla_controller.recovery
 from ottla_broker.machines.producers import Checked, Producers
 from ottla_broker.replica import Replica
 from ottla_core.cluster.image import ClusterImage, Partition
@@ -96,12 +94,6 @@ def _marker_without_epoch() -> None:
     _replace(ottla_broker.storage.log_dir.LogDir, "compare", lambda *_: False)
 
 
-def _backups_isr_believed() -> None:
-    """Nobody notices that the metadata is older than the logs (rule C18)."""
-    _replace(ottla_controller.recovery, "is_restored", lambda *_: False)
-    _replace(ottla_controller.machines.election, "is_restored", lambda *_: False)
-
-
 MUTANTS: Final = MappingProxyType(
     {
         "acks-before-the-high-watermark": _acks_before_the_high_watermark,
@@ -112,7 +104,6 @@ MUTANTS: Final = MappingProxyType(
         "producer-state-forgotten-at-restart": _producer_state_forgotten_at_restart,
         "announced-bytes-charged": _announced_bytes_charged,
         "marker-without-epoch": _marker_without_epoch,
-        "backups-isr-believed": _backups_isr_believed,
     }
 )
 

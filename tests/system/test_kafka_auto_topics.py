@@ -56,7 +56,7 @@ def named(kafka: KafkaWire, *names: str, version: int = 12, allowed: bool = True
 
 @contextmanager
 def configured(admin: ottla.Admin, kafka: KafkaWire, name: str, value: object) -> Iterator[None]:
-    """A config of the cluster, as it was afterwards; the broker is waited for both times."""
+    """A config of the cluster, as it was afterwards; the broker hears of it in a moment."""
     before = admin.configs.get()[name].value
     try:
         admin.configs.set({name: value})
@@ -110,8 +110,12 @@ def test_where_it_is_disabled_nothing_is_created(admin: ottla.Admin, kafka: Kafk
 def test_the_defaults_are_the_clusters_and_a_refusal_is_told(admin: ottla.Admin, kafka: KafkaWire) -> None:
     with configured(admin, kafka, "num.partitions", 3):
         wait_until(lambda: len(named(kafka, next(_names))[0].partitions) == 3)
+        assert [len(topic.partitions) for topic in named(kafka, next(_names), next(_names))] == [3, 3]
     with configured(admin, kafka, "default.replication.factor", 9):
         wait_until(lambda: named(kafka, next(_names))[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR)
+        refused = next(_names)
+        assert named(kafka, refused)[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+        assert not admin.topics.exists(refused)
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)

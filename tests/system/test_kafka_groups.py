@@ -167,7 +167,7 @@ def test_what_was_committed_in_a_topic_goes_with_it(cluster: Cluster, topic: str
 
 def test_many_groups_at_once(cluster: Cluster, topic: str, members: list[Member]) -> None:
     """Groups of all shards, on both coordinators, side by side."""
-    write(cluster, topic, 0, 8)
+    written = write(cluster, topic, 0, 8)
     found: list[Member] = []
     started = [
         threading.Thread(target=lambda n=n: found.append(Python(cluster.kafka_bootstrap, topic, f"many-{topic}-{n}")))
@@ -176,6 +176,8 @@ def test_many_groups_at_once(cluster: Cluster, topic: str, members: list[Member]
     for thread in started:
         thread.start()
     for thread in started:
-        thread.join(30)
+        thread.join(60)
     members += found
-    wait_until(lambda: [len(m.values()) for m in members] == [8] * 6, limit_s=60)
+    assert len(found) == 6, "each has become a member"
+    wait_until(lambda: [len(m.values()) for m in members] == [8] * 6)
+    assert [sorted(m.values()) for m in members] == [sorted(written)] * 6
