@@ -141,21 +141,19 @@ def test_configs_that_have_no_effect(three: Cluster) -> None:
 
 
 @TOOLS.cell
-def test_configs_of_groups(three: Cluster) -> None:
-    one = ("--entity-type", "groups", "--entity-name", "billing")
-    run(three, "kafka-configs", *one, "--alter", "--add-config", "consumer.session.timeout.ms=50000")
-    assert "  consumer.session.timeout.ms=50000 sensitive=false " in run(three, "kafka-configs", *one, "--describe")
-    run(three, "kafka-configs", *one, "--alter", "--delete-config", "consumer.session.timeout.ms")
-    assert "consumer.session.timeout.ms" not in run(three, "kafka-configs", *one, "--describe")
-
-
-@TOOLS.cell
-def test_levels_of_loggers(three: Cluster) -> None:
-    one = ("--entity-type", "broker-loggers", "--entity-name", "1")
-    run(three, "kafka-configs", *one, "--alter", "--add-config", "ottla_broker.replicas=ERROR")
-    assert "  ottla_broker.replicas=ERROR sensitive=false " in run(three, "kafka-configs", *one, "--describe")
-    run(three, "kafka-configs", *one, "--alter", "--delete-config", "ottla_broker.replicas")
-    assert "  ottla_broker.replicas=ERROR " not in run(three, "kafka-configs", *one, "--describe")
+@pytest.mark.parametrize(
+    ("kind", "entity", "name", "value"),
+    [
+        ("groups", "billing", "consumer.session.timeout.ms", "50000"),
+        ("broker-loggers", "1", "ottla_broker.replicas", "ERROR"),
+    ],
+)
+def test_configs_of(three: Cluster, kind: str, entity: str, name: str, value: str) -> None:
+    one = ("--entity-type", kind, "--entity-name", entity)
+    run(three, "kafka-configs", *one, "--alter", "--add-config", f"{name}={value}")
+    assert f"  {name}={value} sensitive=false " in run(three, "kafka-configs", *one, "--describe")
+    run(three, "kafka-configs", *one, "--alter", "--delete-config", name)
+    assert f"{name}={value}" not in run(three, "kafka-configs", *one, "--describe")
 
 
 @TOOLS.cell

@@ -126,7 +126,7 @@ class Client:
             Broker.PRODUCE, lambda i, r: self.replies.put((i, r)), lambda e, left: self.broken.put((e, left))
         )
 
-    def send(self, acks: int, *, timeout_ms: int = 10_000, records: bytes = b"") -> int:
+    def send(self, acks: int, *, timeout_ms: int = 60_000, records: bytes = b"") -> int:
         body = pb.ProduceRequest(acks=acks, partitions=[pb.PartitionRecords(records=records)])
         return self.stream.send(body, timeout_ms=timeout_ms, answered=acks != 0)
 

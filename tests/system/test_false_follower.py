@@ -63,7 +63,7 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
         with pytest.raises(TimeoutError):
             sent.result(timeout=1.0)
         cluster.run(release(still))
-        assert sent.result(timeout=20).offset == 1
+        assert sent.result(timeout=60).offset == 1
     copies = [broker.data_dir.glob("*-0/*.log") for broker in cluster.brokers]
     assert len({path.read_bytes() for paths in copies for path in paths if b"not copied" in path.read_bytes()}) == 1
 
@@ -90,7 +90,7 @@ def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> Non
     with closing(Peer(known.controller.address)) as controller:
         for method, request in calls:
             with pytest.raises(OttlaError) as refused:
-                controller.call(method, request, timeout=5)
+                controller.call(method, request, timeout=20)
             assert refused.value.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     with closing(Peer(cluster.brokers[0].address)) as peer:
         assert set(metadata(peer).topics[0].partitions[0].isr) == {0, 1}
@@ -110,14 +110,14 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
 
 
 def metadata(peer: Peer, **asked: bool) -> pb.MetadataReply:
-    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, **asked), timeout=5)
+    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, **asked), timeout=20)
 
 
 def secret_of(cluster: Cluster, broker_id: int) -> bytes:
     """As it lies in the metadata store, which clients do not reach."""
     key = keys.broker(broker_id)
     prefix = keys.prefix(CLUSTER_ID)
-    snapshot = cluster.run(cluster._store.snapshot(prefix, timeout=5))
+    snapshot = cluster.run(cluster._store.snapshot(prefix, timeout=20))
     text = keys.key_text(CLUSTER_ID, key)
     return next(bytes(decode(key, entry).secret) for entry in snapshot.entries if entry.key == text)
 
@@ -139,8 +139,8 @@ def fetch(
     replies: queue.Queue[pb.FetchReply] = queue.Queue()
     stream = peer.open_stream(contracts.Broker.FETCH, lambda number, reply: replies.put(reply), lambda *_: None)
     try:
-        stream.send(request, timeout_ms=2000)
-        return replies.get(timeout=10)
+        stream.send(request, timeout_ms=20_000)
+        return replies.get(timeout=30)
     finally:
         stream.close()
 

@@ -91,6 +91,15 @@ async def small(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         await reader.readexactly(SMALL_BYTES)
 
 
+async def at_rest(answers: Answers) -> int:
+    """How many have begun once the kernel takes no more of them."""
+    begun = -1
+    while begun != answers.begun:
+        begun = answers.begun
+        await asyncio.sleep(0.1)
+    return begun
+
+
 async def test_who_announces_much_and_sends_nothing_is_in_nobody_s_way() -> None:
     """1. A hundred connections announce 100 MiB each. 2. Old and new connections are answered as ever."""
     answers = Answers()
@@ -197,7 +206,7 @@ async def test_a_reader_that_stops_reading_holds_a_few_answers_and_no_more() -> 
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(REQUEST * 100)
         await until(lambda: listener.budget.held_bytes > 0)
-        begun = answers.begun
+        begun = await at_rest(answers)
         other_reader, other_writer = await connect(listener)
         for _ in range(20):
             other_writer.write(REQUEST)
@@ -214,13 +223,13 @@ async def test_a_reader_that_never_reads_is_cut(caplog: pytest.LogCaptureFixture
         _, writer = await connect(listener)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(REQUEST * 20)
-        await until(lambda: listener.budget.held_bytes > 0)
+        await until(lambda: "is cut: an answer was not taken within 1 s" in caplog.text)
         await until(lambda: listener.budget.held_bytes == 0)
-        assert "is cut: an answer was not taken within 1 s" in caplog.text
+        assert len(caplog.records) == 1, "it was cut once, and nobody else"
 
 
 async def test_a_frame_that_stops_coming_is_given_up() -> None:
-    async with listening(Answers(), frame_s=1) as listener:
+    async with listening(Answers(), frame_s=2) as listener:
         reader, writer = await connect_known(listener)
         writer.write(struct.pack(">ihh", 50_000_000, 0, 9) + bytes(1_000))
         await until(lambda: listener.budget.held_bytes == 1_008)
@@ -242,7 +251,7 @@ async def test_a_frame_may_be_so_long_and_no_longer(key: int, limit: int) -> Non
 
 
 async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
-    async with listening(Answers(), max_connections=3, idle_s=0.05) as listener:
+    async with listening(Answers(), max_connections=3, idle_s=0.5) as listener:
         kept = [await connect(listener) for _ in range(3)]
         try:
             refused, _ = await connect(listener)

@@ -120,7 +120,7 @@ def test_one_partition_that_is_late_stops_no_produce_to_others(followers: Follow
             wait_until(lambda: log_bytes(data_dir) > METHOD_BYTES)
             with ottla.Producer(cluster.bootstrap) as producer:
                 for _ in range(10):
-                    producer.send(b"x", topic="alone", partition=alone).result(5)
+                    producer.send(b"x", topic="alone", partition=alone).result(30)
         finally:
             followers.hanging = False
             for producer in late:

@@ -22,14 +22,14 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_librdkafka_blames_the_records_without_a_key_and_sends_the_others_again(cluster: Cluster) -> None:
-    settings = {"bootstrap.servers": cluster.kafka_bootstrap, "linger.ms": 200, "enable.idempotence": False}
+    settings = {"bootstrap.servers": cluster.kafka_bootstrap, "linger.ms": 10_000, "enable.idempotence": False}
     producer = Producer(settings)
     errors: dict[bytes, KafkaError | None] = {}
 
     def send(records: list[tuple[bytes | None, bytes]]) -> None:
         for key, value in records:
             producer.produce("compacted", value, key, on_delivery=lambda e, m: errors.update({m.value(): e}))
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0, "all at once: a flush lingers for nothing"
 
     send(RECORDS)
     codes = {value: error.code() for value, error in errors.items() if error is not None}

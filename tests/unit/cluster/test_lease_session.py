@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import pytest
 from waiting import until
@@ -223,19 +224,24 @@ async def test_keys_that_go_while_they_are_put_are_put_once_more(owner: Owner) -
 
 
 class SilentStore(MemoryStore):
-    """Renewals reach it late, and its answers reach nobody before `answering` is set: as a starved loop sees it."""
+    """A renewal reaches it once two more were sent, and no answer reaches anybody before `answering` is set: as a
+    starved loop sees it. Its clock goes by the renewals that are sent."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, ttl_s: float) -> None:
+        self._passing = ManualClock()
+        super().__init__(clock=self._passing)
         self.answering = asyncio.Event()
         self.asked = self.open = 0
+        self._each_s = ttl_s / RENEWALS
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         self.asked += 1
         self.open += 1
+        self._passing.advance(self._each_s)
+        comes_with = self.asked + 2
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.sleep(1.2)
+                await until(lambda: self.asked >= comes_with)
                 ttl_s = await super().keep_alive(lease, timeout=timeout)
                 await self.answering.wait()
                 return ttl_s
@@ -248,12 +254,13 @@ class SilentStore(MemoryStore):
 @pytest.mark.feature(117)
 async def test_a_renewal_that_is_not_answered_keeps_no_other_from_being_sent() -> None:
     """What counts is when the store gets it: a loop that hears of its answers late keeps its lease."""
-    store, losses = SilentStore(), Counter()
+    ttl_s: Any = 1.2
+    store, losses = SilentStore(ttl_s), Counter()
 
     async def register(lease: int) -> None:
         await store.txn([], [Put(KEY, b"", lease)], timeout=T)
 
-    session = LeaseSession(store, 3, register, losses=losses)
+    session = LeaseSession(store, ttl_s, register, losses=losses)
     await session.start(timeout=T)
     await until(lambda: store.asked >= RENEWALS + 2)  # longer than a lease lives
     assert store.open <= RENEWALS + 1, "and they end"
@@ -266,15 +273,17 @@ async def test_a_renewal_that_is_not_answered_keeps_no_other_from_being_sent() -
 
 async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
     class LateStore(MemoryStore):
-        lost = False
+        lost, late = False, 0
 
         async def keep_alive(self, lease: int, *, timeout: float) -> int:
             if self.lost:
+                self.late += 1
                 await asyncio.sleep(0.1)
+                self.late -= 1
                 raise LeaseLostError("it is gone")
             return await super().keep_alive(lease, timeout=timeout)
 
-    store, registered, losses = LateStore(), list[int](), Counter()
+    store, registered, losses = LateStore(clock=ManualClock()), list[int](), Counter()
 
     async def register(lease: int) -> None:
         registered.append(lease)
@@ -287,7 +296,8 @@ async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
     await until(lambda: losses.value == 1)
     store.lost = False
     await until(lambda: len(registered) == 2)
-    await asyncio.sleep(0.2)  # others' answers come meanwhile, of the lease that was lost
+    await until(lambda: not store.late)  # others' answers come meanwhile, of the lease that was lost
+    await asyncio.sleep(0)
     assert (losses.value, session.lease) == (1, registered[1])
     await session.stop(timeout=T)
     gc.collect()
@@ -333,23 +343,31 @@ async def test_an_answer_that_comes_while_its_lease_is_registered_ends_the_sessi
 
 
 class CountingStore(MemoryStore):
-    kept_alive = 0
+    """Two thirds of a lease's time pass from one renewal to the next."""
+
+    def __init__(self, ttl_s: float) -> None:
+        self._passing = ManualClock()
+        super().__init__(clock=self._passing)
+        self.kept_alive = 0
+        self._passes_s = ttl_s * 2 / 3
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         self.kept_alive += 1
+        self._passing.advance(self._passes_s)
         return await super().keep_alive(lease, timeout=timeout)
 
 
 @pytest.mark.feature(119)
 async def test_a_registration_may_take_longer_than_its_lease_lives() -> None:
     """It waits until the owner has applied the metadata up to it, which takes as long as it takes (rule C8)."""
-    store, enough = CountingStore(), asyncio.Event()
+    ttl_s: Any = 0.03
+    store, enough = CountingStore(ttl_s), asyncio.Event()
 
     async def register(lease: int) -> None:
         await until(lambda: store.kept_alive >= 3)
         enough.set()
 
-    session = LeaseSession(store, 0.03, register)
+    session = LeaseSession(store, ttl_s, register)
     await session.start(timeout=T)
     assert enough.is_set()
     assert session.lease is not None

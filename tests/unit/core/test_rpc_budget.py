@@ -93,14 +93,14 @@ async def test_one_stream_is_bounded_by_itself(count: int, size_bytes: int) -> N
     stream, other = StreamBudget(method), StreamBudget(method)
     frames = []
     for _ in range(count):
-        await asyncio.wait_for(stream.until_room(), 1)
+        await asyncio.wait_for(stream.until_room(), 20)
         frames.append(stream.take(size_bytes))
     waiting = asyncio.create_task(stream.until_room())
     await other.until_room()
     assert not waiting.done()
     assert method.bytes == count * size_bytes
     frames[0].end()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 20)
 
 
 async def test_an_answer_counts_until_it_is_written() -> None:
@@ -112,7 +112,7 @@ async def test_an_answer_counts_until_it_is_written() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     frame.end()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 20)
     assert (method.bytes, stream.bytes, stream.frames) == (0, 0, 0)
 
 
@@ -121,7 +121,7 @@ async def test_a_frame_that_is_let_go_holds_nothing_and_there_may_be_many_of_the
     stream = StreamBudget(method)
     frames = []
     for _ in range(MAX_FRAMES_LET_GO):
-        await asyncio.wait_for(stream.until_room(), 1)
+        await asyncio.wait_for(stream.until_room(), 20)
         frames.append(stream.take(16 * MIB))
         frames[-1].let_go()
         frames[-1].let_go()
@@ -133,5 +133,5 @@ async def test_a_frame_that_is_let_go_holds_nothing_and_there_may_be_many_of_the
     assert method.bytes == 100
     for frame in frames:
         frame.end()
-    await asyncio.wait_for(waiting, 1)
+    await asyncio.wait_for(waiting, 20)
     assert (method.bytes, stream.bytes, stream.frames, stream.let_go) == (0, 0, 0, 0)
