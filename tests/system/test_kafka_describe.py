@@ -182,7 +182,7 @@ def test_alter_replica_log_dirs(cluster: Cluster, kafka: KafkaWire, version: int
 
     both, missing = ("orders", [0, 1]), ErrorCode.LOG_DIR_NOT_FOUND
     assert codes("/elsewhere", both, ("nobody", [0])) == {("orders", 0): 57, ("orders", 1): missing, ("nobody", 0): 57}
-    there = {("orders", 0): 0, ("orders", 7): ErrorCode.REPLICA_NOT_AVAILABLE}
+    there = {("orders", 0): 0, ("orders", 7): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     wait_until(lambda: codes(own, ("orders", [0, 7])) == there)
 
 

@@ -101,7 +101,7 @@ def _changes(resource: Message) -> Ops | OttlaError:
 
 async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[Ops | OttlaError]:
     described, _ = await describe(backend, resources)
-    return [replacement(resource, one) for resource, one in zip(resources, described, strict=True)]
+    return await sliced(lambda each: replacement(*each), zip(resources, described, strict=True))
 
 
 def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | OttlaError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Set
 from typing import Final
 
 from kafka.protocol.admin import AlterReplicaLogDirsResponse
@@ -11,35 +12,33 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import ErrorCode
+from ottla_core.model import PartitionId
+from ottla_core.slices import sliced
 
 _Topic: Final = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Partition: Final = _Topic.AlterReplicaLogDirPartitionResult
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     """A partition that is named for several directories is answered for the last one, as in Kafka."""
     version, own = request.version, backend.log_dir().figures().path
-    here = {(replica.topic, replica.id.partition) for replica in backend.replicas.all()}
-    codes: dict[str, dict[int, ErrorCode]] = defaultdict(dict)
-    for wanted in asked.dirs:
-        for topic in wanted.topics:
-            for number in topic.partitions:
-                codes[topic.name][number] = _code(wanted.path == own, (topic.name, number) in here)
-    results = [
-        _Topic(
-            version=version,
-            topic_name=name,
-            partitions=[
-                _Partition(version=version, partition_index=number, error_code=int(code)) for number, code in of.items()
-            ],
-        )
-        for name, of in codes.items()
-    ]
+    here = {replica.id for replica in backend.replicas.all()}
+    wanted = {(topic.name, n): each.path for each in asked.dirs for topic in each.topics for n in topic.partitions}
+    told: dict[str, list[Message]] = defaultdict(list)
+
+    def tell(each: tuple[tuple[str, int], str]) -> None:
+        (topic, number), path = each
+        code = _code(backend, topic, number, here) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
+        told[topic].append(_Partition(version=version, partition_index=number, error_code=int(code)))
+
+    await sliced(tell, wanted.items())
+    results = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in told.items()]
     return AlterReplicaLogDirsResponse(version=version, results=results)
 
 
-def _code(is_own: bool, is_here: bool) -> ErrorCode:
+def _code(backend: Backend, topic: str, number: int, here: Set[PartitionId]) -> ErrorCode:
     """A replica that is where it is wanted has nothing to do."""
-    if not is_own:
-        return ErrorCode.LOG_DIR_NOT_FOUND
-    return ErrorCode.NONE if is_here else ErrorCode.REPLICA_NOT_AVAILABLE
+    partition = backend.id_of(topic, number)
+    if partition is None or partition not in backend.image.partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if partition in here else ErrorCode.REPLICA_NOT_AVAILABLE

@@ -19,6 +19,7 @@ from ottla_broker.kafka.forwarding import UNTIMED_S, forward, refused
 from ottla_broker.kafka.frames import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER
+from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
@@ -42,15 +43,10 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)
     except OttlaError as error:
         return DescribeQuorumResponse(version=version, **refused(error), topics=[], nodes=[])
-    named = {topic.topic_name: {p.partition_index: None for p in topic.partitions} for topic in asked.topics}
-    topics = [
-        _Topic(
-            version=version,
-            topic_name=name,
-            partitions=[_partition(backend, quorum, (name, number), version) for number in numbers],
-        )
-        for name, numbers in named.items()
-    ]
+    named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in asked.topics for p in topic.partitions)
+    told: dict[str, list[Message]] = {topic.topic_name: [] for topic in asked.topics}
+    await sliced(lambda each: told[each[0]].append(_partition(backend, quorum, each, version)), named)
+    topics = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in told.items()]
     nodes = [_node(quorum, version)] if version >= _NODES_FROM else []
     return DescribeQuorumResponse(version=version, error_code=0, error_message=None, topics=topics, nodes=nodes)
 

@@ -48,7 +48,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         return OffsetFetchResponse(version=version, groups=groups)
     code, topics = await _find(backend, asked, version, require_stable)
     if code and version < _GROUP_ERROR_FROM:
-        topics = _everywhere(asked.topics, code, version)
+        topics = await _everywhere(asked.topics, code, version, Slice())
     return OffsetFetchResponse(version=version, error_code=code, topics=topics)
 
 
@@ -89,7 +89,8 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
         for each in reply.offsets:
             found.setdefault(each.topic, []).append(each)
     topics = [await _told(backend, name, some, version, turn) for name, some in found.items()]
-    return 0, [*(t for t in topics if t is not None), *_everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version)]
+    topics += await _everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version, turn)
+    return 0, [topic for topic in topics if topic is not None]
 
 
 async def _told(
@@ -105,17 +106,16 @@ async def _told(
     return _topic(version, named, await sliced(partial(_partition, version), found, turn))
 
 
-def _everywhere(topics: Any, code: int, version: int) -> list[Message]:
+async def _everywhere(topics: Any, code: int, version: int, turn: Slice) -> list[Message]:
     """The same error for each partition that was asked for."""
     nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
-    return [
-        _topic(
-            version,
-            {"topic_id": topic.topic_id} if version >= IDS_FROM else {"name": topic.name},
-            [_partition_type(version)(version=version, partition_index=n, **nothing) for n in topic.partition_indexes],
-        )
-        for topic in topics or ()
-    ]
+    partition = partial(_partition_type(version), version=version, **nothing)
+    told = []
+    for topic in topics or ():
+        named = {"topic_id": topic.topic_id} if version >= IDS_FROM else {"name": topic.name}
+        partitions = await sliced(lambda n: partition(partition_index=n), topic.partition_indexes, turn)
+        told.append(_topic(version, named, partitions))
+    return told
 
 
 def _partition(version: int, found: pb.CommittedOffset) -> Message:

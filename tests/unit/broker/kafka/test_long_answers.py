@@ -1,0 +1,107 @@
+"""Requests with elements by the thousand: whoever is answered at such length leaves the loop to others in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace as Told
+from typing import Any
+
+import pytest
+from images import image_of, with_topic
+
+from ottla_broker.kafka import alter_configs, alter_replica_log_dirs, describe_quorum, offset_fetch
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_core.errors import ErrorCode
+from ottla_core.primitives import Reader
+from ottla_proto import controller_pb2 as pb
+from ottla_proto import group_pb2
+
+MANY = 40_000
+IMAGE = with_topic(image_of(1), "t", 3, number=1)
+
+
+class Backend:
+    """A broker that has no replica, before a controller and a coordinator that say `reply`."""
+
+    def __init__(self, reply: Any = None) -> None:
+        self.image = IMAGE
+        self.node_id = 0
+        self.clock = Told(wall_ms=lambda: 0)
+        self.log_dir = lambda: Told(figures=lambda: Told(path="/data"))
+        self.replicas = Told(all=list)
+        self.controller = self.metadata = self.coordinators = self
+        self._reply = reply
+
+    def id_of(self, topic: str, partition: int) -> Any:
+        known = self.image.topics.get(topic)
+        return None if known is None else (known.id, partition)
+
+    async def call(self, method: object, asked: Any, *, timeout: float) -> Any:
+        return self._reply
+
+    async def wait_for(self, condition: object, timeout: float) -> None:
+        await asyncio.Event().wait()
+
+    def owner(self, kind: str, key: str) -> Any:
+        return None
+
+    async def ask(self, owner: Any, method: object, asked: Any, timeout: float) -> Any:
+        return self._reply
+
+
+def request(version: int) -> Request:
+    return Request(version, 1, "", Reader(memoryview(b"")), Caller("", ""))
+
+
+def quorum() -> Coroutine[Any, Any, Any]:
+    partitions = [Told(partition_index=n) for n in range(MANY)]
+    backend: Any = Backend(pb.DescribeQuorumReply(leader_id=1, address="host:1"))
+    return describe_quorum.answer(backend, Told(topics=[Told(topic_name="t", partitions=partitions)]), request(2))
+
+
+def log_dirs() -> Coroutine[Any, Any, Any]:
+    backend: Any = Backend()
+    wanted = Told(path="/data", topics=[Told(name="t", partitions=range(MANY))])
+    return alter_replica_log_dirs.answer(backend, Told(dirs=[wanted]), request(2))
+
+
+def offsets() -> Coroutine[Any, Any, Any]:
+    """Of a topic that nobody knows: there is nothing to ask the coordinator for."""
+    backend: Any = Backend(group_pb2.FetchOffsetsReply())
+    group = Told(group_id="g", topics=[Told(topic_id=None, partition_indexes=range(MANY))])
+    return offset_fetch.answer(backend, Told(groups=[group]), request(10))
+
+
+def configs() -> Coroutine[Any, Any, Any]:
+    entries = [pb.ConfigEntry(name=f"{n}", source="DYNAMIC_TOPIC_CONFIG") for n in range(100)]
+    described = [pb.ConfigsDescribed(entries=entries) for _ in range(1_000)]
+    backend: Any = Backend(pb.DescribeConfigsReply(resources=[*described, pb.ConfigsDescribed()]))
+    resources = [Told(resource_type=2, resource_name=f"t{n}", configs=[]) for n in range(1_000)]
+    return alter_configs._replacements(backend, resources)
+
+
+@pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs])
+async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+    """Each held the loop for up to a second, with all that one request may name."""
+    answering, turns = asyncio.create_task(answer()), 0
+    while not answering.done():
+        turns += 1
+        await asyncio.sleep(0)
+    await answering
+    assert turns > 12, "without slices a handful of them, for the call"
+
+
+async def test_a_partition_that_nobody_has_is_unknown_and_one_that_others_have_is_not_here() -> None:
+    backend: Any = Backend()
+    wanted = Told(path="/data", topics=[Told(name="t", partitions=[0, 3]), Told(name="nobody", partitions=[0])])
+    elsewhere = Told(path="/elsewhere", topics=[Told(name="t", partitions=[1]), Told(name="other", partitions=[0])])
+    answer = await alter_replica_log_dirs.answer(backend, Told(dirs=[wanted, elsewhere]), request(2))
+    codes = {(t.topic_name, p.partition_index): p.error_code for t in answer.results for p in t.partitions}
+    assert codes == {
+        ("t", 0): ErrorCode.REPLICA_NOT_AVAILABLE,
+        ("t", 1): ErrorCode.LOG_DIR_NOT_FOUND,
+        ("t", 3): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("nobody", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("other", 0): ErrorCode.LOG_DIR_NOT_FOUND,
+    }
