@@ -72,11 +72,17 @@ class LeaseSession:
         """Get a lease and register, then keep it alive in the background.
 
         Raises what the first registration raised (such as "id in use"), or StoreUnavailableError where the store did
-        not grant a lease: whoever starts wants to know.
+        not grant a lease, or has ended it meanwhile: whoever starts wants to know.
         """
         self._lease = await self._store.grant_lease(self._ttl_s, timeout=timeout)
         try:
             await self._register_under(self._lease)
+        except LeaseLostError as error:
+            await self.stop(timeout)
+            words = (
+                f"the session ended before this process was registered, which took too long: {error}; start it again"
+            )
+            raise StoreUnavailableError(words, indefinite=True) from None
         except BaseException:
             await self.stop(timeout)
             raise
