@@ -54,8 +54,9 @@ def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
     if dry:
         return
     for name, level in wanted.items():
-        logging.getLogger(None if name == ROOT else name).setLevel(level)
-        _log.warning("the level of the logger %s is %s now", name, levels()[name])
+        logger = logging.getLogger(None if name == ROOT else name)
+        logger.setLevel(level)
+        _log.warning("the level of the logger %s is %s now", name, _name_of(logger))
 
 
 def _level_after(name: str, operation: int, level: str | None) -> int:
