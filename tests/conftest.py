@@ -15,6 +15,10 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")  # how long an example takes says how busy the machine is; pytest bounds each test
 
 
+_FAILS_AT_MS = 2 * LIMIT_S * 1000
+"""What the watchdog measures may be a beat more than the turn, and a processor that is shared does less in its time."""
+
+
 class _LongTurns(logging.Handler):
     """What the watchdogs of this process have told since a test last looked."""
 
@@ -24,7 +28,7 @@ class _LongTurns(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         used_ms, collecting_ms, *_ = record.args if isinstance(record.args, tuple) else ()
-        if used_ms - collecting_ms > LIMIT_S * 1000:  # the garbage is that of this process, tests and all
+        if used_ms - collecting_ms > _FAILS_AT_MS:  # the garbage is that of this process, tests and all
             self.told.append(record.getMessage())
 
 

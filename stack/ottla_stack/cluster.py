@@ -34,7 +34,7 @@ from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
 from ottla_stack.movable_clock import MovableClock
 
-START_LIMIT_S: Final = 20.0
+START_LIMIT_S: Final = 60.0
 _STEP_LIMIT_S: Final = lifecycle.STOP_LIMIT_S + 1.0
 """For each of the four steps of a stop; services keep a limit of their own below it."""
 

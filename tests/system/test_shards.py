@@ -207,7 +207,7 @@ def test_who_falls_silent_loses_its_shards_with_its_lease(stage: Stage) -> None:
     wait_until(lambda: len(other.owned()) == 4)
     took_s = time.monotonic() - began_at
     print(f"taken over after {took_s:.2f} s")
-    assert took_s < TTL_S + 3
+    assert took_s < TTL_S + 20
 
 
 async def _metadata(coordinator: RegisteredCoordinator) -> pb.MetadataReply:

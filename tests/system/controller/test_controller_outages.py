@@ -30,7 +30,7 @@ async def test_without_the_store_writes_fail_at_once_and_go_on_by_themselves(
     store.disconnect()
     began_at = time.monotonic()
     (refused,) = await node.create(topic("orders"))
-    assert time.monotonic() - began_at < 0.5
+    assert time.monotonic() - began_at < journal_module.STORE_TIMEOUT_S
     assert refused.error.code == ErrorCode.REQUEST_TIMED_OUT
     assert "nothing was changed" in refused.error.message
     assert node.leadership.active  # nobody fences itself for that (rule C12)

@@ -21,7 +21,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 WAIT = 10.0
-AT_ONCE = 0.4
+AT_ONCE = WAIT / 2
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 

@@ -18,7 +18,7 @@ from ottla.scripted import Hold, ScriptedCluster
 from ottla_proto.contracts import Broker
 
 PAGE = Path(__file__).parents[3] / "docs/errors.md"
-LONGEST_S = 2.0
+LONGEST_S = 10.0
 
 
 class Example(NamedTuple):
