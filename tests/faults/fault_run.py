@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 
 from tests.faults.audit import AuditResult, compare_replicas
 from tests.faults.cluster import BROKERS, CONTROLLERS, ETCD, FaultCluster
+from tests.faults.history import read_lines
 from tests.faults.nemesis import Nemesis
 from tests.faults.network import Network
 from tests.faults.node import Node
@@ -100,6 +101,12 @@ class FaultRun(ABC, Generic[AnyResult]):
     def judge(self, *, share: float) -> None:
         """Check the history, and hold all against the goals and that `share` of the row's floors."""
 
+    def make_topic(self, name: str, partitions: int, **config: object) -> None:
+        """Every replica is in its ISR when it returns; configs' names are written with underscores."""
+        configs = {key.replace("_", "."): value for key, value in config.items()}
+        self.cluster.admin().topics.create(name, partitions=partitions, replicas=FACTOR, config=configs, timeout=10.0)
+        self.cluster.until_whole(name)
+
     def client(self, name: str, number: int, module: str, *arguments: str) -> Node:
         """A process of `python -m tests.faults.{module}` that writes the history `name`."""
         command = [sys.executable, "-m", f"tests.faults.{module}", "--process", name, "--history", str(self.history)]
@@ -107,6 +114,13 @@ class FaultRun(ABC, Generic[AnyResult]):
         node = Node(name, self.network.command(where, [*command, *arguments]), self.cluster.directory / f"{name}.log")
         self.clients.append(node)
         return node
+
+    def all_acknowledged(self, writers: Sequence[Node], partitions: int) -> bool:
+        """Whether each of them was, in so many partitions."""
+        return all(
+            len({op["partition"] for op in read_lines(self.history, writer.name) if op["type"] == "ok"}) == partitions
+            for writer in writers
+        )
 
     def until_ended(self, clients: Sequence[Node], limit_s: float) -> None:
         """So many seconds for each of them; to end badly is a failure."""

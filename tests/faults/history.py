@@ -17,6 +17,7 @@ Types are Jepsen's. `fail` is for what definitely did not happen. Whatever may h
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import time
@@ -54,6 +55,14 @@ def parse_key(key: bytes) -> Name | None:
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         return None
     return Name(writer, int(numbers[0]), int(numbers[1]))
+
+
+def client_parser(module: str, description: str | None) -> argparse.ArgumentParser:
+    """What `FaultRun.client` says to each module that is a client; the module adds what is its own."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.faults.{module}", description=description)
+    parser.add_argument("--process", required=True, help="the name in the history")
+    parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
+    return parser
 
 
 class HistoryWriter:

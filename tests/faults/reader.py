@@ -10,11 +10,10 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from tests.faults import librdkafka
-from tests.faults.history import HistoryWriter, RecordRead, polled
+from tests.faults.history import HistoryWriter, RecordRead, client_parser, polled
 
 import ottla
 
@@ -52,12 +51,10 @@ def _by_partition(records: Iterable[Any]) -> list[RecordRead]:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.reader", description=__doc__)
-    parser.add_argument("--process", required=True, help="the name in the history")
+    parser = client_parser("reader", __doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--to-end", action="store_true", help="end where the log ends now")
-    parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
     parser.add_argument(
         "--librdkafka", type=int, metavar="PARTITIONS", help="in place of the SDK, with Kafka bootstrap"
     )

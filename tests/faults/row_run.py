@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from tests.faults.checker import Checker, Findings, check
 from tests.faults.cluster import FaultCluster, until
-from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
+from tests.faults.fault_run import CLIENTS, FaultRun, Result
 from tests.faults.gaps import Acknowledgements, gaps_by_kind, percentile
-from tests.faults.history import FINAL, Operation, read_history, read_lines
+from tests.faults.history import FINAL, Operation, read_history
 from tests.faults.nemesis import Nemesis
 from tests.faults.node import Node
 from tests.faults.rows import GOALS, Row
@@ -73,18 +74,11 @@ class RowRun(FaultRun[RowResult]):
 
     def begin(self) -> None:
         """Until every writer is acknowledged in every partition."""
-        config = {"min.insync.replicas": 2}
-        self.cluster.admin().topics.create(TOPIC, partitions=PARTITIONS, replicas=FACTOR, config=config, timeout=10.0)
-        self.cluster.until_whole(TOPIC)
+        self.make_topic(TOPIC, PARTITIONS, min_insync_replicas=2)
         for client in (*self._writers, *self._readers):
             client.start()
-        until(self._all_flows, "every writer to be acknowledged in every partition", _FLOW_LIMIT_S)
-
-    def _all_flows(self) -> bool:
-        return all(
-            len({op["partition"] for op in read_lines(self.history, writer.name) if op["type"] == "ok"}) == PARTITIONS
-            for writer in self._writers
-        )
+        flow = partial(self.all_acknowledged, self._writers, PARTITIONS)
+        until(flow, "every writer to be acknowledged in every partition", _FLOW_LIMIT_S)
 
     def come_to_rest(self) -> None:
         """Final reads, from the first offset to the end, once writers have ended and the cluster is whole."""

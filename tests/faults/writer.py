@@ -13,12 +13,11 @@ import sys
 import time
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
 from tests.faults import librdkafka
-from tests.faults.history import HistoryWriter, Name, key_of, value_of
+from tests.faults.history import HistoryWriter, Name, client_parser, key_of, value_of
 
 import ottla
 
@@ -142,8 +141,7 @@ def _goes_on(last: Outcome, outcome: Outcome) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.writer", description=__doc__)
-    parser.add_argument("--process", required=True, help="the name in the history")
+    parser = client_parser("writer", __doc__)
     parser.add_argument("--bootstrap", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--partitions", type=int, required=True)
@@ -151,7 +149,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--tick", type=float, default=0.05, help="seconds between two sends to a partition")
     parser.add_argument("--batch-bytes", type=int, default=1024, help="of a batch; 1: every record has its own")
     parser.add_argument("--delivery-timeout", type=float, default=120.0, help="seconds from a send to its outcome")
-    parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
     parser.add_argument("--librdkafka", action="store_true", help="in place of the SDK; bootstrap is Kafka's then")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)

@@ -11,13 +11,12 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any, Final
 
 import confluent_kafka
 from confluent_kafka import TopicPartition
 from tests.faults.groups.notes import GroupNotes
-from tests.faults.history import HistoryWriter
+from tests.faults.history import HistoryWriter, client_parser
 
 _POLL_S: Final = 0.25
 _ASK_S: Final = 5.0
@@ -91,8 +90,7 @@ class KafkaMember:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.groups.kafka_members", description=__doc__)
-    parser.add_argument("--process", required=True, help="the name in the history")
+    parser = client_parser("groups.kafka_members", __doc__)
     parser.add_argument("--number", type=int, required=True, help="another for every process that commits, below 64")
     parser.add_argument("--bootstrap", required=True, help="of Kafka's protocol")
     parser.add_argument("--topic", required=True)
@@ -100,7 +98,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--members", type=int, required=True)
     parser.add_argument("--churn", type=float, default=0.0, help="seconds that a member stays; 0: for ever")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
     notes = GroupNotes(history, given.number)

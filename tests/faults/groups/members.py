@@ -13,13 +13,12 @@ import random
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import Final
 
 from tests.faults.groups.client import MOVING, GroupClient
 from tests.faults.groups.member import Habits, Member
 from tests.faults.groups.notes import GroupNotes
-from tests.faults.history import HistoryWriter
+from tests.faults.history import HistoryWriter, client_parser
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import raise_error
@@ -129,8 +128,7 @@ async def run(given: argparse.Namespace, history: HistoryWriter) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.groups.members", description=__doc__)
-    parser.add_argument("--process", required=True, help="the name in the history")
+    parser = client_parser("groups.members", __doc__)
     parser.add_argument("--number", type=int, required=True, help="another for every process that commits, below 64")
     parser.add_argument("--brokers", required=True)
     parser.add_argument("--coordinators", required=True)
@@ -143,7 +141,6 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--heartbeat", type=float, default=0.5)
     parser.add_argument("--churn", type=float, default=0.0, help="seconds that a member stays; 0: for ever")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--history", type=Path, required=True, help="the directory of the history")
     given = parser.parse_args(arguments)
     history = HistoryWriter(given.history, given.process)
     asyncio.run(run(given, history))

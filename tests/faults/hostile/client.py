@@ -5,7 +5,6 @@ Each does one thing, and begins again when it is cut. In the end the history tel
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import select
@@ -13,10 +12,9 @@ import socket
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
 
-from tests.faults.history import HistoryWriter
+from tests.faults.history import HistoryWriter, client_parser
 from tests.faults.hostile import wire
 
 REPEATS: Final = 10_000
@@ -135,9 +133,7 @@ async def _until_cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.hostile.client", description=__doc__)
-    parser.add_argument("--process", required=True)
-    parser.add_argument("--history", type=Path, required=True)
+    parser = client_parser("hostile.client", __doc__)
     parser.add_argument("--address", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--data", required=True)

@@ -6,17 +6,15 @@ what takes longer than the pace delays nothing that is due later, and counts wit
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
 
-from tests.faults.history import HistoryWriter
+from tests.faults.history import HistoryWriter, client_parser
 from tests.faults.hostile import wire
 
 from ottla_core.records.twins import new_builder
@@ -90,9 +88,7 @@ class Probe:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.hostile.probe", description=__doc__)
-    parser.add_argument("--process", required=True)
-    parser.add_argument("--history", type=Path, required=True)
+    parser = client_parser("hostile.probe", __doc__)
     parser.add_argument("--address", required=True)
     parser.add_argument("--topic", required=True)
     parser.add_argument("--each", type=float, default=0.02, help="seconds from one request to the next")

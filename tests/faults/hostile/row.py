@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from tests.faults.cluster import BROKERS, KAFKA_PORT, FaultCluster, until
-from tests.faults.fault_run import CLIENTS, FACTOR, FaultRun, Result
+from tests.faults.fault_run import CLIENTS, FaultRun, Result
 from tests.faults.gaps import percentile
 from tests.faults.history import read_history, read_lines
 from tests.faults.nemesis import Nemesis
@@ -104,10 +104,8 @@ class HostileRun(FaultRun[Result[HostileRow]]):
 
     def begin(self) -> None:
         """Until the probe is acknowledged, and idle memory is known."""
-        admin = self.cluster.admin()
-        for topic, partitions in ((TOPIC, 1), (DATA_TOPIC, BROKERS)):
-            admin.topics.create(topic, partitions=partitions, replicas=FACTOR, timeout=10.0)
-            self.cluster.until_whole(topic)
+        self.make_topic(TOPIC, 1)
+        self.make_topic(DATA_TOPIC, BROKERS)
         self._broker = self.cluster.leader(TOPIC, 0)
         led = (n for n in range(BROKERS) if self.cluster.leader(DATA_TOPIC, n) == self._broker)
         self._data_partition = next(led)  # leaders are spread

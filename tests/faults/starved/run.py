@@ -12,18 +12,18 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Final
 
 from tests.faults.checker import Checker, Findings
 from tests.faults.cluster import until
-from tests.faults.fault_run import FACTOR
 from tests.faults.gaps import Hit
 from tests.faults.groups.nemesis import GroupNemesis
 from tests.faults.groups.rows import GroupRow, Members, named
 from tests.faults.groups.run import GroupRun
-from tests.faults.history import FINAL, read_history, read_lines
+from tests.faults.history import FINAL, read_history
 from tests.faults.node import Node
 from tests.faults.starved.counted import count
 from tests.faults.starved.hogs import Processor, busy, processor_of
@@ -111,12 +111,11 @@ class StarvedRun(GroupRun):
         self.cluster.admin().configs.set(
             {"auto.leader.rebalance.enable": False}, timeout=10.0
         )  # no elections of its own
-        config = {"min.insync.replicas": 2}
-        self.cluster.admin().topics.create(TOPIC, partitions=_PARTITIONS, replicas=FACTOR, config=config, timeout=10.0)
-        self.cluster.until_whole(TOPIC)
+        self.make_topic(TOPIC, _PARTITIONS, min_insync_replicas=2)
         for client in (*self._writers, *self._readers):
             client.start()
-        until(self._all_written, "every writer to be acknowledged in every partition", _FLOW_LIMIT_S)
+        flow = partial(self.all_acknowledged, self._writers, _PARTITIONS)
+        until(flow, "every writer to be acknowledged in every partition", _FLOW_LIMIT_S)
 
     def come_to_rest(self) -> None:
         for writer in self._writers:
@@ -192,12 +191,6 @@ class StarvedRun(GroupRun):
     def _log_client(self, module: str, process: str, *arguments: str) -> Node:
         where = ["--topic", TOPIC, "--bootstrap", self.cluster.bootstrap]
         return self.client(process, int(process[-1]), module, *where, *arguments)
-
-    def _all_written(self) -> bool:
-        return all(
-            len({op["partition"] for op in read_lines(self.history, writer.name) if op["type"] == "ok"}) == _PARTITIONS
-            for writer in self._writers
-        )
 
 
 def missed(figures: StarvedFigures, share: float) -> list[str]:
