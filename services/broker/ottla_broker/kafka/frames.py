@@ -21,7 +21,6 @@ SIZE_BYTES: Final = 4
 HEAD_BYTES: Final = 8
 """Of size, key and version: what has to be there before anything can be decided."""
 
-_SIZE: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">ihh")
 _CORRELATION: Final = struct.Struct(">i")
 _ANSWER: Final = struct.Struct(">ii")
@@ -65,10 +64,6 @@ class Caller:
     dialled_host: str
     listener: str = ONLY_LISTENER
     room: Room = field(default=UNBOUNDED, compare=False)
-
-
-def read_size(data: memoryview, at: int = 0) -> int:
-    return int(_SIZE.unpack_from(data, at)[0])
 
 
 def read_head(data: memoryview, at: int = 0) -> Head:
