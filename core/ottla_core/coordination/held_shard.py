@@ -42,6 +42,11 @@ class Around(Protocol):
     def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None: ...
 
 
+def refuse(token: asyncio.Future[Any], error: Exception) -> None:
+    token.set_exception(error)
+    token.exception()  # whoever waited may have gone: that is no bug, as which asyncio would log it
+
+
 class HeldShard(Generic[S]):
     """One owner's life: events in, effects carried out."""
 
@@ -105,7 +110,7 @@ class HeldShard(Generic[S]):
         if not isinstance(error, OttlaError):
             _log.error("a decision of %s shard %d failed", self._around.kind, self.number, exc_info=error)
         if token is not None and not token.done():
-            token.set_exception(error)
+            refuse(token, error)
 
     async def _call(self, send: Send) -> None:
         around = self._around

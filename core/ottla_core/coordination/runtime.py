@@ -18,7 +18,7 @@ from typing import Any, Final, Generic
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.coordination.effects import Leave, Limits, crowded, not_coordinator
-from ottla_core.coordination.held_shard import HeldShard
+from ottla_core.coordination.held_shard import HeldShard, refuse
 from ottla_core.coordination.owner import Owner, Phase
 from ottla_core.coordination.shard import Decide, S
 from ottla_core.coordination.shard_log import ShardLog
@@ -166,9 +166,9 @@ class OwnedShards(Generic[S]):
         answer: asyncio.Future[Any] = self.loop.create_future()
         held = self._held.get(shard)
         if held is None or self._stopping:
-            answer.set_exception(not_coordinator())
+            refuse(answer, not_coordinator())
         elif self._waiting_bytes + size_bytes > self.limits.max_waiting_bytes:
-            answer.set_exception(crowded())
+            refuse(answer, crowded())
         else:
             if shard in self._to_load:
                 self._to_load.move_to_end(shard, last=False)

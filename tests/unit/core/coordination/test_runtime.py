@@ -265,6 +265,20 @@ async def test_timers_go_off_by_themselves(process: Process) -> None:
     await until(lambda: process.books[-1].values.get(b"timer") == b"expiry")
 
 
+async def test_a_refusal_that_nobody_waits_for_any_more_is_no_bug(process: Process) -> None:
+    """Of heartbeats that came together, whose call has ended before all were answered: each was logged as one."""
+    bugs: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: bugs.append(context["message"]))
+    not_owned = process.shards.begin(2, put(b"k", b"v"), timeout=20)
+    process.on_image(given(2))
+    loading = process.shards.begin(2, put(b"k", b"v"), timeout=20)
+    assert not_owned.done()
+    assert loading.done()
+    del not_owned, loading
+    gc.collect()
+    assert bugs == []
+
+
 async def test_what_was_left_is_kept_by_no_timer() -> None:
     """A shard's next look may be minutes away, and its state is all that its groups have committed."""
     process = Process(MemoryShardLog(), replace(LIMITS, append_s=600.0))
