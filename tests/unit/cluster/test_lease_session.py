@@ -11,7 +11,7 @@ import pytest
 from waiting import until
 
 from ottla_core.clock import ManualClock
-from ottla_core.cluster.memory import MemoryStore
+from ottla_core.cluster.memory import MIN_TTL_S, MemoryStore
 from ottla_core.cluster.session import RENEWALS, RETRY_S, LeaseSession
 from ottla_core.cluster.store import Delete, LeaseLostError, Put, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -227,17 +227,16 @@ class SilentStore(MemoryStore):
     """A renewal reaches it once two more were sent, and no answer reaches anybody before `answering` is set: as a
     starved loop sees it. Its clock goes by the renewals that are sent."""
 
-    def __init__(self, ttl_s: float) -> None:
+    def __init__(self) -> None:
         self._passing = ManualClock()
         super().__init__(clock=self._passing)
         self.answering = asyncio.Event()
         self.asked = self.open = 0
-        self._each_s = ttl_s / RENEWALS
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         self.asked += 1
         self.open += 1
-        self._passing.advance(self._each_s)
+        self._passing.advance(MIN_TTL_S / RENEWALS)  # no lease lives for less
         comes_with = self.asked + 2
         try:
             async with asyncio.timeout(timeout):
@@ -255,7 +254,7 @@ class SilentStore(MemoryStore):
 async def test_a_renewal_that_is_not_answered_keeps_no_other_from_being_sent() -> None:
     """What counts is when the store gets it: a loop that hears of its answers late keeps its lease."""
     ttl_s: Any = 1.2
-    store, losses = SilentStore(ttl_s), Counter()
+    store, losses = SilentStore(), Counter()
 
     async def register(lease: int) -> None:
         await store.txn([], [Put(KEY, b"", lease)], timeout=T)
@@ -345,29 +344,27 @@ async def test_an_answer_that_comes_while_its_lease_is_registered_ends_the_sessi
 class CountingStore(MemoryStore):
     """Two thirds of a lease's time pass from one renewal to the next."""
 
-    def __init__(self, ttl_s: float) -> None:
+    def __init__(self) -> None:
         self._passing = ManualClock()
         super().__init__(clock=self._passing)
         self.kept_alive = 0
-        self._passes_s = ttl_s * 2 / 3
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         self.kept_alive += 1
-        self._passing.advance(self._passes_s)
+        self._passing.advance(MIN_TTL_S * 2 / 3)
         return await super().keep_alive(lease, timeout=timeout)
 
 
 @pytest.mark.feature(119)
 async def test_a_registration_may_take_longer_than_its_lease_lives() -> None:
     """It waits until the owner has applied the metadata up to it, which takes as long as it takes (rule C8)."""
-    ttl_s: Any = 0.03
-    store, enough = CountingStore(ttl_s), asyncio.Event()
+    store, enough = CountingStore(), asyncio.Event()
 
     async def register(lease: int) -> None:
         await until(lambda: store.kept_alive >= 3)
         enough.set()
 
-    session = LeaseSession(store, ttl_s, register)
+    session = LeaseSession(store, 0.03, register)
     await session.start(timeout=T)
     assert enough.is_set()
     assert session.lease is not None
