@@ -298,12 +298,12 @@ class Connection(asyncio.BufferedProtocol):
             why = str(error)
         finally:
             self._out.end_turn()
-        self._account.give_back_all()
+        self._hold()
+        self._account.give_back_all()  # after what of the answers is not taken was counted
         if why is not None:
             self._refuse(why)
         elif self._draining and not self._open:
             self._close()
-        self._hold()
         self._go_on()
 
     def _answer(self, key: int, parts: Parts | None) -> None:

@@ -359,6 +359,31 @@ async def test_an_answer_that_was_large_makes_the_next_of_its_kind_wait_for_room
     assert around.large == {CONTROL}
 
 
+async def test_what_was_lent_to_an_answer_is_free_once_the_client_has_taken_that() -> None:
+    """It was given back before the answer was counted that the client did not take, and others were let in for it."""
+
+    class LongAnswers(Around):
+        async def _later(self, body: bytes) -> Parts | None:
+            await self.waits[body]
+            return [bytes(5_200)]
+
+    around = LongAnswers()
+    around.limits = replace(LIMITS, max_connections=2)
+    others = around.others_hold(8_000)
+    slow, other = Client(around), Client(around)
+    slow.send(frame(b"wait", FETCH))
+    assert slow.connection._account.lend(10_000) > 5_000
+    others.change(14_000 - around.budget.held_bytes)  # all that is for anybody
+    other.send(frame(b"other", FETCH))
+    slow.transport.stuck = slow.connection
+    around.waits[body(b"wait")].set_result(None)
+    await until(lambda: slow.transport.written)
+    assert body(b"other") not in around.began
+    slow.transport.unsent_bytes = 0
+    slow.connection.resume_writing()
+    await other.answered(body(b"other"))
+
+
 async def test_small_requests_wait_too_where_the_whole_budget_is_used(client: Client) -> None:
     others = client.around.others_hold(16_000)
     client.send(frame(b"other"))
