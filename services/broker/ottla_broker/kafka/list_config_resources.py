@@ -13,22 +13,22 @@ from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METR
 from ottla_broker.kafka.frames import Request
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
+from ottla_core.slices import sliced
 
 _Resource: Final = ListConfigResourcesResponse.ConfigResource
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
-    version = request.version
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version, image = request.version, backend.image
     kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else asked.resource_types or _NAMES)
     if kinds.keys() - _NAMES.keys():
         return ListConfigResourcesResponse(
             version=version, error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[]
         )
-    resources = [
-        _Resource(version=version, resource_name=name, resource_type=kind)
-        for kind in kinds
-        for name in _NAMES[kind](backend.image)
-    ]
+    named = ((kind, name) for kind in kinds for name in _NAMES[kind](image))
+    resources = await sliced(
+        lambda each: _Resource(version=version, resource_type=each[0], resource_name=each[1]), named
+    )
     return ListConfigResourcesResponse(version=version, error_code=0, config_resources=resources)
 
 

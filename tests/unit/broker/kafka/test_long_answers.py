@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from images import image_of, with_topic
 
-from ottla_broker.kafka import alter_configs, alter_replica_log_dirs, describe_quorum, offset_fetch
+from ottla_broker.kafka import (
+    alter_configs,
+    alter_replica_log_dirs,
+    describe_quorum,
+    list_config_resources,
+    offset_fetch,
+)
 from ottla_broker.kafka.frames import Caller, Request
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import Reader
@@ -81,9 +87,14 @@ def configs() -> Coroutine[Any, Any, Any]:
     return alter_configs._replacements(backend, resources)
 
 
-@pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs])
+def resources() -> Coroutine[Any, Any, Any]:
+    backend: Any = Told(image=Told(topics=dict.fromkeys(map(str, range(MANY)))))
+    return list_config_resources.answer(backend, Told(resource_types=[2]), request(1))
+
+
+@pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs, resources])
 async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """Each held the loop for up to a second, with all that one request may name."""
+    """Each held the loop for up to a second, with all that one request may name or a cluster has."""
     answering, turns = asyncio.create_task(answer()), 0
     while not answering.done():
         turns += 1
