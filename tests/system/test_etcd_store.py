@@ -142,7 +142,7 @@ async def test_a_watch_on_a_stopped_etcd_ends_by_itself(
         os.kill(etcd.pid, signal.SIGSTOP)
         try:
             with pytest.raises(StoreUnavailableError):
-                await asyncio.wait_for(exhaust(watch), 5)
+                await asyncio.wait_for(exhaust(watch), 20)
         finally:
             os.kill(etcd.pid, signal.SIGCONT)
     await store.snapshot("/quiet/", timeout=T)

@@ -13,9 +13,11 @@ import pytest
 from ottla_broker.kafka.dispatch import APIS
 
 ROOT = Path(__file__).parents[2]
-LIMIT_S = 110
+LIMIT_S = 280
 CASES = 3_000
 PLANTED = ("answer-of-another", "follower-served")
+
+pytestmark = pytest.mark.timeout(300)
 
 
 def fuzz(*arguments: str) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:

@@ -89,7 +89,7 @@ async def test_who_says_that_it_goes_is_not_dead_and_is_watched_again_when_it_is
     server = await served()
     async with watching(f"127.0.0.1:{server.port}") as (watch, task):
         await until(lambda: watch.held)
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(4.0):
             await server.stop()  # and the stream does not keep it from going
         assert not watch.held
         assert not await ended(task)  # although the port refuses

@@ -46,7 +46,7 @@ async def deleting(replica: Replica, offset: int, limit_s: float = 30.0) -> Asyn
 
 
 async def ended(call: asyncio.Task[int]) -> int:
-    return await asyncio.wait_for(call, 5)
+    return await asyncio.wait_for(call, 20)
 
 
 async def test_it_is_answered_when_the_last_follower_has_told_of_it(tmp_path: Path) -> None:

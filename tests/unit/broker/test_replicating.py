@@ -130,7 +130,7 @@ async def test_a_leader_that_leads_on_keeps_who_waits(brokers: Brokers) -> None:
     brokers.apply(replace(ALL, leader_epoch=2, partition_epoch=1))
     for follower in (2, 3, 2, 3):
         await brokers.fetch(follower, 1)
-    await asyncio.wait_for(waiting, 5)
+    await asyncio.wait_for(waiting, 20)
 
 
 @pytest.mark.rule(2)
@@ -307,7 +307,7 @@ async def test_a_parked_fetch_is_answered_when_the_high_watermark_moves(brokers:
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
     await asyncio.sleep(0)
     await brokers.fetch(3, 1)
-    answer = await asyncio.wait_for(parked, 5)
+    answer = await asyncio.wait_for(parked, 20)
     assert (answer.records, answer.high_watermark) == (b"", 1)
     assert brokers.replicas[2].high_watermark == 1
 
@@ -321,7 +321,7 @@ async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) ->
     parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
     await asyncio.sleep(0)
     assert leader.delete_records(-1) == 3
-    await asyncio.wait_for(parked, 5)
+    await asyncio.wait_for(parked, 20)
     assert brokers.replicas[2].log.log_start_offset == 3
 
 

@@ -59,7 +59,7 @@ async def test_a_call_that_waits_for_its_replicas_holds_nobody_up(gathered: Gath
     while not peer.calls:
         await asyncio.sleep(0)
     other = asyncio.create_task(append(gathered, 1))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while len(peer.calls) < 2:
             await asyncio.sleep(0.001)
     peer.gate.set()
