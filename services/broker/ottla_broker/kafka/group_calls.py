@@ -105,6 +105,12 @@ def name_of(backend: Backend, topic: Any, version: int) -> str | None:
     return None if known is None else known.name
 
 
+def partitions_there(backend: Backend, name: str) -> range:
+    """The numbers of a topic's partitions; none of a topic that isn't there."""
+    topic = backend.image.topics.get(name)
+    return range(0 if topic is None else topic.partition_count)
+
+
 def group_partition(partition: TopicPartition) -> pb.GroupPartition:
     return pb.GroupPartition(topic=partition.topic, partition=partition.partition)
 

@@ -9,7 +9,7 @@ from kafka.protocol.consumer import OffsetCommitResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of
+from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of, partitions_there
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.slices import Slice, sliced
@@ -40,7 +40,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         name = name_of(backend, topic, version)
         wanted.append(Wanted(name, topic))
         if name is not None:  # of what names a partition twice the last holds, as it would if it were committed twice
-            there = _partitions_there(backend, name)
+            there = partitions_there(backend, name)
             named |= {
                 TopicPartition(name, p.partition_index): p for p in topic.partitions if p.partition_index in there
             }
@@ -59,11 +59,6 @@ def _offset(named: tuple[TopicPartition, Message]) -> pb.OffsetToCommit:
         leader_epoch=None if epoch < 0 else epoch,
         metadata=each.committed_metadata or "",
     )
-
-
-def _partitions_there(backend: Backend, name: str) -> range:
-    topic = backend.image.topics.get(name)
-    return range(0 if topic is None else topic.partition_count)
 
 
 async def _commit(backend: Backend, asked: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:

@@ -1,4 +1,7 @@
-"""OffsetDelete: an administrator takes committed offsets of topics that the group reads no more (KIP-496)."""
+"""OffsetDelete: an administrator takes committed offsets of topics that the group reads no more (KIP-496).
+
+Of partitions that are there: those of a topic that is deleted go with it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
-from ottla_broker.kafka.group_calls import call, code_of, group_partition
-from ottla_core.errors import OttlaError
+from ottla_broker.kafka.group_calls import call, code_of, group_partition, partitions_there
+from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
@@ -24,7 +27,8 @@ _Partition: Final = _Topic.OffsetDeleteResponsePartition
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     named = dict.fromkeys(TopicPartition(t.name, each.partition_index) for t in asked.topics for each in t.partitions)
-    wanted = await sliced(group_partition, named)
+    there = {topic.name: partitions_there(backend, topic.name) for topic in asked.topics}
+    wanted = await sliced(group_partition, [each for each in named if each.partition in there[each.topic]])
     try:
         reply = await call(
             backend,
@@ -41,7 +45,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     told: dict[str, list[Message]] = defaultdict(list)
 
     def tell(partition: TopicPartition) -> None:
-        number, code = partition.partition, codes.get(partition, 0)
+        number, code = partition.partition, codes.get(partition, int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         told[partition.topic].append(_Partition(version=version, partition_index=number, error_code=code))
 
     await sliced(tell, named)

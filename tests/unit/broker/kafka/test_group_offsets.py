@@ -232,6 +232,19 @@ async def test_offsets_are_deleted_each_with_its_outcome() -> None:
     assert backend.asked == [pb.DeleteOffsetsRequest(group="g", partitions=wanted)]
 
 
+async def test_an_offset_of_a_partition_that_is_not_there_can_not_be_deleted() -> None:
+    """It was told as done. The coordinator is asked still: the group may not be there either."""
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    parts = [topic.OffsetDeleteRequestPartition(partition_index=n) for n in (0, 3, -1)]
+    asked = OffsetDeleteRequest(
+        group_id="g", topics=[topic(name="t", partitions=parts), topic(name="u", partitions=parts[:1])]
+    )
+    backend = GroupBackend(pb.DeleteOffsetsReply(partitions=[pb.PartitionOutcome(topic="t", partition=0)]))
+    unknown = dict.fromkeys([("t", 3), ("t", -1), ("u", 0)], UNKNOWN_PARTITION)
+    assert told_of(await backend.answer(asked, 0)) == {("t", 0): 0, **unknown}
+    assert backend.asked == [pb.DeleteOffsetsRequest(group="g", partitions=[pb.GroupPartition(topic="t", partition=0)])]
+
+
 async def test_offsets_of_a_group_that_is_not_there() -> None:
     told = await GroupBackend(pb.DeleteOffsetsReply(error=Error(code=ErrorCode.GROUP_ID_NOT_FOUND))).answer(delete(), 0)
     assert (told.error_code, told.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, ())
