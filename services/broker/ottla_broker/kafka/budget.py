@@ -11,9 +11,13 @@ hold nothing where they are taken: they are never to wait for large ones.
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Final, Protocol
+
+from ottla_core.slices import Slice
 
 SMALL: Final = 0
 LARGE: Final = -1
@@ -40,8 +44,10 @@ class _Address:
 
 
 class Budget:
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, turn_s: float = math.inf) -> None:
+        """`turn_s`: for those who are let in, before others have their turn on the loop."""
         self.held_bytes = 0
+        self._turn_s: Final = turn_s
         self._max_bytes: Final = max_bytes
         self._for_ends: Final = max_bytes // _KEPT_BACK
         self._for_anybody: Final = max_bytes - 2 * self._for_ends
@@ -113,13 +119,17 @@ class Budget:
     def _let_in(self, looks: int) -> None:
         """In turn: who may not go on is looked at again behind the others.
 
-        Whoever goes on may give something back at once, for which the loop that is running looks on. Else each would
-        let in the next inside of its own call, and so many may wait that this is deeper than Python allows.
+        Whoever goes on may give something back at once, for which whoever looks already looks on. Else each would let
+        in the next inside of its own call, and so many may wait that this is deeper than Python allows.
         """
         self._looks = min(self._looks + looks, len(self._waiting))
-        if self._is_letting_in:
-            return
-        self._is_letting_in = True
+        if not self._is_letting_in:
+            self._is_letting_in = True
+            self._look_on()
+
+    def _look_on(self) -> None:
+        """For a turn of the loop: each that goes on may have requests that are answered at once."""
+        turn = Slice(self._turn_s)
         try:
             while self._looks > 0 and self._waiting:
                 self._looks -= 1
@@ -129,8 +139,13 @@ class Budget:
                     account.go_on()
                 else:
                     self._waiting.append(account)
+                if turn.is_over:
+                    break
         finally:
-            self._is_letting_in, self._looks = False, 0
+            if self._looks > 0 and self._waiting:
+                asyncio.get_running_loop().call_soon(self._look_on)
+            else:
+                self._is_letting_in, self._looks = False, 0
 
 
 class Account:

@@ -53,7 +53,7 @@ class Listener:
     ) -> None:
         self.ports: Final = {each.name: each.bound.port for each in listeners}
         self.limits: Final = limits or Limits()
-        self.budget: Final = Budget(self.limits.max_held)
+        self.budget: Final = Budget(self.limits.max_held, self.limits.turn_s)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
         self.handle: Final[Callable[[Head, memoryview, Caller], Answered]] = dispatcher.handle
         self.may_overlap: Final = dispatcher.may_overlap

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from waiting import until
 
 from ottla_broker.kafka.budget import LARGE, SMALL, Account, Budget
 
@@ -158,3 +159,17 @@ def test_many_who_give_back_at_once_what_they_have_waited_with_let_each_other_in
     full.account.close()
     assert [client.let_in for client in clients] == [1] * 2_000
     assert budget.held_bytes == 0
+
+
+async def test_those_who_are_let_in_together_take_turns_with_others() -> None:
+    """Each may have requests that take milliseconds: a thousand of them held the loop for seconds."""
+    budget = Budget(WHOLE, turn_s=0.0)
+    full = Client(budget, "b").hold(WHOLE)
+    clients = [Client(budget) for _ in range(100)]
+    assert not any(client.account.has_room(SMALL) for client in clients)
+    full.account.change(-MUCH)
+    budget.on_tick()
+    assert sum(client.let_in for client in clients) == 1
+    await until(lambda: all(client.let_in for client in clients))
+    budget.on_tick()
+    assert sum(client.let_in for client in clients) == 100
