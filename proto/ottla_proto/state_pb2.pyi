@@ -63,7 +63,7 @@ class Partition(_message.Message):
     def __init__(self, format: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., recovering: _Optional[bool] = ..., elr: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ..., directories: _Optional[_Mapping[int, str]] = ..., restored: _Optional[int] = ...) -> None: ...
 
 class Broker(_message.Message):
-    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down", "kafka_listeners", "former_epoch", "ahead", "read_only", "secret")
+    __slots__ = ("format", "directory_id", "address", "kafka_address", "rack", "fenced", "incarnation", "epoch", "unclean", "shutting_down", "kafka_listeners", "read_only", "secret", "ahead_of")
     class KafkaListenersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -82,10 +82,9 @@ class Broker(_message.Message):
     UNCLEAN_FIELD_NUMBER: _ClassVar[int]
     SHUTTING_DOWN_FIELD_NUMBER: _ClassVar[int]
     KAFKA_LISTENERS_FIELD_NUMBER: _ClassVar[int]
-    FORMER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    AHEAD_FIELD_NUMBER: _ClassVar[int]
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_OF_FIELD_NUMBER: _ClassVar[int]
     format: int
     directory_id: str
     address: str
@@ -97,11 +96,10 @@ class Broker(_message.Message):
     unclean: bool
     shutting_down: bool
     kafka_listeners: _containers.ScalarMap[str, str]
-    former_epoch: int
-    ahead: bool
     read_only: bool
     secret: bytes
-    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., former_epoch: _Optional[int] = ..., ahead: _Optional[bool] = ..., read_only: _Optional[bool] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    ahead_of: int
+    def __init__(self, format: _Optional[int] = ..., directory_id: _Optional[str] = ..., address: _Optional[str] = ..., kafka_address: _Optional[str] = ..., rack: _Optional[str] = ..., fenced: _Optional[bool] = ..., incarnation: _Optional[str] = ..., epoch: _Optional[int] = ..., unclean: _Optional[bool] = ..., shutting_down: _Optional[bool] = ..., kafka_listeners: _Optional[_Mapping[str, str]] = ..., read_only: _Optional[bool] = ..., secret: _Optional[bytes] = ..., ahead_of: _Optional[int] = ...) -> None: ...
 
 class LastLife(_message.Message):
     __slots__ = ("format", "incarnation", "directory_id")

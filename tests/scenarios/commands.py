@@ -10,7 +10,7 @@ propose 1 [lost=request|answer]       1 sends the controller the ISR that it pro
 reconcile, elect [preferred|unclean]  the controller looks after the partition; an election by command
 recover                               where the metadata can't tell who should lead, the logs are asked
 configure topic-config=value …        the controller alters the topic's configs
-backup, restore                       the metadata store is backed up; and has what the backup has, declared as such
+backup, restore [undeclared]          the metadata store is backed up; and has what the backup has, declared as such
 begin COMMAND … commit                the controller decides, and its transaction is held on its way until `commit`
 expire 1                              the registration of 1 goes: its lease ended, or its death was proven
 shutdown 1                            1 tells the controller that it goes, and serves on (controlled shutdown)
@@ -18,7 +18,7 @@ stop 1, resume 1                      SIGSTOP and SIGCONT; what is sent meanwhil
 kill 1, close 1                       the process ends: at once, or clean
 start 1 [lost-tail=2]                 a new process, not registered yet; lost-tail: the machine went down, too, and
                                       the last batches were not on the platter
-start 1 empty                         … whose disk was lost: the directory is new
+start 1 empty, start 1 without-logs   … whose disk was lost: the directory is new; or only its partitions were
 save 1 … start 1 old                  … whose volume is a copy that was made at `save`
 register 1, unfence 1                 the steps by which a broker gets its seat (rule 22)
 rejoin 1 [as start]                   start, register, deliver, unfence, deliver: all that a restart takes
@@ -215,6 +215,9 @@ class Interpreter:
         return ["the election is unclean" for settled in moved if settled.unclean]
 
     async def _do_recover(self, words: Words, options: Options) -> list[str]:
+        if self._world.controller.finds_itself_restored:
+            await self._world.controller.declare_restored()
+            return ["the metadata is older than the logs"]
         asked = self._world.controller.to_ask()
         if not asked:
             return ["nobody is asked"]
@@ -232,7 +235,9 @@ class Interpreter:
         return []
 
     async def _do_restore(self, words: Words, options: Options) -> list[str]:
-        await self._world.controller.restore()
+        self._world.controller.restore()
+        if words != ["undeclared"]:
+            await self._world.controller.declare_restored()
         return []
 
     async def _do_save(self, words: Words, options: Options) -> list[str]:
@@ -306,6 +311,8 @@ class Interpreter:
         [node] = self._nodes(words[:1])
         if words[1:] == ["empty"]:
             node.lose_disk()
+        elif words[1:] == ["without-logs"]:
+            node.lose_logs()
         elif words[1:] == ["old"]:
             node.take_saved()
         if "lost-tail" in options:

@@ -17,6 +17,7 @@ from replicas import PARTITION
 from ottla_controller.machines.decision import Decision, ReliedOn
 from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
 from ottla_controller.machines.recovery import Report, decide_recover, to_ask
+from ottla_controller.machines.restoration import is_restored
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, LastLife, Partition
@@ -82,11 +83,17 @@ class Controller:
     def back_up(self) -> None:
         self._backup = self.image
 
-    async def restore(self) -> None:
+    def restore(self) -> None:
         """What the backup has, and nobody registered; restored as it should be: revisions are not used again."""
         assert self._backup is not None, "there is no backup"
         revision = self.image.revision + 1
         self.image = replace(self._backup, revision=revision, brokers={})
+
+    @property
+    def finds_itself_restored(self) -> bool:
+        return is_restored(self.image)
+
+    async def declare_restored(self) -> None:
         await self.service.declare_restored(pb.DeclareRestoredRequest(), RequestContext())
 
     async def elect(self, kind: pb.ElectionType) -> pb.LeaderElected:

@@ -25,6 +25,7 @@ from ottla_broker.log_settings import default_log_config
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Proposal
+from ottla_broker.older_metadata import OlderMetadata
 from ottla_broker.replica import LeaderAnswer, Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.seat import Seat
@@ -130,6 +131,8 @@ class Node:
         self.line = Line(self._controller)
         self._seat = Seat(metadata, self._incarnation, lambda: self.id, new_secret())
         self._isr_changes = SteppedIsrChanges(cast(Any, self.line), self._seat)
+        self._older_metadata = OlderMetadata(cast(Any, None))  # which never runs: a start finds all that there is
+        self.replicas.on_older_metadata(self._older_metadata.found)
         self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
         no_ids = cast(Any, None)
         lives = Lives(metadata, self._clock)
@@ -161,6 +164,11 @@ class Node:
         shutil.rmtree(self._directory)
         self._disks += 1
 
+    def lose_logs(self) -> None:
+        """The partitions' directories go, and what names the data directory stays."""
+        for log in self._directory.glob("*/partition.metadata"):
+            shutil.rmtree(log.parent)
+
     def save(self) -> None:
         """Copy the volume as it is now."""
         shutil.rmtree(self._saved, ignore_errors=True)
@@ -178,7 +186,9 @@ class Node:
         if self.id in self._controller.image.brokers:
             self._controller.put(key, None)
         newest = self._controller.image.last_lives.get(self.id)
-        ahead = self.log_dir.compare(None if newest is None else Life(newest.incarnation, newest.epoch))
+        life = None if newest is None else Life(newest.incarnation, newest.epoch)
+        if self.log_dir.compare(life):
+            self._older_metadata.found(0 if life is None else life.epoch)
         identity = self.log_dir.identity
         address = f"broker-{self.id}:9650"
         broker = Broker(
@@ -188,8 +198,7 @@ class Node:
             address,
             incarnation=self._incarnation,
             unclean=self.log_dir.may_have_lost_tail,
-            former_epoch=0 if newest is None else newest.epoch,
-            ahead=ahead,
+            ahead_of=self._older_metadata.revision,
             secret=self.secret,
         )
         life = LastLife(self._incarnation, identity.directory_id)

@@ -137,8 +137,7 @@ def _broker_to(value: Broker) -> Message:
         shutting_down=value.shutting_down,
         read_only=value.read_only,
         secret=value.secret,
-        former_epoch=value.former_epoch,
-        ahead=value.ahead,
+        ahead_of=value.ahead_of,
     )
 
 
@@ -158,8 +157,7 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
         shutting_down=message.shutting_down,
         read_only=message.read_only,
         secret=message.secret,
-        former_epoch=message.former_epoch,
-        ahead=message.ahead,
+        ahead_of=message.ahead_of if message.HasField("ahead_of") else None,
         lease=entry.lease,
         mod_revision=entry.mod_revision,
     )

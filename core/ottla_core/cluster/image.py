@@ -30,8 +30,7 @@ class Broker:
     shutting_down: bool = False  # gives its leaders away and takes none
     read_only: bool = False  # its disk takes no appends: others lead where they can
     secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never told to clients
-    former_epoch: int = 0  # of its life before this one, as the store knew it
-    ahead: bool = False  # its directory knew of a later life than the store did: that is older than the data
+    ahead_of: int | None = None  # up to this revision the store was older than its data (rule C18)
     lease: int = 0  # put again under this lease, or the registration outlives its process
     mod_revision: int = 0
 

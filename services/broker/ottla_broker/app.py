@@ -88,7 +88,7 @@ def build(
     incarnation = uuid.uuid4().hex
     seat = Seat(follower, incarnation, lambda: log_dir().identity.node_id, new_secret())
     own = OwnRegistration(store, follower, lambda: log_dir().identity.node_id, incarnation)
-    older_metadata = OlderMetadata(own, seat)
+    older_metadata = OlderMetadata(own)
     replicas.on_older_metadata(older_metadata.found)
     isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
     replicas.on_proposal(isr_changes.submit, isr_changes.forget)
@@ -116,8 +116,9 @@ def build(
 
     def describe(newest: LastLife | None) -> Broker:
         identity = log_dir().identity
-        mine = newest is not None and newest.incarnation == incarnation
-        ahead = not mine and log_dir().compare(None if newest is None else Life(newest.incarnation, newest.epoch))
+        life = None if newest is None else Life(newest.incarnation, newest.epoch)
+        if (life is None or life.incarnation != incarnation) and log_dir().compare(life):
+            older_metadata.found(0 if life is None else life.epoch)
         return Broker(
             identity.node_id,
             0,
@@ -129,8 +130,7 @@ def build(
             incarnation=incarnation,
             unclean=log_dir().may_have_lost_tail,
             read_only=bool(log_dir().disk.full),
-            former_epoch=0 if newest is None else newest.epoch,
-            ahead=ahead,
+            ahead_of=older_metadata.revision,
             secret=seat.secret,
         )
 

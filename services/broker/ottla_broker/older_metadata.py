@@ -1,7 +1,9 @@
-"""Metadata that is older than a log here: the store was restored from a backup, and the cluster has to hear of it.
+"""Metadata that is older than the data here: the store was restored from a backup, and the cluster has to hear of it.
 
-A log knows a later leader epoch than the metadata only then: epochs are given in the store before any batch carries
-them. The registration says so, and the controller counts a restoration (rule C18).
+The directory knows a later life of this broker than the store, or that it has followed the metadata further; or a log
+knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
+beginning, for a moment later the broker might lead by the backup's ISR; what is found later is told. The controller
+counts a restoration (rule C18).
 """
 
 from __future__ import annotations
@@ -11,8 +13,9 @@ import logging
 from typing import Final
 
 from ottla_broker.own_registration import OwnRegistration
-from ottla_broker.seat import UNREGISTERED, Seat
+from ottla_core.cluster.image import Partition
 from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.model import NO_LEADER
 from ottla_core.tasks import end_task
 
 _TRY_S: Final = 0.5
@@ -20,21 +23,27 @@ _TRY_S: Final = 0.5
 _log = logging.getLogger(__name__)
 
 
+def is_older(partition: Partition, latest_epoch: int) -> bool:
+    """Whether the metadata is from before a log of the partition came to `latest_epoch`, as far as that can tell: no
+    batch has an epoch that was not given yet, or one that nobody leads."""
+    return latest_epoch >= partition.leader_epoch + (partition.leader != NO_LEADER)
+
+
 class OlderMetadata:
-    """A component; `found(revision)` is called on the loop: the metadata up to that revision is older than a log here.
+    """A component; `found(revision)` is called on the loop: up to that revision the metadata is older than the data.
 
     What is told is that revision: a restoration that was counted meanwhile needs no second one.
     """
 
-    def __init__(self, own: OwnRegistration, seat: Seat) -> None:
+    def __init__(self, own: OwnRegistration) -> None:
         self._own: Final = own
-        self._seat: Final = seat
         self._found = asyncio.Event()
-        self._revision = 0
+        self.revision: int | None = None
+        """The newest that was found to be older; None: there is none."""
         self._task: asyncio.Task[None] | None = None
 
     def found(self, revision: int) -> None:
-        self._revision = revision
+        self.revision = revision if self.revision is None else max(self.revision, revision)
         self._found.set()
 
     async def start(self) -> None:
@@ -52,10 +61,8 @@ class OlderMetadata:
             await asyncio.sleep(_TRY_S)
 
     async def _told(self) -> bool:
-        """Not before this process is registered: it may find it at its start."""
-        registered = self._seat.life().epoch != UNREGISTERED
         try:
-            return registered and await self._own.tell(ahead=True, former_epoch=self._revision)
+            return await self._own.tell(ahead_of=self.revision)
         except StoreUnavailableError as error:
             _log.warning("that the metadata is older than the logs can't be told, trying on: %s", error)
         except Exception:

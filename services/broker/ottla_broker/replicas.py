@@ -17,10 +17,13 @@ from typing import Final, NamedTuple
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.log_settings import log_config
+from ottla_broker.machines.departure import relied_upon
 from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.older_metadata import is_older
 from ottla_broker.removals import Removals
 from ottla_broker.replica import Replica, Surroundings
 from ottla_broker.replication_settings import ReplicationSettings, replication_settings
+from ottla_broker.storage.checkpoint import Followed
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir, Strays
@@ -123,8 +126,9 @@ class Replicas:
 
     async def start(self) -> None:
         image = self._metadata.image
-        known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
-        await self._threads.keep(self._set_strays_aside, known)
+        await self._threads.keep(self._compare, image)
+        if Followed(image.restored.count, image.revision) < self._log_dir().followed:
+            self._on_older_metadata(image.revision)
         self._around = Surroundings(
             self._broker_id,
             self._clock,
@@ -303,6 +307,8 @@ class Replicas:
         else:
             changed = [wanted for wanted in assigned if self._differs(wanted, before)]
         await self._apply_all(image, changed, None if whole else _PATIENCE_S)
+        if self._is_registered():  # what a start has found is said by then: it may be forgotten
+            self._log_dir().followed = Followed(image.restored.count, image.revision)
         async with self._news:
             self._applied = image
             self._news.notify_all()
@@ -408,7 +414,7 @@ class Replicas:
         if replica is None:
             await self._removals.until_gone(wanted.id)
             replica = self._replicas[wanted.id] = await self._open(image, wanted)
-        if wanted.partition.leader_epoch < replica.log.epochs.latest and not image.is_in_doubt(wanted.partition):
+        if not image.is_in_doubt(wanted.partition) and is_older(wanted.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
         if self._is_to_lead(replica, wanted.partition):
             await self._begin_epoch(replica, wanted.partition.leader_epoch)
@@ -441,8 +447,12 @@ class Replicas:
         replica.configure(config, self.settings.lag_max_s)
         return replica
 
-    def _set_strays_aside(self, known: Collection[PartitionId]) -> None:
-        log_dir = self._log_dir()
+    def _compare(self, image: ClusterImage) -> None:
+        """What is in the directory and not in the metadata (rule 24); and what the other way round (rule C15)."""
+        log_dir, me = self._log_dir(), self._broker_id
+        assigned = {id_ for id_, partition in image.partitions.items() if me in partition.replicas}
+        log_dir.expect(assigned, set(relied_upon(image, me)))
+        known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
         log_dir.set_strays_aside(known, now_ms=self._clock.wall_ms())
         if (strays := log_dir.measure_strays()).partitions:
             words = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operating.md"

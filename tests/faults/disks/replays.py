@@ -78,9 +78,7 @@ class Electable(Elections):
 
     def _check_restored(self, id_: PartitionId) -> None:
         """The metadata is what it was at the last backup; all register, and know of later lives."""
-        lives = {
-            b: replace(life, ahead=True, former_epoch=self._backup.revision) for b, life in self.image.brokers.items()
-        }
+        lives = {b: replace(life, ahead_of=self._backup.revision) for b, life in self.image.brokers.items()}
         changes = [Change(("broker", b), lives.get(b)) for b in range(model.BROKERS)]
         image = self._backup.with_changes(changes, self.image.revision + 1)
         for settled in decide_reconcile(image, [id_]).reply:

@@ -5,21 +5,38 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
 from waiting import until
 
-from ottla_broker.older_metadata import OlderMetadata
+from ottla_broker.older_metadata import OlderMetadata, is_older
 from ottla_broker.own_registration import OwnRegistration
-from ottla_broker.seat import Seat
 from ottla_controller.machines.restoration import is_restored
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker, ClusterImage, Restored
+from ottla_core.cluster.image import Broker, ClusterImage, Partition, Restored
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.store import Put
+from ottla_core.model import NO_LEADER
 
 ME = Broker(3, 0, "my-directory", "127.0.0.1:9653", incarnation="this process", fenced=False)
 RESTORED = keys.key_text("c", keys.RESTORED)
+
+
+@pytest.mark.parametrize(
+    ("leader", "leader_epoch", "in_the_log", "expected"),
+    [
+        (1, 4, 4, False),
+        (1, 4, 5, True),
+        (NO_LEADER, 4, 3, False),
+        (NO_LEADER, 4, 4, True),
+        (NO_LEADER, 0, -1, False),
+    ],
+)
+def test_a_log_knows_a_later_epoch_or_that_somebody_led_it(
+    leader: int, leader_epoch: int, in_the_log: int, expected: bool
+) -> None:
+    assert is_older(Partition((1, 2), leader=leader, leader_epoch=leader_epoch), in_the_log) is expected
 
 
 class Found:
@@ -29,7 +46,7 @@ class Found:
         self.store = MemoryStore()
         self.metadata = MetadataFollower(self.store, "c")
         own = OwnRegistration(self.store, self.metadata, lambda: ME.id, ME.incarnation)
-        self.older = OlderMetadata(own, Seat(self.metadata, ME.incarnation, lambda: ME.id))
+        self.older = OlderMetadata(own)
 
     @property
     def image(self) -> ClusterImage:
@@ -62,7 +79,7 @@ async def test_it_is_told_once_this_process_is_registered() -> None:
         await there.count_a_restoration(1)
         there.older.found(there.image.revision)
         await there.register()
-        await until(lambda: there.image.brokers[ME.id].ahead)
+        await until(lambda: there.image.brokers[ME.id].ahead_of is not None)
         assert is_restored(there.image), "what is restored now is not what was counted"
 
 
@@ -71,5 +88,5 @@ async def test_a_restoration_that_was_counted_before_it_was_told_is_the_one() ->
         there.older.found(there.image.revision)
         await there.count_a_restoration(1)
         await there.register()
-        await until(lambda: there.image.brokers[ME.id].ahead)
+        await until(lambda: there.image.brokers[ME.id].ahead_of is not None)
         assert not is_restored(there.image)

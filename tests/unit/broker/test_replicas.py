@@ -23,7 +23,7 @@ from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
-from ottla_core.cluster.image import Broker, ClusterImage, Partition, Topic
+from ottla_core.cluster.image import Broker, ClusterImage, Partition, Restored, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -72,6 +72,7 @@ class Held:
         clock = ManualClock()
         self.metadata: Any = Metadata(LED)
         self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), SMALL, now_ms=clock.wall_ms())
+        self.log_dir.create(ID, "t", SMALL, now_ms=clock.wall_ms())
         self.log_dir.vouch()
         self.replicas = Replicas(self.metadata, lambda: self.log_dir, clock, DiskThreads(), lambda error: None)
 
@@ -252,6 +253,7 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     held.replica.append(values_batch(b"a"))
     await held.replicas.stop()
     held.log_dir.logs[ID].assign_epoch(7)
+    held.log_dir.create(OTHER_ID, "other", SMALL, now_ms=0)
     older: Any = Metadata(LATER)
     older.become(LATER, LED)
     held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
@@ -262,6 +264,28 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     assert await held.replicas.log_end(OTHER_ID) is None, "it is being led"
     older.become(replace(LED, leader_epoch=8), LED)
     await until(lambda: held.replica.leads)
+
+
+@pytest.mark.parametrize(
+    ("restored", "revision", "older"), [(0, 9, True), (0, 10, False), (1, 5, False)], ids=["behind", "as far", "known"]
+)
+async def test_metadata_behind_what_this_broker_has_followed_are_older(
+    held: Held, restored: int, revision: int, older: bool
+) -> None:
+    """A restoration that was counted since explains it."""
+    held.metadata.image = replace(held.metadata.image, revision=10)
+    await held.replicas._reconcile(held.metadata.image)
+    held.log_dir.checkpoint({})
+    await held.replicas.stop()
+    held.log_dir.abandon()
+    held.log_dir = LogDir.open(held.log_dir.disk.path, held.log_dir.identity, SMALL, now_ms=0)
+    then: Any = Metadata(LED)
+    then.image = replace(then.image, revision=revision, restored=Restored(restored))
+    found: list[int] = []
+    held.replicas = Replicas(then, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    held.replicas.on_older_metadata(found.append)
+    await held.replicas.start()
+    assert (revision in found) is older
 
 
 async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(

@@ -162,7 +162,7 @@ def test_what_was_settled_after_it_is_like_any_other() -> None:
 
 
 def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
-    image = image_with({0: {"ahead": True, "former_epoch": 60}, 1: LIVE}, partition(0, 1))
+    image = image_with({0: {"ahead_of": 60}, 1: LIVE}, partition(0, 1))
     assert is_restored(image)
     assert after(image, decide_reconcile(image, unsettled(image))).partitions[P0].leader == NO_LEADER, "at once"
     image = image.with_changes([Change(("shard", "group", 3), Shard(1, 101, 7, 150))], 201)
@@ -173,7 +173,7 @@ def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     shard = image.shards["group", 3]
     assert (shard.owner, shard.epoch) == (NO_OWNER, 7 + SHARD_EPOCH_GAP)
     assert not is_restored(image), "the life that it had before is from before the restoration"
-    again = broker(1, ahead=True, former_epoch=image.revision)
+    again = broker(1, ahead_of=image.revision)
     assert is_restored(image.with_changes([Change(("broker", 1), again)], image.revision + 1)), "and once more"
 
 

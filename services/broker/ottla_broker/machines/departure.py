@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ottla_core.cluster.image import ClusterImage, Partition
+from ottla_core.model import PartitionId
 
 
 def leads_what_others_could(image: ClusterImage, broker_id: int) -> bool:
@@ -11,12 +14,18 @@ def leads_what_others_could(image: ClusterImage, broker_id: int) -> bool:
 
 
 def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
-    """Whether a partition counts on all that this broker had: it leads it, or may be elected as it is (rule C15).
+    return any(relied_upon(image, broker_id))
+
+
+def relied_upon(image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
+    """The partitions that count on all that this broker had: it leads them, or may be elected as it is (rule C15).
 
     A leader would go on in its epoch, and write other records at offsets that followers may have. What is in doubt
     counts on nobody (rule C18).
     """
-    return any(broker_id in (p.leader, *p.isr, *p.elr) and not image.is_in_doubt(p) for p in image.partitions.values())
+    for id_, partition in image.partitions.items():
+        if broker_id in (partition.leader, *partition.isr, *partition.elr) and not image.is_in_doubt(partition):
+            yield id_
 
 
 def _has_others(image: ClusterImage, partition: Partition, broker_id: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.storage.disk import Disk
@@ -19,9 +19,32 @@ LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS: Final = "log-start-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+METADATA: Final = "metadata-checkpoint"
 
 _VERSION: Final = "0"
 _logger = logging.getLogger(__name__)
+
+
+class Followed(NamedTuple):
+    """How far a broker has followed the metadata; compared in this order."""
+
+    restored: int = 0  # how many times the store was restored from a backup
+    revision: int = 0
+
+
+def write_followed(disk: Disk, path: Path, followed: Followed) -> None:
+    """One line: the restorations, and the revision."""
+    _write(disk, path, [f"{followed.restored} {followed.revision}"])
+
+
+def read_followed(path: Path) -> Followed:
+    """What `write_followed` wrote; nothing where the file is missing or torn."""
+    try:
+        [[restored, revision]] = _read(path) or [["0", "0"]]
+        return Followed(int(restored), int(revision))
+    except ValueError as error:
+        _warn(path, error)
+        return Followed()
 
 
 def write_offsets(disk: Disk, path: Path, offsets: Mapping[PartitionId, int]) -> None:

@@ -1,7 +1,7 @@
 """All logs of one data directory: opened together, checkpointed together, closed together.
 
     meta.properties  .lock  .kafka_cleanshutdown  boot-id  .reserve
-    recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint
+    recovery-point-offset-checkpoint  log-start-offset-checkpoint  replication-offset-checkpoint  metadata-checkpoint
     <topic id, 32 hex>-<partition>/      partition.metadata  leader-epoch-checkpoint
                                          <offset>.log .index .timeindex .snapshot
     <topic id>-<partition>.<id>-delete/  a partition that is being deleted
@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ottla_broker.storage import soundness
+from ottla_broker.storage import checkpoint, soundness
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import DirectoryLock, Identity, claim, kafka_uuid
 from ottla_broker.storage.log import Log
@@ -76,9 +76,14 @@ class LogDir:
         self.life: Life | None = None
         """The broker's life that the directory has everything of; None where nobody knows."""
         self._whole = False
+        self._gone: frozenset[PartitionId] = frozenset()
+        """Partitions of this broker that had no log at the start."""
         self._lock: Final = lock
         self._logs: Final[dict[PartitionId, Log]] = {}
         self._checkpoints: Final = OffsetCheckpoints(disk)
+        self._noted = checkpoint.read_followed(disk.path / checkpoint.METADATA)
+        self.followed = self._noted
+        """How far this broker has followed the metadata; a start finds what the last checkpoint noted."""
         self.strays = Strays(0, 0)
         """As of the last `measure_strays`."""
         self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
@@ -189,10 +194,25 @@ class LogDir:
         self.may_have_lost_tail = True
         return self.life.epoch > (NO_LIFE if newest is None else newest).epoch
 
+    def expect(self, assigned: Collection[PartitionId], relied_upon: Collection[PartitionId]) -> None:
+        """Hold the directory against what the cluster has this broker keep, before logs are made for it.
+
+        Of a log whose directory went before any checkpoint told of it the cluster alone knows. A new partition whose
+        broker was killed before it made the log looks the same, and costs an election.
+        """
+        self._gone = frozenset(assigned) - self._logs.keys()
+        gone = sorted(self._gone.intersection(relied_upon))
+        if gone and not self.may_have_lost_tail:
+            _logger.warning("%s has no log of %s, one of %d that it counts for", self.disk.path, gone[0], len(gone))
+            self.may_have_lost_tail = True
+            soundness.withdraw(self.disk.path)  # before there are logs: the next start would find them, empty
+            self.disk.sync_directory(self.disk.path)
+
     def has_all_of(self, partition: PartitionId) -> bool:
         """Whether, by the directory's own evidence, nothing of the partition's log was missing when it was opened; nor
         was it set aside since, when the cluster did not know it."""
-        return self._whole and not any(self.disk.path.glob(f"{partition}.*{STRAY_SUFFIX}"))
+        whole = self._whole and partition not in self._gone
+        return whole and not any(self.disk.path.glob(f"{partition}.*{STRAY_SUFFIX}"))
 
     @property
     def logs(self) -> Mapping[PartitionId, Log]:
@@ -274,11 +294,15 @@ class LogDir:
         return unlinked + doomed
 
     def checkpoint(self, high_watermarks: Mapping[PartitionId, int]) -> None:
-        """Write down recovery points, log starts and high watermarks; a few fsyncs, for a thread.
+        """Write down recovery points, log starts, high watermarks and `followed`; a few fsyncs, for a thread.
 
         A partition that is missing in `high_watermarks` keeps the one from before.
         """
         self._checkpoints.write(dict(self._logs), high_watermarks)
+        followed = self.followed
+        if followed != self._noted:
+            checkpoint.write_followed(self.disk, self.disk.path / checkpoint.METADATA, followed)
+            self._noted = followed
 
     def _on_cut(self, partition: PartitionId) -> None:
         """Take back, before anything is appended, what the checkpoints promise of a log that is shorter now (rule 60).

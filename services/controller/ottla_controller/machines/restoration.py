@@ -22,8 +22,8 @@ SHARD_EPOCH_GAP: Final = 1_000_000
 
 
 def is_restored(image: ClusterImage) -> bool:
-    """Whether a broker is ahead of the store by a life that no restoration so far explains."""
-    return any(b.ahead and b.former_epoch >= image.restored.mod_revision for b in image.brokers.values())
+    """Whether a broker is ahead of the store by something that no restoration so far explains."""
+    return any(b.ahead_of is not None and b.ahead_of >= image.restored.mod_revision for b in image.brokers.values())
 
 
 def decide_restored(image: ClusterImage) -> Decision[int]:

@@ -21,6 +21,7 @@ from ottla_core.model import PartitionId, TopicId
 
 ME = Identity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
 ONE = PartitionId(TopicId(bytes(range(16))), 0)
+TWO = PartitionId(ONE.topic_id, 1)
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +125,33 @@ def test_a_log_whose_directory_is_gone_has_lost_everything(running: LogDir, tmp_
         again = opened(tmp_path)
         assert again.may_have_lost_tail, "also the second time, although no checkpoint tells of it any more"
         again.abandon()
+
+
+@pytest.mark.rule(21)
+def test_a_log_that_no_checkpoint_told_of_is_missed_by_the_cluster_alone(running: LogDir, tmp_path: Path) -> None:
+    running.create(TWO, "flights", SMALL, now_ms=NOON)
+    running.abandon()
+    shutil.rmtree(tmp_path / str(TWO))
+    again = opened(tmp_path)
+    assert not again.may_have_lost_tail, "by its own evidence"
+    again.expect({ONE, TWO}, {TWO})
+    again.create(TWO, "flights", SMALL, now_ms=NOON)
+    assert again.may_have_lost_tail
+    assert not again.has_all_of(TWO)
+    again.abandon()
+    third = opened(tmp_path)
+    third.expect({ONE, TWO}, {TWO})
+    assert third.may_have_lost_tail, "the log that was made in its place is not that one"
+
+
+def test_a_log_that_nobody_counts_on_may_be_missing(running: LogDir, tmp_path: Path) -> None:
+    running.abandon()
+    again = opened(tmp_path)
+    again.expect({ONE, TWO}, {ONE})
+    assert not again.may_have_lost_tail
+    again.create(TWO, "flights", SMALL, now_ms=NOON)
+    assert again.has_all_of(ONE)
+    assert not again.has_all_of(TWO)
 
 
 @pytest.mark.rule(21)
