@@ -52,7 +52,7 @@ def recovered(image: ClusterImage, **ends: LogEnd) -> Partition:
 @pytest.mark.parametrize(
     ("brokers", "configs", "asked"),
     [
-        ({0: LIVE, 1: LIVE, 2: LIVE}, strategy("balanced"), [0, 1]),
+        ({0: LIVE, 1: LIVE, 2: LIVE}, strategy("balanced"), [0, 1, 2]),
         ({0: LIVE, 1: LIVE}, TWO, [0, 1]),
         ({0: LIVE, 2: LIVE}, TWO, []),
         ({0: LIVE, 1: FENCED}, TWO, []),
@@ -66,6 +66,16 @@ def recovered(image: ClusterImage, **ends: LogEnd) -> Partition:
 )
 def test_whose_logs_are_asked(brokers: dict[int, dict[str, Any]], configs: dict[str, str], asked: list[int]) -> None:
     assert to_ask(image_with(brokers, LOST, configs=configs)) == {b: [P0] for b in asked}
+
+
+def test_a_log_that_began_anew_in_its_old_directory_proves_nothing_before_all_have_told() -> None:
+    gone, two, three = LogEnd(-1, 0, sound=False), {0: LIVE, 1: LIVE}, {0: LIVE, 1: LIVE, 2: LIVE}
+    assert recovered(image_with(two, LOST, configs=TWO), b0=gone, b1=LogEnd(3, 7)).leader == NO_LEADER
+    assert recovered(image_with(three, LOST, configs=TWO), b0=gone, b1=LogEnd(3, 7), b2=LogEnd(3, 9)).leader == 2
+    torn = LogEnd(3, 8, sound=False)
+    assert recovered(image_with(three, LOST, configs=TWO), b0=torn, b1=LogEnd(3, 7), b2=LogEnd(3, 9)).leader == 0
+    new = LogEnd(-1, 0)
+    assert recovered(image_with(two, LOST, configs=TWO), b0=new, b1=LogEnd(3, 7)).leader == 1, "it never had any"
 
 
 @pytest.mark.parametrize("before", [partition(0, 1), replace(LOST, elr=(2,)), replace(LOST, isr=(0,), leader=0)])

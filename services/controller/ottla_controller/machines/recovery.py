@@ -5,7 +5,8 @@ Two causes, one way out: the replica with the greatest (last epoch, log end) of 
 *Lost tails.* ISR and ELR are empty: all who were in them went down without a clean stop, or lost their disks. With
 `unclean.recovery.strategy=balanced`, the default, all who were in them last (`last_known_elr`) are waited for, each
 with the directory that it had; then nothing is left that could have more. `aggressive` takes the best of who is there,
-`none` leaves it to an operator. A log that began anew on an empty disk is never waited for.
+`none` leaves it to an operator. A log that began anew on an empty disk is never waited for; where one began anew in its
+old directory, all replicas are.
 
 *Doubt.* The metadata was restored from a backup. Committed records are on min.insync.replicas of the replicas, so any
 |replicas| − min.insync.replicas + 1 logs hold each of them; only logs count that are whole by their own evidence. Where
@@ -109,19 +110,30 @@ def _recovered(
             report = reports.get(broker.id)
             if report is not None and report.epoch == broker.epoch and id_ in report.ends:
                 ends[broker.id] = report.ends[id_]
-        after = _elected(image, configs, id_, partition, ends) if ends else None
-        if after is not None and (image.is_in_doubt(partition) or len(ends) == len(witnesses)):
+        after = _elected(image, partition, _that_count(image, configs, id_, ends, asked=len(witnesses)))
+        if after is not None:
             yield Settled(id_, partition, after), [b for b in witnesses if b.id in ends]
 
 
-def _elected(
-    image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition, ends: Mapping[int, LogEnd]
-) -> Partition | None:
-    """The best of `ends` as the leader; None where they prove too little, or nobody of them may lead."""
-    doubt = image.is_in_doubt(partition)
-    sound = sum(end.sound for end in ends.values())
-    if doubt and sound < _needed(configs, id_, partition) and len(ends) < len(partition.replicas):
-        return None
+def _that_count(
+    image: ClusterImage, configs: TopicConfigs, id_: PartitionId, ends: Mapping[int, LogEnd], *, asked: int
+) -> Mapping[int, LogEnd]:
+    """Those of `ends` that decide, of so many that were asked for; none where they prove too little."""
+    partition = image.partitions[id_]
+    of_all = ends if len(ends) == len(partition.replicas) else {}
+    if image.is_in_doubt(partition):
+        sound = sum(end.sound for end in ends.values())
+        return ends if sound >= _needed(configs, id_, partition) else of_all
+    if configs.recovery_strategy(id_.topic_id) != BALANCED:
+        return ends if len(ends) == asked else {}
+    awaited = {b: ends[b] for b in _awaited(partition) if b in ends}
+    if len(awaited) < len(_awaited(partition)):
+        return {}
+    return awaited if all(end.offset or end.sound for end in awaited.values()) else of_all
+
+
+def _elected(image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd]) -> Partition | None:
+    """The best of `ends` as the leader; None where nobody of them may lead."""
     willing = [b for b in partition.replicas if b in ends and not image.brokers[b].fenced]
     if not willing:
         return None
@@ -150,12 +162,14 @@ def _witnesses(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, par
     live = [b for b in _registered(image, partition.replicas) if not b.fenced]
     kept = [b for b in live if partition.directories.get(b.id) in (None, b.directory_id)]
     if strategy == BALANCED:
-        awaited = partition.last_known_elr or partition.replicas
-        back = [b for b in kept if b.id in awaited]
-        return back if len(back) == len(awaited) else []
+        return kept if {b.id for b in kept}.issuperset(_awaited(partition)) else []
     if strategy == AGGRESSIVE and image.topic_names.get(id_.topic_id) not in INTERNAL_TOPICS:
         return kept
     return []
+
+
+def _awaited(partition: Partition) -> tuple[int, ...]:
+    return partition.last_known_elr or partition.replicas
 
 
 def _registered(image: ClusterImage, brokers: Iterable[int]) -> list[Broker]:
