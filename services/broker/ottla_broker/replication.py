@@ -23,6 +23,7 @@ from ottla_core.model import PartitionId, TopicId
 from ottla_core.rpc.aio import AioPeer
 from ottla_core.rpc.aio_stream import AioFrameStream
 from ottla_core.rpc.retry import Backoff
+from ottla_core.slices import Slice
 from ottla_core.tasks import end_task
 from ottla_proto import broker_pb2 as pb
 from ottla_proto import contracts
@@ -177,7 +178,7 @@ class Fetcher:
         try:
             await asyncio.wait({fetching, changed}, return_when=asyncio.FIRST_COMPLETED)
             if fetching.done():
-                self._on_reply(fetching.result(), sent)
+                await self._on_reply(fetching.result(), sent)
         finally:
             changed.cancel()
             fetching.cancel()
@@ -218,8 +219,11 @@ class Fetcher:
             )
         return request
 
-    def _on_reply(self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]) -> None:
-        lag = 0
+    async def _on_reply(
+        self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
+    ) -> None:
+        """Ten megabytes may come at once where a replica catches up: others have turns between its partitions."""
+        lag, turn = 0, Slice()
         self._seen_check = reply.newest_check
         for part in reply.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
@@ -230,6 +234,7 @@ class Fetcher:
             except Exception as error:  # of this partition alone
                 self._on_error(replica, error)
             lag = max(lag, part.high_watermark - replica.log.log_end_offset)
+            await turn.rest()
         self.lag = lag
 
     def _last(self, partition_id: PartitionId) -> None:

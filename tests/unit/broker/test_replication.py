@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from batches import NOON
@@ -21,6 +22,7 @@ from ottla_broker.seat import BrokerLife
 from ottla_core.cluster.image import Broker, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
+from ottla_core.slices import SLICE_S
 from ottla_proto import broker_pb2 as pb
 
 BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
@@ -160,6 +162,31 @@ async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
         await fetcher.round(streamed)
         assert stream.asked[-1] == [0, 1]
     assert slow.log.log_end_offset == 0
+    await fetcher.stop()
+
+
+async def test_others_have_turns_while_a_large_answer_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, written_at = 0, []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def write(replica: Replica, *_: object) -> None:
+        time.sleep(2 * SLICE_S)
+        written_at.append(turns)
+
+    monkeypatch.setattr(Replica, "on_fetched", write)
+    beside = asyncio.create_task(others())
+    fetcher, streamed = fetching(*followers(tmp_path, 4)), cast(Any, Scripted())
+    await fetcher.round(streamed)
+    assert len(set(written_at)) == 4
+    beside.cancel()
+    await asyncio.gather(beside, return_exceptions=True)
     await fetcher.stop()
 
 
