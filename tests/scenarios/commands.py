@@ -215,7 +215,7 @@ class Interpreter:
         return ["the election is unclean" for settled in moved if settled.unclean]
 
     async def _do_recover(self, words: Words, options: Options) -> list[str]:
-        if self._world.controller.finds_itself_restored:
+        if self._world.controller.image.is_behind:
             await self._world.controller.declare_restored()
             return ["the metadata is older than the logs"]
         asked = self._world.controller.to_ask()

@@ -17,7 +17,6 @@ from replicas import PARTITION
 from ottla_controller.machines.decision import Decision, ReliedOn
 from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
 from ottla_controller.machines.recovery import Report, decide_recover, to_ask
-from ottla_controller.machines.restoration import is_restored
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, LastLife, Partition
@@ -88,10 +87,6 @@ class Controller:
         assert self._backup is not None, "there is no backup"
         revision = self.image.revision + 1
         self.image = replace(self._backup, revision=revision, brokers={})
-
-    @property
-    def finds_itself_restored(self) -> bool:
-        return is_restored(self.image)
 
     async def declare_restored(self) -> None:
         await self.service.declare_restored(pb.DeclareRestoredRequest(), RequestContext())

@@ -211,6 +211,8 @@ class Node:
         me = image.brokers.get(self.id)
         if me is None or me.incarnation != self._incarnation:
             return "its metadata does not have its registration yet"
+        if image.is_behind:
+            return "the metadata is older than the logs"
         if self.log_dir.may_have_lost_tail and is_relied_upon(image, self.id):
             return "it may have lost records that it is relied upon to have"
         self.log_dir.vouch(Life(self._incarnation, self._controller.image.last_lives[self.id].epoch))

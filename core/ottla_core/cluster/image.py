@@ -167,6 +167,12 @@ class ClusterImage:
     last_lives: Mapping[int, LastLife] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
+    is_behind: bool = field(init=False)
+    """Whether a broker's data is newer than this, and no restoration that was counted explains it (rule C18)."""
+
+    def __post_init__(self) -> None:
+        ahead = (b.ahead_of for b in self.brokers.values() if b.ahead_of is not None)
+        object.__setattr__(self, "is_behind", max(ahead, default=-1) >= self.restored.mod_revision)
 
     def topic_by_id(self, topic_id: TopicId) -> Topic | None:
         name = self.topic_names.get(topic_id)
@@ -185,7 +191,7 @@ class ClusterImage:
 
     def is_in_doubt(self, partition: Partition) -> bool:
         """Whether the metadata was restored since, so that what it says of the partition proves nothing (rule C18)."""
-        return partition.restored != self.restored.count
+        return self.is_behind or partition.restored != self.restored.count
 
     def live_brokers(self) -> dict[int, Broker]:
         """The registered brokers that are not fenced: those that may be given replicas and leadership."""

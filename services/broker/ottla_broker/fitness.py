@@ -21,12 +21,13 @@ class Fitness:
         self._threads = threads
 
     async def until(self, revision: int, life: Life) -> None:
-        """Return once the metadata of `revision`, that of its registration as `life`, is applied (rule C8); where its
-        logs may be short, once nobody relies on what they had (rule C15). Raises REQUEST_TIMED_OUT.
+        """Return once the metadata of `revision`, that of its registration as `life`, is applied (rule C8) and known to
+        be restored where it is (rule C18); where its logs may be short, once nobody relies on what they had (rule C15).
+        Raises REQUEST_TIMED_OUT.
 
         From then on the directory is `life`'s: what it has is all that counts (rule C17).
         """
-        await self._replicas.until(lambda image: image.revision >= revision, timeout=_LIMIT_S)
+        await self._replicas.until(lambda image: image.revision >= revision and not image.is_behind, timeout=_LIMIT_S)
         log_dir = self._log_dir()
         if log_dir.may_have_lost_tail:
             me = log_dir.identity.node_id

@@ -139,10 +139,11 @@ class Replica(HeldLog):
         """What the controller decided, short of leading anew. A lower leader epoch is an old story (rule C10)."""
         if partition.leader_epoch < self.leader_epoch:
             return
-        if self._leader is not None and partition.leader_epoch == self.leader_epoch:
+        newer = partition.leader_epoch > self.leader_epoch
+        if self._leader is not None and not newer and partition.leader == self._around.broker_id:
             self._partition = partition
             self._after(self._leader.on_partition(partition, self._now()))
-        elif partition.leader_epoch > self.leader_epoch:
+        elif self._leader is not None or newer:
             self._retire(partition)
         else:
             self._partition = partition

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Set
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from ottla_broker.disk_threads import DiskThreads
@@ -32,7 +33,7 @@ from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import PartitionId
+from ottla_core.model import NO_LEADER, PartitionId
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
 
@@ -304,6 +305,8 @@ class Replicas:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
             changed = assigned
+        elif image.is_behind != before.is_behind or image.restored is not before.restored:
+            changed = assigned
         else:
             changed = [wanted for wanted in assigned if self._differs(wanted, before)]
         await self._apply_all(image, changed, None if whole else _PATIENCE_S)
@@ -384,7 +387,7 @@ class Replicas:
         replica.configure(self._config_of(image, wanted.topic), self.settings.lag_max_s)
         if self._is_to_lead(replica, wanted.partition):
             return False
-        replica.on_partition(wanted.partition)
+        replica.on_partition(self._as_far_as_known(wanted.partition))
         return True
 
     async def _apply(self, image: ClusterImage, wanted: _Wanted) -> None:
@@ -421,7 +424,12 @@ class Replicas:
             if self._replicas.get(wanted.id) is replica:  # it may be deleted meanwhile
                 replica.become_leader(wanted.partition)
         else:
-            replica.on_partition(wanted.partition)
+            replica.on_partition(self._as_far_as_known(wanted.partition))
+
+    def _as_far_as_known(self, partition: Partition) -> Partition:
+        """What is in doubt is led by nobody, from the moment that a broker says so: to follow who led by the backup
+        might cut a log that is longer (rule C18)."""
+        return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
 
     async def _begin_epoch(self, replica: Replica, leader_epoch: int) -> None:
         """Where the disk takes no more it is led for its readers: an append would write the epoch's start first."""

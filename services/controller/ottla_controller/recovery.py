@@ -17,7 +17,7 @@ from ottla_controller.journal import Journal
 from ottla_controller.machines.decision import Decision, chunks
 from ottla_controller.machines.election import Settled, is_same_for_elections
 from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
-from ottla_controller.machines.restoration import decide_restored, is_restored
+from ottla_controller.machines.restoration import decide_restored
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import OttlaError
@@ -72,7 +72,7 @@ class Recoverer:
     async def _recover(self, journal: Journal) -> bool:
         """One look; whether something is left to ask."""
         image = self._follower.image
-        if is_restored(image):
+        if image.is_behind:
             count = await journal.commit(decide_restored, urgent=True)
             _log.warning("the metadata is older than the brokers' logs: restoration %d, the logs are asked", count)
             return True

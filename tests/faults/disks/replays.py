@@ -139,7 +139,12 @@ def _full_disk_electable() -> None:
 
 
 def _backups_isr_believed() -> None:
-    ottla_controller.machines.election.is_restored = lambda _: False
+    see = ottla_controller.machines.election.available
+
+    def blind(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
+        return replace(see(image, spared), restored=image.restored.count)
+
+    ottla_controller.machines.election.available = blind
 
 
 REPLAYS: Final = MappingProxyType[str, Callable[[], None]](

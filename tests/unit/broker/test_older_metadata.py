@@ -10,7 +10,6 @@ from waiting import until
 
 from ottla_broker.older_metadata import OlderMetadata, is_older
 from ottla_broker.own_registration import OwnRegistration
-from ottla_controller.machines.restoration import is_restored
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import encode
 from ottla_core.cluster.follower import MetadataFollower
@@ -80,7 +79,7 @@ async def test_it_is_told_once_this_process_is_registered() -> None:
         there.older.found(there.image.revision)
         await there.register()
         await until(lambda: there.image.brokers[ME.id].ahead_of is not None)
-        assert is_restored(there.image), "what is restored now is not what was counted"
+        assert there.image.is_behind, "what is restored now is not what was counted"
 
 
 async def test_a_restoration_that_was_counted_before_it_was_told_is_the_one() -> None:
@@ -89,4 +88,4 @@ async def test_a_restoration_that_was_counted_before_it_was_told_is_the_one() ->
         await there.count_a_restoration(1)
         await there.register()
         await until(lambda: there.image.brokers[ME.id].ahead_of is not None)
-        assert not is_restored(there.image)
+        assert not there.image.is_behind

@@ -23,7 +23,7 @@ from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
-from ottla_core.cluster.image import Broker, ClusterImage, Partition, Restored, Topic
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -63,6 +63,11 @@ class Metadata:
         old, self.image = self.image, image_of(partition, self.image.revision + 1, other)
         for listener in self._listeners:
             listener(old, self.image)
+
+    def replace(self, image: ClusterImage) -> ClusterImage:
+        """Nobody hears of it."""
+        self.image = image
+        return image
 
 
 class Held:
@@ -286,6 +291,23 @@ async def test_metadata_behind_what_this_broker_has_followed_are_older(
     held.replicas.on_older_metadata(found.append)
     await held.replicas.start()
     assert (revision in found) is older
+
+
+async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed(held: Held) -> None:
+    held.metadata.become(LED, replace(LED, leader=2))
+    await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leader_id == 2)
+    assert held.replica.leads
+    image = held.metadata.image
+    ahead = image.with_changes(
+        [Change(("broker", 3), Broker(3, 9, "d", "localhost:3", ahead_of=1))], image.revision + 1
+    )
+    await held.replicas._reconcile(held.metadata.replace(ahead))
+    assert (held.replica.leads, held.replicas.find(OTHER_ID).leader_id) == (False, None)
+    settled = [Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))]
+    counted = ahead.with_changes([Change(("restored",), Restored(1, 9)), *settled], 9)
+    await held.replicas._reconcile(held.metadata.replace(counted))
+    await until(lambda: held.replica.leads)
+    assert held.replicas.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
 
 
 async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(

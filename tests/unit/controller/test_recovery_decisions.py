@@ -17,7 +17,6 @@ from ottla_controller.machines.restoration import (
     PRODUCER_ID_GAP,
     SHARD_EPOCH_GAP,
     decide_restored,
-    is_restored,
 )
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Restored, Shard, Topic
 from ottla_core.model import NO_LEADER, NO_OWNER, PartitionId
@@ -173,7 +172,7 @@ def test_what_was_settled_after_it_is_like_any_other() -> None:
 
 def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     image = image_with({0: {"ahead_of": 60}, 1: LIVE}, partition(0, 1))
-    assert is_restored(image)
+    assert image.is_behind
     assert after(image, decide_reconcile(image, unsettled(image))).partitions[P0].leader == NO_LEADER, "at once"
     image = image.with_changes([Change(("shard", "group", 3), Shard(1, 101, 7, 150))], 201)
     decision = decide_restored(image)
@@ -182,9 +181,9 @@ def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     assert image.producer_ids.next == PRODUCER_ID_GAP
     shard = image.shards["group", 3]
     assert (shard.owner, shard.epoch) == (NO_OWNER, 7 + SHARD_EPOCH_GAP)
-    assert not is_restored(image), "the life that it had before is from before the restoration"
+    assert not image.is_behind, "the life that it had before is from before the restoration"
     again = broker(1, ahead_of=image.revision)
-    assert is_restored(image.with_changes([Change(("broker", 1), again)], image.revision + 1)), "and once more"
+    assert image.with_changes([Change(("broker", 1), again)], image.revision + 1).is_behind, "and once more"
 
 
 def test_a_topic_that_is_made_after_it_is_in_no_doubt() -> None:

@@ -33,7 +33,6 @@ from ottla_controller.machines.partition import (
     without_elr,
     write_of,
 )
-from ottla_controller.machines.restoration import is_restored
 from ottla_controller.machines.shards import fence_after_loss
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
@@ -82,7 +81,7 @@ def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Avai
         tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
         directories={b.id: b.directory_id for b in brokers},
         # Nobody is elected by what is known to be older than the logs, also before the restoration is counted.
-        restored=image.restored.count + is_restored(image),
+        restored=image.restored.count + image.is_behind,
     )
 
 

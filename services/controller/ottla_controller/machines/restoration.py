@@ -21,11 +21,6 @@ SHARD_EPOCH_GAP: Final = 1_000_000
 """More than were given out since any backup: of producer ids, a billion starts of brokers; of owners, a million."""
 
 
-def is_restored(image: ClusterImage) -> bool:
-    """Whether a broker is ahead of the store by something that no restoration so far explains."""
-    return any(b.ahead_of is not None and b.ahead_of >= image.restored.mod_revision for b in image.brokers.values())
-
-
 def decide_restored(image: ClusterImage) -> Decision[int]:
     """Count one more restoration; the reply is how many there were."""
     producer_ids, restored = image.producer_ids, image.restored
