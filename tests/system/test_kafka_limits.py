@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from waiting import LIMIT_S, until
 
-from ottla_broker.kafka.connection import Answered
+from ottla_broker.kafka.connection import Answered, Connection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.limits import Limits
@@ -263,6 +263,23 @@ async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
         again, writer = await connect(listener)
         writer.write(REQUEST)
         await again.readexactly(ANSWER_BYTES)
+
+
+async def test_a_connection_whose_tick_fails_is_cut_and_the_others_keep_their_limits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tick, failed = Connection.on_tick, list[Connection]()
+
+    def fails_once(connection: Connection, now: float) -> None:
+        if not failed:
+            failed.append(connection)
+            raise RuntimeError("a bug")
+        tick(connection, now)
+
+    monkeypatch.setattr(Connection, "on_tick", fails_once)
+    async with listening(Answers(), idle_s=0.5) as listener:
+        for reader, _ in [await connect(listener) for _ in range(2)]:
+            assert await reader.read() == b""
 
 
 async def test_what_a_client_has_begun_ends_with_its_connection() -> None:

@@ -169,7 +169,11 @@ class Listener:
             self.budget.on_tick()
             now = self.now()
             for connection in list(self._connections):
-                connection.on_tick(now)
+                try:
+                    connection.on_tick(now)
+                except Exception:  # one connection's bug must not keep the others from their limits
+                    _log.exception("the tick of a Kafka connection failed")
+                    connection.abort()
 
     async def _close(self) -> None:
         """Take no connection any more."""
