@@ -171,8 +171,12 @@ def _run(row: Row, directory: Path, scale: float, seed: int) -> RowResult:
         result = run_disk_row(row, where, seconds=seconds, seed=seed)
     else:
         result = run_row(row, where, seconds=seconds, seed=seed)
-    print(f"{row.name}: {f'FAILED: {result.failures[0]}' if result.failures else 'as it must be'}", flush=True)
+    _print_verdict(row, result.failures)
     return result
+
+
+def _print_verdict(row: Row | GroupRow, failures: Sequence[str]) -> None:
+    print(f"{row.name}: {f'FAILED: {failures[0]}' if failures else 'as it must be'}", flush=True)
 
 
 def _run_mutant(row: Row, directory: Path, seed: int) -> RowResult:
@@ -186,7 +190,7 @@ def _run_mutant(row: Row, directory: Path, seed: int) -> RowResult:
 def _run_groups(row: GroupRow, directory: Path, scale: float, seed: int) -> GroupResult:
     print(f"{row.name}: {row.title}, {row.minutes * scale:.1f} minutes of it …", flush=True)
     result = run_group_row(row, directory / row.name, seconds=row.minutes * scale * 60, seed=seed)
-    print(f"{row.name}: {f'FAILED: {result.failures[0]}' if result.failures else 'as it must be'}", flush=True)
+    _print_verdict(row, result.failures)
     return result
 
 

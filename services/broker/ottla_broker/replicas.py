@@ -304,11 +304,12 @@ class Replicas:
         if image.configs is not before.configs:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
-            changed = assigned
-        elif image.is_behind != before.is_behind or image.restored is not before.restored:
-            changed = assigned
-        else:
-            changed = [wanted for wanted in assigned if self._differs(wanted, before)]
+        concerns_all = (
+            image.configs is not before.configs
+            or image.restored is not before.restored
+            or image.is_behind != before.is_behind
+        )
+        changed = assigned if concerns_all else [wanted for wanted in assigned if self._differs(wanted, before)]
         await self._apply_all(image, changed, None if whole else _PATIENCE_S)
         if self._is_registered():  # what a start has found is said by then: it may be forgotten
             self._log_dir().followed = Followed(image.restored.count, image.revision)

@@ -130,21 +130,21 @@ def _sole_member_proof_without_the_elr() -> None:
 
 
 def _full_disk_electable() -> None:
-    see = ottla_controller.machines.election.available
-
-    def blind(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
-        return replace(see(image, spared), read_only=frozenset())
-
-    ottla_controller.machines.election.available = blind
+    _see_brokers_as(lambda there, image: replace(there, read_only=frozenset()))
 
 
 def _backups_isr_believed() -> None:
+    _see_brokers_as(lambda there, image: replace(there, restored=image.restored.count))
+
+
+def _see_brokers_as(blind: Callable[[Availability, ClusterImage], Availability]) -> None:
+    """Elections have, of who is there, what `blind` leaves."""
     see = ottla_controller.machines.election.available
 
-    def blind(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
-        return replace(see(image, spared), restored=image.restored.count)
+    def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
+        return blind(see(image, spared), image)
 
-    ottla_controller.machines.election.available = blind
+    ottla_controller.machines.election.available = available
 
 
 REPLAYS: Final = MappingProxyType[str, Callable[[], None]](

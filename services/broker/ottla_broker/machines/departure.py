@@ -14,6 +14,7 @@ def leads_what_others_could(image: ClusterImage, broker_id: int) -> bool:
 
 
 def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
+    """Whether any partition counts on all that this broker had."""
     return any(relied_upon(image, broker_id))
 
 

@@ -129,7 +129,8 @@ def _that_count(
     awaited = {b: ends[b] for b in _awaited(partition) if b in ends}
     if len(awaited) < len(_awaited(partition)):
         return {}
-    return awaited if all(end.offset or end.sound for end in awaited.values()) else of_all
+    began_anew = any(not end.offset and not end.sound for end in awaited.values())  # and any other may have more
+    return of_all if began_anew else awaited
 
 
 def _elected(image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd]) -> Partition | None:
