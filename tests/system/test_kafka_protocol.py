@@ -7,6 +7,7 @@ import socket
 import struct
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -450,7 +451,8 @@ BAD_BYTES = {
 def test_bad_bytes_end_their_connection_and_no_other(cluster: Cluster, kafka: KafkaWire, name: str) -> None:
     kafka.ask(ApiVersionsRequest(), 0, ApiVersionsResponse)
     with KafkaWire(cluster.kafka_bootstrap) as bad:
-        bad.socket.sendall(BAD_BYTES[name])
+        with suppress(BrokenPipeError, ConnectionResetError):  # the broker may close before it has read all of it
+            bad.socket.sendall(BAD_BYTES[name])
         assert bad.is_closed()
     assert kafka.ask(ApiVersionsRequest(), 0, ApiVersionsResponse).error_code == 0
 
