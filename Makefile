@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+WORKERS ?= 2
+# A file is run by one worker, and in the order of their names: those of Spark, which take long, come before the last.
+PYTEST := $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SHELL  := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -72,14 +75,20 @@ check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q tests/unit tests/architecture
+	$(PYTEST) tests/unit tests/architecture
 
 format: $(VENV)/.dev  ## format and sort
 	$(BIN)/ruff format -q .
 	$(BIN)/ruff check -q --fix .
 
 test: check  ## everything, on a fresh machine too
-	$(BIN)/python -m pytest -q tests --ignore tests/unit --ignore tests/architecture
+	$(PYTEST) tests --ignore tests/unit --ignore tests/architecture
+
+test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in a row; TIMES=1
+	$(BIN)/python tools/busy.py --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test
+
+regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its mend taken out: a test fails; ONLY=name,name
+	$(BIN)/python -m tests.regressions --only "$(ONLY)" --workers $(WORKERS)
 
 test-spark: $(VENV)/.dev  ## the part of it that is about Spark
 	$(BIN)/python -m pytest -q tests/unit/spark tests/spark
@@ -87,6 +96,10 @@ test-spark: $(VENV)/.dev  ## the part of it that is about Spark
 coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which test
 	$(BIN)/python tools/coverage_table.py
 	$(BIN)/python tools/kafka_apis.py
+	$(BIN)/python -m tests.regressions --page
+
+bench-before: $(VENV)/.dev  ## the short list of figures of BASE=commit and of this tree, in turn; PAIRS=5 ONLY=commits
+	$(BIN)/python -m loadtest.before --base "$(BASE)" --pairs $(or $(PAIRS),5) --only "$(ONLY)"
 
 bench: $(VENV)/.dev  ## the measured figures, side by side in one run
 	$(BIN)/python -m loadtest.compare
@@ -129,4 +142,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test test-spark coverage-table bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark regressions coverage-table bench-before bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

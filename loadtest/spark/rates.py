@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from peers.spark.session import jvm_pid
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 import ottla
 from loadtest.compare import run
@@ -29,21 +29,21 @@ def measure_reads(session: SparkSession, sides: tuple[Side, Side], pairs: int, t
 
     def once(side: Side, _: int) -> dict[str, Any]:
         rows = side.read(session, topic)
-        return _timed(session, count, rows.write.format("noop").mode("overwrite").save)
+        return timed(session, count, rows.write.format("noop").mode("overwrite").save)
 
     return in_turn(sides, pairs, once)
 
 
 def measure_writes(session: SparkSession, sides: tuple[Side, Side], pairs: int, records: int) -> list[Pair]:
     """Each run writes a topic of its own. Raises ValueError where not all of it has come."""
-    rows = session.range(0, records, 1, PARTITIONS).selectExpr(f"CAST(lpad(id, {SIZE}, '0') AS BINARY) AS value")
+    rows = rows_to_write(session, records)
 
     def once(side: Side, number: int) -> dict[str, Any]:
         with ottla.Admin(sides[0].bootstrap) as admin:
             topic = f"write-{session.sparkContext.defaultParallelism}-{side.name}-{number}"
             admin.topics.create(topic, partitions=PARTITIONS)
             os.sync()  # so that nobody runs while the disk still writes what the other has left
-            found = _timed(session, records, partial(side.write, rows, topic))
+            found = timed(session, records, partial(side.write, rows, topic))
             if (there := records_of(sides[0], topic)) < records:
                 raise ValueError(f"{side.name} wrote {there} records of {records}")
             admin.topics.delete(topic)
@@ -59,13 +59,17 @@ def fill(ottla_side: Side, topic: str, records: int) -> None:
     run("produce", ottla_side.bootstrap, "--topic", topic, "--records", str(records - 1), "--size", str(SIZE))
 
 
+def rows_to_write(session: SparkSession, records: int) -> DataFrame:
+    return session.range(0, records, 1, PARTITIONS).selectExpr(f"CAST(lpad(id, {SIZE}, '0') AS BINARY) AS value")
+
+
 def records_of(ottla_side: Side, topic: str) -> int:
     """How many there are, in a topic from which nothing was deleted."""
     with ottla.Admin(ottla_side.bootstrap) as admin:
         return sum(end or 0 for end in admin.topics.offsets(topic).values())
 
 
-def _timed(session: SparkSession, records: int, work: Callable[[], None]) -> dict[str, Any]:
+def timed(session: SparkSession, records: int, work: Callable[[], None]) -> dict[str, Any]:
     """CPU is Spark's alone: the JVM's and the workers', not the broker's."""
     jvm = jvm_pid(session)
     cpu_s, began = cpu_seconds(jvm), time.monotonic()

@@ -1,7 +1,8 @@
 """What a query has processed, committed to a consumer group: so that `ottla group show` and lag tools know it.
 
 Spark's own checkpoint decides where a query goes on; nothing reads these commits back. So they never hold up a query:
-one thread sends them, only the newest waits, and one that fails is a line in the log.
+one thread sends them, only the newest waits, and one that fails is a line in the log. But for the last ones of a query
+over what is there now: Spark kills the process as soon as such a query ends.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Commits:
         self._news: Final = Condition()
         self._wanted: Offsets = {}
         self._done: Offsets = {}
+        self._tried: Offsets = {}
         self._closed = False
         self._warned = ""
         self._thread: Final = Thread(target=self._run, name="ottla-spark-commits", daemon=True)
@@ -40,6 +42,11 @@ class Commits:
         with self._news:
             self._wanted = {**self._wanted, **processed}
             self._news.notify_all()
+
+    def settle(self) -> None:
+        """Until what waits has been sent once, well or not, and no longer than one commit may take."""
+        with self._news:
+            self._news.wait_for(lambda: self._tried == self._wanted, _TIMEOUT_S)
 
     def close(self) -> None:
         """Send what waits, and end; waits for the brokers as long as one commit may take."""
@@ -58,16 +65,26 @@ class Commits:
                     return
                 wanted = self._wanted
                 closing = self._closed
-            try:
-                self._admin.groups.commit(self._group, wanted)
-            except OttlaError as error:
-                self._warn(error)
-                if closing:
+            failed = self._send(wanted)
+            with self._news:
+                self._tried = wanted
+                self._news.notify_all()
+                if failed and closing:
                     return
-                with self._news:
+                if failed:
                     self._news.wait_for(lambda: self._closed, _PAUSE_S)
-            else:
-                self._done, self._warned = wanted, ""
+                else:
+                    self._done = wanted
+
+    def _send(self, wanted: Offsets) -> bool:
+        """Whether it failed."""
+        try:
+            self._admin.groups.commit(self._group, wanted)
+        except OttlaError as error:
+            self._warn(error)
+            return True
+        self._warned = ""
+        return False
 
     def _warn(self, error: OttlaError) -> None:
         """Once for each reason: it is tried again every few seconds."""

@@ -88,6 +88,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = _twice(lambda: self._ends(processed)) if self._target is None else self._target
         if self._available_now:
             self._target = latest
+            if self._commits is not None and all(processed.get(p, -1) >= at for p, at in latest.items()):
+                self._commits.settle()  # this was the last question: Spark ends the query, and kills this process
         begins = self._with_new({p: min(at, latest.get(p, at)) for p, at in processed.items()}, latest)
         if isinstance(limit, ReadAllAvailable):
             return to_json({p: max(at, begins[p]) for p, at in latest.items()})

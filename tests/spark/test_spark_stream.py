@@ -19,6 +19,8 @@ from ottla.offsets import list_offsets_or_end
 from ottla.testing import Cluster
 from ottla_core.model import TopicPartition
 from pyspark_ottla.cluster import Partitions
+from pyspark_ottla.commits import Commits
+from pyspark_ottla.machines.offsets import Offsets
 
 OPTION = pytest.mark.spark_option
 
@@ -540,6 +542,25 @@ def test_what_could_not_be_committed_is_tried_again_when_the_query_stops(
         assert stream.batch() is None
         wait_until(lambda: f"not committed to group {topic}" in caplog.text)
     stream.stop()
+    assert admin.groups.committed(topic) == {partition(topic, 0): 1, partition(topic, 1): 1}
+
+
+@pytest.mark.story("spark-ends-before-its-last-commit")
+def test_the_last_offsets_of_what_is_there_now_are_committed_before_the_query_ends(
+    cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the answer to its last question Spark kills the process."""
+    send_at_once = Commits._send
+
+    def send_late(self: Commits, wanted: Offsets) -> bool:
+        time.sleep(0.5)
+        return send_at_once(self, wanted)
+
+    monkeypatch.setattr(Commits, "_send", send_late)
+    send(cluster, topic, 2)
+    stream = begin(subscribe=topic, startingOffsets="earliest", commitOffsets=topic, available_now=True)
+    assert len(stream.batch() or []) == 2
+    assert stream.batch() is None
     assert admin.groups.committed(topic) == {partition(topic, 0): 1, partition(topic, 1): 1}
 
 

@@ -1,0 +1,1 @@
+"""This commit beside another one: a short list of figures, each measured of both in turn."""

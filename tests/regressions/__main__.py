@@ -1,0 +1,110 @@
+"""`python -m tests.regressions`: every story's tests pass, and with its mend taken out one of them fails.
+
+The last line is one JSON object; the exit code is 1 unless every story has a mend to take out and is caught without.
+`--only a,b` runs those alone; `--page` writes docs/regressions.md instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from tests.regressions.marked import tests_by_story
+from tests.regressions.page import PAGE, page
+from tests.regressions.stories import ALL
+from tests.regressions.story import Story
+from tests.regressions.tree import Tree, Verdict
+
+
+def misfits(stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]]) -> list[str]:
+    """Stories that nothing tells or takes out, and markers of stories that are not there."""
+    return [
+        *(f"{name}: no test is marked with it" for name in stories.keys() - tests.keys()),
+        *(f"{name}: has no edit that takes its mend out" for name, story in stories.items() if not story.edits),
+        *(
+            f"{name}: {tests[name][0]} is marked with it, and there is no such story"
+            for name in tests.keys() - stories.keys()
+        ),
+    ]
+
+
+def run(
+    stories: Mapping[str, Story], tests: Mapping[str, Sequence[str]], trees: Sequence[Tree]
+) -> dict[str, list[str]]:
+    """Why each story that is still open is; as many at once as there are trees."""
+    free: SimpleQueue[Tree] = SimpleQueue()
+    for tree in trees:
+        free.put(tree)
+
+    def why_open(story: Story) -> list[str]:
+        tree = free.get()
+        begun = time.monotonic()
+        try:
+            told = tests[story.name]
+            with_it, end_with = tree.verdict(told)
+            without, end = tree.verdict_without_mend(story, told)
+        except LookupError as error:
+            return [str(error)]
+        finally:
+            free.put(tree)
+        print(
+            f"{story.name}: {with_it.value}, {without.value} without its mend, {time.monotonic() - begun:.0f} s",
+            flush=True,
+        )
+        return [
+            *([f"{story.name}: its tests are {with_it.value}\n{end_with}"] if with_it is not Verdict.PASSED else []),
+            *([f"{story.name}: {without.value} without its mend\n{end}"] if without is not Verdict.FAILED else []),
+        ]
+
+    with ThreadPoolExecutor(len(trees)) as threads:
+        reasons = dict(zip(stories, threads.map(why_open, stories.values()), strict=True))
+    return {name: why for name, why in reasons.items() if why}
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.regressions", description=__doc__)
+    parser.add_argument("--only", default="", help="names of stories, with commas between")
+    parser.add_argument("--floor", type=int, default=0, help="fails where there are fewer stories")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--page", action="store_true", help="write docs/regressions.md and run nothing")
+    options = parser.parse_args(arguments)
+    tests = tests_by_story()
+    wrong = misfits(ALL, tests)
+    if options.page:
+        PAGE.write_text(page(ALL, tests))
+    names = [name for name in options.only.split(",") if name]
+    if unknown := [name for name in names if name not in ALL]:
+        parser.error(f"no such story: {', '.join(unknown)}")
+    stories = {name: story for name, story in ALL.items() if name in tests and (not names or name in names)}
+    found: dict[str, list[str]] = {}
+    if not options.page:
+        with tempfile.TemporaryDirectory(prefix="ottla-regressions-") as root:
+            trees = [Tree(Path(root) / str(number)) for number in range(options.workers)]
+            found = run(stories, tests, trees)
+    for line in [*wrong, *(line for why in found.values() for line in why)]:
+        print(line)
+    if len(ALL) < options.floor:
+        print(f"there are {len(ALL)} stories, and {options.floor} are wanted")
+    print(
+        json.dumps(
+            {
+                "stories": len(stories),
+                "tests": len({test for name in stories for test in tests[name]}),
+                "planted": 0 if options.page else len(stories),
+                "planted_caught": 0 if options.page else len(stories) - len(found),
+                "open": sorted({*found, *(line.partition(":")[0] for line in wrong)}),
+            }
+        )
+    )
+    return int(bool(wrong or found) or len(ALL) < options.floor)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

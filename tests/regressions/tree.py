@@ -1,0 +1,76 @@
+"""A copy of the source in which mends can be taken out, and pytest run over it."""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.regressions.story import Story
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_LIMIT_S: Final = 600.0
+_FAILED: Final = re.compile(r"\b(\d+) failed")
+
+
+class Verdict(enum.Enum):
+    """What the tests of a story said of a tree."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    BROKEN = "broken"
+    """Not one ran to a failure of its own: nothing was collected, imported or set up, or they did not end."""
+
+
+class Tree:
+    """A copy of all files that git knows or would know. Not safe for two threads at once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        for name in subprocess.run(listed, cwd=ROOT, capture_output=True, check=True, timeout=60).stdout.split(b"\0"):
+            source = ROOT / os.fsdecode(name)
+            if name and source.is_file():  # a file that is deleted and not yet committed is listed, too
+                target = root / os.fsdecode(name)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        packages = project["tool"]["hatch"]["build"]["dev-mode-dirs"]
+        self._environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(str(root / package) for package in [*packages, "."]),
+            "PYTHONDONTWRITEBYTECODE": "1",  # a file that is put back within a second has its old size and date
+        }
+
+    def verdict_without_mend(self, story: Story, tests: Sequence[str]) -> tuple[Verdict, str]:
+        """Of these tests with the story's mend taken out, and the end of what pytest printed."""
+        texts = story.without_mend(self.root)
+        before = {path: path.read_text() for path in texts}
+        try:
+            for path, text in texts.items():
+                path.write_text(text)
+            return self.verdict(tests)
+        finally:
+            for path, text in before.items():
+                path.write_text(text)
+
+    def verdict(self, tests: Sequence[str]) -> tuple[Verdict, str]:
+        """Of these tests, up to the first that fails."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
+        try:
+            ended = subprocess.run(
+                command, cwd=self.root, env=self._environment, capture_output=True, text=True, timeout=_LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            return Verdict.BROKEN, f"not at its end after {_LIMIT_S:.0f} s"
+        lines = ended.stdout.splitlines()
+        end = "\n".join(lines[-12:]) + ended.stderr[-2000:]
+        if ended.returncode == 0:
+            return Verdict.PASSED, end
+        return (Verdict.FAILED if lines and _FAILED.search(lines[-1]) else Verdict.BROKEN), end

@@ -1,0 +1,53 @@
+"""`python tools/busy.py -- make test`: a command beside processes that want all of the processor, time after time.
+
+Ends with the first time that the command fails, and with its exit code. The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def busy(processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """So many, for as long as the block runs."""
+    hogs: list[subprocess.Popen[bytes]] = []
+    try:
+        for _ in range(processes):
+            hogs.append(subprocess.Popen([sys.executable, "-c", "while True: pass"]))  # noqa: PERF401  # all are ended
+        yield hogs
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--processes", type=int, default=8)
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("command", nargs="+")
+    given = parser.parse_args()
+    seconds: list[int] = []
+    code = 0
+    with busy(given.processes) as hogs:
+        while code == 0 and len(seconds) < given.times:
+            began = time.monotonic()
+            code = subprocess.run(given.command, check=False).returncode
+            seconds.append(round(time.monotonic() - began))
+            if any(hog.poll() is not None for hog in hogs):
+                print("a busy process has ended: this was no test beside all of them")
+                code = code or 1
+    print(json.dumps({"processes": given.processes, "cores": os.cpu_count(), "seconds": seconds, "exit": code}))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
