@@ -87,6 +87,9 @@ test: check  ## everything, on a fresh machine too
 test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in a row; TIMES=1
 	$(BIN)/python tools/busy.py --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test
 
+walk: $(VENV)/.dev  ## README.md and docs/sdk.md line by line, as a new user meets them: in a clean virtual environment
+	$(BIN)/python -m tests.walk
+
 regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its mend taken out: a test fails; ONLY=name,name
 	$(BIN)/python -m tests.regressions --only "$(ONLY)" --workers $(WORKERS)
 
@@ -142,4 +145,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark regressions coverage-table bench-before bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark walk regressions coverage-table bench-before bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

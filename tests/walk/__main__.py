@@ -1,0 +1,121 @@
+"""`python -m tests.walk`: README.md and docs/sdk.md as a new user meets them, line by line. `--borrowed`: no downloads.
+
+The last line is one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.walk.environment import ROOT, Environment
+
+from ottla_stack.ports import free_port_base
+
+README: Final = (ROOT / "README.md").read_text()
+SDK_PAGE: Final = (ROOT / "docs/sdk.md").read_text()
+LINES: Final = [
+    line.partition("  #")[0].strip()
+    for line in README.partition("## Use it")[2].partition("```\n")[2].partition("```")[0].splitlines()
+]
+PROGRAMS: Final = [
+    source for source in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "pyspark" not in source
+]
+JOBS: Final = re.findall(r"^## (\d+\. .*?)\n\n```python\n(.*?)```", SDK_PAGE, re.DOTALL | re.MULTILINE)
+_READY_LIMIT_S: Final = 90.0
+_STOP_LIMIT_S: Final = 60.0
+_REMADE: Final = """
+import ottla
+with ottla.Admin() as admin:
+    for topic in admin.topics.list():
+        admin.topics.delete(topic)
+    admin.topics.create("orders", partitions=3)
+"""
+
+
+@contextmanager
+def up(environment: Environment, line: str) -> Iterator[None]:
+    """The line that starts the stack, on ports that are free; until it is ready, and ended by Ctrl-C."""
+    base = free_port_base()
+    log = environment.home / "up.log"
+    with log.open("w") as output:
+        running = subprocess.Popen(
+            ["bash", "-c", f"exec {line} --port-base {base}"],
+            cwd=environment.home,
+            env=environment.variables,
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+    try:
+        give_up_at = time.monotonic() + _READY_LIMIT_S
+        while (ready := re.search(r"ready: (\S+)", log.read_text())) is None:
+            assert running.poll() is None, f"`{line}` has ended:\n{log.read_text()}"
+            assert time.monotonic() < give_up_at, f"`{line}` is not ready:\n{log.read_text()}"
+            time.sleep(0.1)
+        environment.variables["OTTLA_BOOTSTRAP"] = ready[1]
+        yield
+        running.send_signal(2)
+        assert running.wait(_STOP_LIMIT_S) in (0, 130), log.read_text()
+    finally:
+        if running.poll() is None:
+            running.kill()
+            running.wait()
+
+
+def walk(directory: Path, *, borrowed: bool) -> dict[str, object]:
+    """AssertionError at the first line that does not do what it says."""
+    began = time.monotonic()
+    install, start, *lines = LINES
+    assert install.startswith("pip install "), install
+    environment = Environment(directory, borrowed=borrowed)
+    environment.install(install)
+    installed_s = time.monotonic() - began
+    print(f"{install}: {installed_s:.0f} s", flush=True)
+    with up(environment, start):
+        said = [environment.shell(line) for line in lines]
+        assert '{"id": 1}' in said[-1], said
+        for source in PROGRAMS:
+            environment.python(source)
+        print(f"README: {len(LINES)} lines and {len(PROGRAMS)} programs", flush=True)
+        if not borrowed:
+            environment.install("pip install '.[arrow]'")
+        for title, source in JOBS:
+            environment.python(_REMADE)
+            promised = re.findall(r"^ *print\(.*\)  # (.*)$", source, re.MULTILINE)
+            printed = environment.python(source).splitlines()
+            assert printed == promised, f"{title}: {printed} instead of {promised}"
+        print(f"docs/sdk.md: {len(JOBS)} programs", flush=True)
+    return {
+        "lines": len(LINES),
+        "programs": len(PROGRAMS),
+        "jobs": len(JOBS),
+        "install_s": round(installed_s, 1),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--borrowed", action="store_true", help="download nothing")
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="ottla-walk-") as directory:
+        try:
+            print(json.dumps(walk(Path(directory), borrowed=given.borrowed)))
+        except AssertionError as error:
+            print(error)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
