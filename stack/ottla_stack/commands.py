@@ -116,7 +116,8 @@ async def _supervise(plan: StackPlan) -> int:
 
 async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> None:
     plan = supervisor.plan
-    words = f"ready: {plan.brokers} brokers, bootstrap {plan.bootstrap}; stop with Ctrl-C or `ottla down`"
+    addresses = f"bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}"
+    words = f"ready: {plan.brokers} brokers, {addresses}; stop with Ctrl-C or `ottla down`"
     if not _out.is_terminal:
         print(words, flush=True)
         await stopped

@@ -1,4 +1,4 @@
-"""The walk of a new user in its short form: ottla is built and installed, all else borrowed. `make walk` does it all."""
+"""The walk of a new user in its short form: ottla is built and installed, all else borrowed; `make walk` does all."""
 
 from __future__ import annotations
 
