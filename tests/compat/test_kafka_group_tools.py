@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from peers.client import Rec
@@ -205,3 +207,9 @@ def test_dump_log_reads_the_groups_topic(cluster: Cluster, topic: str, group: st
     keys = [json.loads(found) for found in re.findall(r"key: (\{.*?\}) payload: ", told)]
     assert {"group": group, "topic": topic, "partition": 0} in [key["data"] for key in keys]
     assert {"group": group} in [key["data"] for key in keys]
+    with ottla.Admin(cluster.bootstrap) as admin:
+        its_id = UUID(admin.topics.describe(topic)[0].id)
+    values = [json.loads(found) for found in re.findall(r"payload: (\{\"version.*\})$", told, re.MULTILINE)]
+    offsets = [value for value in values if "offset" in value["data"]]
+    assert {value["version"] for value in offsets} == {4}
+    assert urlsafe_b64encode(its_id.bytes).decode().rstrip("=") in [value["data"]["topicId"] for value in offsets]

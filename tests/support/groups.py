@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from collections import UserDict
 from typing import Any
 
+from ottla_core.cluster.image import Topic
 from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.coordination.batches import size_limit
-from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
+from ottla_core.coordination.shard import Decision, Later, Record, Resolve
 from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.answers import Joined, Synced
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened
@@ -25,32 +27,51 @@ from ottla_group_coordinator.machines.membership import (
     decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
-from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.machines.shard import GroupShard, Loaded
 
 WALL_MS = 1_700_000_000_000
 WAITS = object()
 """What a request is answered whose answer comes later."""
 
 
+class EveryTopic(UserDict[str, Topic]):
+    """Whatever is named is there, with ten partitions and its name for an id; `gone` are not."""
+
+    def __init__(self, *gone: str) -> None:
+        super().__init__()
+        self.gone = set(gone)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return default if name in self.gone else self[name]
+
+    def __missing__(self, name: str) -> Topic:
+        return Topic(name, id_of(name), 10)
+
+
+def id_of(name: str, life: int = 0) -> TopicId:
+    """Of a topic of that name; each time that it is made anew is another life."""
+    return TopicId((f"{name}-{life}-".encode() + bytes(16))[:16])
+
+
 class Shard:
     """Calls give the answer, the error that it is, or `WAITS`; `answers` has those that came later, by key."""
 
-    def __init__(self, settings: GroupSettings | None = None, log: list[Entry] | None = None) -> None:
+    def __init__(self, settings: GroupSettings | None = None, log: list[Record] | None = None) -> None:
         self.settings = settings or GroupSettings()
-        self.log: list[Entry] = []
+        self.log: list[Record] = []
         self.at = 1_000.0
         self.answers: dict[Any, Any] = {}
         self.happened: list[Happened] = []
         self.largest_bytes = 0
         """Of the records of one decision."""
         self.machine = GroupShard(self.settings)
+        self.topics = EveryTopic()
         self.timers: dict[Any, float | None] = {}
         """Those that are set."""
         self._timers = Timers()
         self._ids = itertools.count(1)
-        for entry in log or []:
-            self.machine.apply(entry)
-            self.log.append(entry)
+        for record in log or []:
+            self.apply(record)
         self.take(self.machine.on_loaded(self.now))
 
     @property
@@ -60,14 +81,19 @@ class Shard:
     def reloaded(self) -> Shard:
         """What another owner makes of the log."""
         there = Shard(self.settings, self.log)
+        there.topics = self.topics
         there._ids = self._ids
         return there
+
+    def apply(self, record: Record) -> None:
+        """It lies in the log."""
+        self.machine.apply(record)
+        self.log.append(record)
 
     def take(self, decided: Decision[Any]) -> Any:
         self.largest_bytes = max(self.largest_bytes, size_limit(decided.records))
         for entry in decided.records:
-            self.machine.apply(entry)
-            self.log.append(entry)
+            self.apply(entry)
         for change in decided.memory:
             self.machine.remember(change)
         for key, at in decided.timers.items():
@@ -77,6 +103,8 @@ class Shard:
         for effect in decided.effects:
             if isinstance(effect, Happened):
                 self.happened.append(effect)
+                continue
+            if isinstance(effect, Loaded):
                 continue
             assert isinstance(effect, Resolve)
             assert effect.key not in self.answers
@@ -125,10 +153,11 @@ class Shard:
         return self._try(lambda: decide_leave(self.group(), leavers, self.settings, self.now))
 
     def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
-        wanted = [ToCommit(TopicPartition(more.pop("topic", "t"), 0), offset, -1, more.pop("metadata", ""))]
+        partition = TopicPartition(more.pop("topic", "t"), more.pop("partition", 0))
+        wanted = [ToCommit(partition, offset, -1, more.pop("metadata", ""), more.pop("topic_id", None))]
         who = Who(member_id, more.pop("instance_id", None))
         group = self.group(more.pop("group", "g"))
-        return self._try(lambda: decide_commit(group, who, generation, wanted, self.settings, self.now))
+        return self._try(lambda: decide_commit(group, who, generation, wanted, self.topics, self.settings, self.now))
 
     def _try(self, decide: Any) -> Any:
         try:

@@ -109,6 +109,18 @@ class MetadataFollower:
         finally:
             del self._waiters[waiter]
 
+    async def catch_up(self, timeout: float) -> ClusterImage:
+        """An image that has all that the store had when this was called.
+
+        It is for whoever concludes from what is *not* in an image, and so must not be behind.
+
+        Raises StoreUnavailableError, TimeoutError, and OttlaError as `wait_for` does.
+        """
+        until = self._clock.monotonic() + timeout
+        written = await self._store.snapshot(keys.key_text(self._image.cluster_id, keys.SEQ), timeout=timeout)
+        newest = max((entry.mod_revision for entry in written.entries), default=0)
+        return await self.wait_for(newest, timeout=max(0.0, until - self._clock.monotonic()))
+
     # ---- following -------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:

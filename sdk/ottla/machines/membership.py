@@ -65,6 +65,8 @@ MEANINGS: Final = {
     ErrorCode.REQUEST_TIMED_OUT: Meaning.FIND,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: Meaning.FIND,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Meaning.AGAIN,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Meaning.FATAL,  # of a commit: the coordinator has made sure of it
+    ErrorCode.UNKNOWN_TOPIC_ID: Meaning.FATAL,
 }
 """Any other error is AGAIN where Kafka calls it retriable, else FATAL: FENCED_INSTANCE_ID is."""
 

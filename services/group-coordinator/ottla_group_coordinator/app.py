@@ -7,7 +7,7 @@ calls are still answered, so that another takes the shards over before clients h
 from __future__ import annotations
 
 import uuid
-from typing import Final
+from typing import Any, Final
 
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
@@ -75,6 +75,11 @@ def build(
     seat = CoordinatorSeat(store, config.cluster_id, config.lease_ttl_s, describe, lambda error: app.fail(error), lost)
     clock = clock or SystemClock()
     tally = Tally(metrics)
+
+    def perform(shard: int, effect: Any) -> None:
+        tally.on_effect(shard, effect)
+        deleted_topics.on_effect(shard, effect)
+
     shards = OwnedShards(
         GROUP,
         config.node_id,
@@ -83,7 +88,7 @@ def build(
         lambda number: GroupShard(settings),
         release,
         metrics=metrics,
-        perform=tally.on_effect,
+        perform=perform,
         limits=Limits(
             append_s=config.offsets_commit_timeout_ms / 1000, unproved_s=config.group_min_session_timeout_ms / 3000
         ),
@@ -91,11 +96,11 @@ def build(
     )
     follower.on_change(seat.on_image)
     follower.on_change(shards.on_image)
-    deleted_topics = DeletedTopics(shards, clock)
+    deleted_topics = DeletedTopics(shards, follower)
     follower.on_change(deleted_topics.on_image)
     lag = LagReader(lambda: follower.image)
     gauges = GroupGauges(shards, lag, metrics, clock, most_partitions=config.metrics_max_partitions)
-    server.add(Group, GroupService(shards, config.node_id, lag, tally))
+    server.add(Group, GroupService(shards, follower, config.node_id, lag, tally))
 
     def ready() -> str | None:
         if follower.image.revision == 0:

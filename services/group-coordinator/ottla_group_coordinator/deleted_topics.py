@@ -1,7 +1,9 @@
 """What was committed in a topic goes when the topic does, as in Kafka: another one may come under its name, and a group
 that began in it where it ended in the former would miss records.
 
-Whoever owns a shard while a topic is deleted takes the offsets out. Where nobody does, they end with their time.
+Whoever owns a shard takes the offsets out: when it hears of the topic's end, and when it has loaded the shard, for the
+topic may have ended while nobody owned it. They are known by the topic's id, and the metadata must not be behind: a
+topic that is not known yet looks like one that is gone.
 """
 
 from __future__ import annotations
@@ -11,15 +13,17 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from ottla_core.clock import Clock
 from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import Decide
 from ottla_core.errors import OttlaError
+from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
-from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.machines.shard import GroupShard, Loaded
 
 _ASK_S: Final = 10.0
 _PAUSE_S: Final = 0.2
+_LONGEST_PAUSE_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -32,19 +36,27 @@ class OwnShards(Protocol):
     async def ask_shard(self, shard: int, decide: Decide[GroupShard], *, timeout: float) -> Any: ...
 
 
-class DeletedTopics:
-    """A component. `on_image` is for the metadata follower."""
+class Metadata(Protocol):
+    """What this instance knows of the cluster (ottla_core.cluster.follower)."""
 
-    def __init__(self, shards: OwnShards, clock: Clock) -> None:
+    async def catch_up(self, timeout: float) -> ClusterImage: ...
+
+
+class DeletedTopics:
+    """A component. `on_image` is for the metadata follower, `on_effect` for the runtime."""
+
+    def __init__(self, shards: OwnShards, metadata: Metadata) -> None:
         self._shards: Final = shards
-        self._clock: Final = clock
-        self._tasks: Final[set[asyncio.Task[None]]] = set()
+        self._metadata: Final = metadata
+        self._gone: Final[dict[int, set[str]]] = {}
+        """Of each shard that is to be looked through, the names of topics that it has not heard of."""
+        self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
     async def start(self) -> None:
         """Nothing to do before the first topic is deleted."""
 
     async def stop(self) -> None:
-        for task in list(self._tasks):
+        for task in list(self._tasks.values()):
             await end_task(task)
 
     @property
@@ -55,24 +67,43 @@ class DeletedTopics:
         if old.topics is new.topics:
             return
         gone = frozenset(name for name, topic in old.topics.items() if new.topic_by_id(topic.id) is None)
-        if not gone:
-            return
-        until_ms = self._clock.wall_ms()
-        for shard in self._shards.owned():
-            task = asyncio.create_task(self._forget(shard, gone, until_ms), name=f"forget-topics-{shard}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        if gone:
+            for shard in self._shards.owned():
+                self._begin(shard, gone)
 
-    async def _forget(self, shard: int, topics: frozenset[str], until_ms: int) -> None:
+    def on_effect(self, shard: int, effect: Any) -> None:
+        if isinstance(effect, Loaded):
+            self._begin(shard, frozenset())
+
+    def _begin(self, shard: int, gone: frozenset[str]) -> None:
+        self._gone.setdefault(shard, set()).update(gone)
+        if shard not in self._tasks:
+            self._tasks[shard] = asyncio.create_task(self._forget(shard), name=f"forget-topics-{shard}")
+
+    async def _forget(self, shard: int) -> None:
         """Until all are out, or another owns the shard."""
-        while shard in self._shards.owned():
-            try:
-                if await self._shards.ask_shard(
-                    shard, lambda held, now: held.forget_topics(topics, until_ms), timeout=_ASK_S
-                ):
-                    return
-            except OttlaError as error:
-                if not error.retriable:
-                    _log.warning("offsets of %s stay in shard %d: %s", ", ".join(sorted(topics)), shard, error)
-                    return
-                await asyncio.sleep(_PAUSE_S)
+        backoff = Backoff(first_s=_PAUSE_S, most_s=_LONGEST_PAUSE_S)
+        try:
+            while shard in self._gone and shard in self._shards.owned():
+                gone = frozenset(self._gone.pop(shard))
+                try:
+                    are_all = await self._forget_some(shard, gone)
+                    backoff.reset()
+                except (StoreUnavailableError, TimeoutError, OttlaError) as error:
+                    if isinstance(error, OttlaError) and not error.retriable:
+                        _log.warning("what was committed in deleted topics stays in shard %d: %s", shard, error)
+                        return
+                    are_all = False
+                    await asyncio.sleep(backoff.next())
+                if not are_all:
+                    self._gone.setdefault(shard, set()).update(gone)
+        finally:
+            self._gone.pop(shard, None)
+            del self._tasks[shard]
+
+    async def _forget_some(self, shard: int, gone: frozenset[str]) -> bool:
+        topics = (await self._metadata.catch_up(_ASK_S)).topics
+        are_all: bool = await self._shards.ask_shard(
+            shard, lambda held, now: held.forget_topics(topics, gone), timeout=_ASK_S
+        )
+        return are_all

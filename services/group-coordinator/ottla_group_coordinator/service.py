@@ -6,12 +6,15 @@ import asyncio
 import itertools
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.shard import Decide, Decision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
@@ -28,9 +31,11 @@ from ottla_group_coordinator.machines.membership import (
 from ottla_group_coordinator.machines.offsets import (
     NO_GENERATION,
     ToCommit,
+    check_topic,
     decide_commit,
     decide_delete_group,
     decide_delete_offsets,
+    is_of_gone,
 )
 from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedOffset
 from ottla_group_coordinator.machines.shard import GroupShard
@@ -51,6 +56,9 @@ _MOST_BEATS: Final = 1_000
 _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
 _MOST_PARTITIONS: Final = 10_000
+
+_CATCH_UP_S: Final = 1.0
+"""For the metadata, where a topic looks unknown: this coordinator may be the last to hear of it."""
 
 _INT32_MAX: Final = 2**31 - 1  # what a record holds
 
@@ -84,12 +92,24 @@ class Shards(Protocol):
     def shard_of(self, key: str) -> int: ...
 
 
+class Metadata(Protocol):
+    """What this instance knows of the cluster (ottla_core.cluster.follower)."""
+
+    @property
+    def image(self) -> ClusterImage: ...
+
+    async def catch_up(self, timeout: float) -> ClusterImage:
+        """Raises StoreUnavailableError, TimeoutError or OttlaError."""
+        ...
+
+
 class GroupService:
     """`new_id` makes what member ids end in; `node_id` is the instance's."""
 
     def __init__(
         self,
         shards: Shards,
+        metadata: Metadata,
         node_id: int,
         lag: LagReader,
         tally: Tally,
@@ -97,6 +117,7 @@ class GroupService:
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
         self._shards: Final = shards
+        self._metadata: Final = metadata
         self._node_id: Final = node_id
         self._lag: Final = lag
         self._tally: Final = tally
@@ -205,13 +226,17 @@ class GroupService:
                 each.offset,
                 each.leader_epoch if each.HasField("leader_epoch") else NO_LEADER_EPOCH,
                 each.metadata,
+                TopicId(each.topic_id) if each.topic_id else None,
             )
             for each in request.offsets
         ]
+        if any(check_topic(each, self._metadata.image.topics) for each in wanted):
+            with suppress(OttlaError):  # then they are refused by what is known
+                await self._caught_up()
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
-            group = shard.group_or_new(request.group)
-            return decide_commit(group, _who(request.member), request.generation, wanted, shard.settings, now)
+            group, topics = shard.group_or_new(request.group), self._metadata.image.topics
+            return decide_commit(group, _who(request.member), request.generation, wanted, topics, shard.settings, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
         self._tally.commit(outcomes.count(None))
@@ -227,11 +252,37 @@ class GroupService:
             offsets = shard.offsets(request.group)
             if request.HasField("member"):
                 shard.check_reader(request.group, _who(request.member), request.generation)
-            asked = sorted(offsets) if request.all else wanted
-            return Decision([(partition, offsets.get(partition)) for partition in asked])
+            unstable = shard.pending.partitions(request.group) if request.require_stable else ()
+            asked = sorted({*offsets, *unstable}) if request.all else wanted
+            return Decision(([(p, offsets.get(p)) for p in asked], frozenset(unstable)))
 
-        found = await self._shards.ask(request.group, decide, timeout=_ASK_S)
-        return pb.FetchOffsetsReply(offsets=[_committed(partition, offset) for partition, offset in found])
+        found, unstable = await self._shards.ask(request.group, decide, timeout=_ASK_S)
+        gone = await self._of_gone_topics(found)
+        told = [(p, None if p in gone else o) for p, o in found if not (request.all and p in gone)]
+        return pb.FetchOffsetsReply(
+            offsets=[_unstable(p) if p in unstable and p not in gone else _committed(p, o) for p, o in told]
+        )
+
+    async def _of_gone_topics(
+        self, found: Sequence[tuple[TopicPartition, CommittedOffset | None]]
+    ) -> frozenset[TopicPartition]:
+        """What was committed in topics that are gone and is not yet taken out. Whoever is behind sees some where there
+        are none, and would have a group begin anew: raises COORDINATOR_NOT_AVAILABLE where that can't be told."""
+
+        def look(image: ClusterImage) -> frozenset[TopicPartition]:
+            return frozenset(p for p, o in found if o is not None and is_of_gone(p, o, image.topics))
+
+        return look(await self._caught_up()) if look(self._metadata.image) else frozenset()
+
+    async def _caught_up(self) -> ClusterImage:
+        try:
+            return await self._metadata.catch_up(_CATCH_UP_S)
+        except (StoreUnavailableError, TimeoutError) as error:
+            raise OttlaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"whether topics are there can't be told: {error}",
+                hint="try again",
+            ) from error
 
     async def delete_offsets(self, request: pb.DeleteOffsetsRequest, context: RequestContext) -> pb.DeleteOffsetsReply:
         check_group_id(request.group, empty=True)
@@ -239,7 +290,7 @@ class GroupService:
         wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
-            return decide_delete_offsets(shard.group(request.group), shard.offsets(request.group), wanted)
+            return decide_delete_offsets(shard.group(request.group), shard.partitions(request.group), wanted)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         return pb.DeleteOffsetsReply(partitions=_outcomes(wanted, outcomes))
@@ -290,7 +341,7 @@ class GroupService:
 
     async def _delete(self, group_id: str) -> pb.GroupDeleted:
         def decide(shard: GroupShard, now: Moment) -> Decision[None]:
-            return decide_delete_group(shard.group(group_id), shard.offsets(group_id))
+            return decide_delete_group(shard.group(group_id), shard.partitions(group_id))
 
         try:
             check_group_id(group_id, empty=True)
@@ -402,6 +453,16 @@ def _committed(partition: TopicPartition, found: CommittedOffset | None) -> pb.C
         leader_epoch=None if found.leader_epoch < 0 else found.leader_epoch,
         metadata=found.metadata,
         committed_at_ms=found.committed_at_ms,
+        topic_id=found.topic_id,
+    )
+
+
+def _unstable(partition: TopicPartition) -> pb.CommittedOffset:
+    error = OttlaError(
+        ErrorCode.UNSTABLE_OFFSET_COMMIT, f"a transaction has offsets for {partition} and is not over", hint="try again"
+    )
+    return pb.CommittedOffset(
+        topic=partition.topic, partition=partition.partition, offset=NO_GENERATION, error=error_message(error)
     )
 
 

@@ -306,3 +306,13 @@ async def test_one_listener_s_bug_keeps_the_image_from_nobody(
     await follower.wait_for(revision, T)
     assert heard == [revision]
     assert "a bug" in caplog.text
+
+
+async def test_who_catches_up_has_all_that_was_written_before(link: Link, follower: Watched) -> None:
+    await link.write(put="second")
+    assert "second" in (await follower.catch_up(T)).topics
+    await link.txn([], [Put("/elsewhere", b"")], timeout=T)  # the store's revision is above any that is followed
+    assert "second" in (await follower.catch_up(T)).topics
+    link.cut = True
+    with pytest.raises(StoreUnavailableError):
+        await follower.catch_up(T)

@@ -8,13 +8,16 @@ import pytest
 from images import image_of, with_topic
 from waiting import until
 
-from ottla_core.clock import ManualClock
+from ottla_core.cluster.image import ClusterImage
+from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.effects import loading, not_coordinator
 from ottla_core.coordination.shard import Decision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
 from ottla_group_coordinator import deleted_topics
 from ottla_group_coordinator.deleted_topics import DeletedTopics
+from ottla_group_coordinator.machines.offsets import Topics
+from ottla_group_coordinator.machines.shard import Loaded
 
 
 class Held:
@@ -22,7 +25,7 @@ class Held:
 
     def __init__(self, *answers: Any, owned: tuple[int, ...] = (0, 3)) -> None:
         self.shards = owned
-        self.forgotten: list[tuple[int, frozenset[str], int]] = []
+        self.forgotten: list[tuple[int, Topics, frozenset[str]]] = []
         self._answers = list(answers)
 
     def owned(self) -> tuple[int, ...]:
@@ -32,12 +35,26 @@ class Held:
         self._shard = shard
         return decide(self, Moment(0.0, 0)).reply
 
-    def forget_topics(self, topics: frozenset[str], until_ms: int) -> Decision[bool]:
-        self.forgotten.append((self._shard, topics, until_ms))
+    def forget_topics(self, topics: Topics, gone: frozenset[str]) -> Decision[bool]:
+        self.forgotten.append((self._shard, topics, gone))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, OttlaError):
             raise answer
         return Decision(answer)
+
+
+class Store:
+    """What the metadata store has; whoever asks while it is `away` has to ask again."""
+
+    def __init__(self, image: ClusterImage, away: int = 0) -> None:
+        self.image = image
+        self.away = away
+
+    async def catch_up(self, timeout: float) -> ClusterImage:
+        if self.away:
+            self.away -= 1
+            raise StoreUnavailableError("nobody answers", indefinite=False)
+        return self.image
 
 
 @pytest.fixture(autouse=True)
@@ -51,17 +68,29 @@ WITH_T = with_topic(EMPTY, "t", 1, number=1)
 
 @pytest.mark.parametrize("after", [EMPTY, with_topic(EMPTY, "t", 1, number=2)], ids=["gone", "another of its name"])
 async def test_every_shard_forgets_a_topic_that_is_gone(after: Any) -> None:
-    held, clock = Held(True), ManualClock()
-    watch = DeletedTopics(held, clock)
-    watch.on_image(with_topic(WITH_T, "u", 1, number=7), with_topic(after, "u", 1, number=7))
-    await until(lambda: len(held.forgotten) == 2)
-    assert held.forgotten == [(n, frozenset({"t"}), clock.wall_ms()) for n in (0, 3)]
+    held = Held(True)
+    before, after = with_topic(WITH_T, "u", 1, number=7), with_topic(after, "u", 1, number=7)
+    watch = DeletedTopics(held, Store(after))
+    watch.on_image(before, after)
+    await until(lambda: not watch.is_busy)
+    assert held.forgotten == [(n, after.topics, frozenset({"t"})) for n in (0, 3)]
+    await watch.stop()
+
+
+@pytest.mark.story("offsets-of-a-deleted-topic-at-takeover")
+async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not_behind() -> None:
+    held = Held(True)
+    watch = DeletedTopics(held, Store(WITH_T, away=3))
+    watch.on_effect(3, "something else")
+    watch.on_effect(3, Loaded())
+    await until(lambda: not watch.is_busy)
+    assert held.forgotten == [(3, WITH_T.topics, frozenset())]
     await watch.stop()
 
 
 async def test_nothing_is_forgotten_for_a_new_topic() -> None:
     held = Held(True)
-    watch = DeletedTopics(held, ManualClock())
+    watch = DeletedTopics(held, Store(WITH_T))
     watch.on_image(EMPTY, WITH_T)
     watch.on_image(WITH_T, WITH_T)
     await watch.stop()
@@ -70,15 +99,29 @@ async def test_nothing_is_forgotten_for_a_new_topic() -> None:
 
 async def test_it_goes_on_until_all_is_out_and_the_shard_is_loaded() -> None:
     held = Held(loading(), False, loading(), False, True, owned=(0,))
-    watch = DeletedTopics(held, ManualClock())
+    watch = DeletedTopics(held, Store(EMPTY))
     watch.on_image(WITH_T, EMPTY)
-    await until(lambda: len(held.forgotten) == 5)
+    await until(lambda: not watch.is_busy)
+    assert [gone for _, _, gone in held.forgotten] == [frozenset({"t"})] * 5
+    await watch.stop()
+
+
+async def test_topics_that_end_one_after_the_other_are_looked_for_together() -> None:
+    held = Held(True, owned=(0,))
+    watch = DeletedTopics(held, Store(EMPTY))
+    for n in range(100):
+        watch.on_image(with_topic(EMPTY, f"t{n}", 1), EMPTY)
+    await until(lambda: not watch.is_busy)
+    assert [gone for _, _, gone in held.forgotten] == [frozenset(f"t{n}" for n in range(100))]
+    watch.on_image(WITH_T, EMPTY)
+    await until(lambda: not watch.is_busy)
+    assert held.forgotten[1:] == [(0, EMPTY.topics, frozenset({"t"}))]
     await watch.stop()
 
 
 async def test_it_ends_where_another_owns_the_shard() -> None:
     held = Held(not_coordinator(), owned=(0,))
-    watch = DeletedTopics(held, ManualClock())
+    watch = DeletedTopics(held, Store(EMPTY))
     watch.on_image(WITH_T, EMPTY)
     await until(lambda: len(held.forgotten) > 2)
     held.shards = ()

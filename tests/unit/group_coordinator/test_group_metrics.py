@@ -72,7 +72,9 @@ async def stack() -> AsyncIterator[Stack]:
     stack = Stack()
     for name in ("a", "b", "c"):
         wanted = [ToCommit(TopicPartition("t", n), 10, -1, "") for n in range(2)]
-        stack.shard.take(decide_commit(Group(name), Who(""), NO_GENERATION, wanted, AT_ONCE, stack.shard.now))
+        stack.shard.take(
+            decide_commit(Group(name), Who(""), NO_GENERATION, wanted, stack.shard.topics, AT_ONCE, stack.shard.now)
+        )
     await stack.gauges.start()
     yield stack
     await stack.gauges.stop()

@@ -75,7 +75,8 @@ class Coordinator:
         )
         lag: Any = SimpleNamespace()
         tally: Any = SimpleNamespace()
-        self.service = GroupService(self.shards, ME, lag, tally)
+        metadata: Any = SimpleNamespace(image=IMAGE)
+        self.service = GroupService(self.shards, metadata, ME, lag, tally)
         self._serving = metrics.samples["ottla_shards_serving"][(("kind", "group"),)]
 
     async def own(self, *shards: int, epoch: int = 1) -> None:

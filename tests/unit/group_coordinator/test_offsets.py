@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import pytest
-from groups import WALL_MS, Shard, code, subscription
+from typing import Any
 
+import pytest
+from groups import WALL_MS, EveryTopic, Shard, code, id_of, subscription
+
+from ottla_core.cluster.image import Topic
+from ottla_core.coordination.shard import Decision, Entry, Marker, Producer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.group import State
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.offsets import decide_delete_group, decide_delete_offsets
+from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey, encode_key, encode_offset
 
 T0 = TopicPartition("t", 0)
 DAY_S = 24 * 3600
@@ -108,7 +113,7 @@ def test_offsets_that_living_members_read_stay(shard: Shard) -> None:
     shard.commit(1, topic="not read")
     shard.stable(1)
     wanted = [T0, TopicPartition("not read", 0), TopicPartition("never", 3)]
-    outcomes = shard.take(decide_delete_offsets(shard.group(), shard.machine.offsets("g"), wanted))
+    outcomes = shard.take(decide_delete_offsets(shard.group(), shard.machine.partitions("g"), wanted))
     assert [o if o is None else o.code for o in outcomes] == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, None, None]
     assert set(shard.machine.offsets("g")) == {T0}
 
@@ -117,10 +122,10 @@ def test_a_group_is_deleted_with_its_offsets_when_nobody_is_in_it(shard: Shard) 
     leader, *_ = shard.stable(1)
     shard.commit(1, leader, 1)
     with pytest.raises(OttlaError) as refused:
-        decide_delete_group(shard.group(), shard.machine.offsets("g"))
+        decide_delete_group(shard.group(), shard.machine.partitions("g"))
     assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
     shard.leave(leader)
-    shard.take(decide_delete_group(shard.group(), shard.machine.offsets("g")))
+    shard.take(decide_delete_group(shard.group(), shard.machine.partitions("g")))
     for there in (shard, shard.reloaded()):
         with pytest.raises(OttlaError):
             there.machine.group("g")
@@ -129,7 +134,7 @@ def test_a_group_is_deleted_with_its_offsets_when_nobody_is_in_it(shard: Shard) 
 def test_an_id_that_was_given_out_does_not_keep_a_group(shard: Shard) -> None:
     shard.commit(3)
     shard.join(member_id_required=True)
-    shard.take(decide_delete_group(shard.group(), shard.machine.offsets("g")))
+    shard.take(decide_delete_group(shard.group(), shard.machine.partitions("g")))
     assert list(shard.machine.groups()) == []
 
 
@@ -137,10 +142,10 @@ def test_a_group_whose_members_are_all_away_in_a_rebalance_is_not_deleted(shard:
     shard.join(key="a")
     shard.leave(*shard.group().members)
     with pytest.raises(OttlaError) as refused:
-        decide_delete_group(shard.group(), shard.machine.offsets("g"))
+        decide_delete_group(shard.group(), shard.machine.partitions("g"))
     assert refused.value.code == ErrorCode.NON_EMPTY_GROUP
     shard.sleep(3)
-    shard.take(decide_delete_group(shard.group(), shard.machine.offsets("g")))
+    shard.take(decide_delete_group(shard.group(), shard.machine.partitions("g")))
 
 
 @pytest.mark.rule(50)
@@ -200,26 +205,150 @@ def test_what_is_only_memory_is_forgotten(shard: Shard) -> None:
     assert shard.log == []
 
 
-# ---- deleted topics -------------------------------------------------------------------------------------------------
+# ---- topics ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_committed_in_a_deleted_topic_goes_with_it(shard: Shard) -> None:
-    shard.commit(1)
-    shard.commit(2, topic="gone")
-    until_ms = shard.now.wall_ms
-    shard.sleep(1)
-    shard.commit(3, topic="made since")
-    assert shard.take(shard.machine.forget_topics({"gone", "made since"}, until_ms)) is True
-    assert {p.topic for p in shard.machine.offsets("g")} == {"t", "made since"}
-    assert shard.reloaded().machine.offsets("g") == shard.machine.offsets("g")
+def remade(*names: str) -> EveryTopic:
+    """They have been deleted and made anew."""
+    topics = EveryTopic()
+    topics.update({name: Topic(name, id_of(name, life=1), 1) for name in names})
+    return topics
+
+
+@pytest.mark.story("offsets-of-a-deleted-topic")
+def test_nothing_is_committed_where_no_topic_is(shard: Shard) -> None:
+    leader, *_ = shard.stable(1)
+    shard.topics.gone = {"gone"}
+    for place in ({"topic": "gone"}, {"partition": 10}, {"partition": -1}):
+        (refused,) = shard.commit(1, leader, 1, **place)
+        assert code(refused) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert shard.machine.offsets("g") == {}
+    assert shard.commit(1, leader, 1, partition=9) == [None]
+
+
+@pytest.mark.story("offsets-of-a-deleted-topic")
+def test_a_commit_may_say_in_which_topic_of_that_name(shard: Shard) -> None:
+    assert shard.commit(7, topic_id=id_of("t")) == [None]
+    shard.topics = remade("t")
+    (refused,) = shard.commit(8, topic_id=id_of("t"))
+    assert code(refused) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert committed(shard) == 7
+    assert shard.commit(3, topic_id=id_of("t", life=1)) == [None]
+    assert shard.machine.offsets("g")[T0].topic_id == id_of("t", life=1)
+
+
+@pytest.mark.story("offsets-of-a-deleted-topic-at-takeover")
+def test_what_was_committed_in_a_topic_that_is_gone_goes_however_late_that_is_heard() -> None:
+    shard = Shard(GroupSettings(max_session_timeout_ms=10**9))
+    for topic in ("t", "gone", "made anew"):
+        shard.commit(2, topic=topic)
+    shard.stable(1, session_timeout_ms=10**9, protocols={"range": subscription("t", "gone", "made anew")})
+    there = shard.reloaded()
+    there.sleep(8 * DAY_S)
+    there.topics = remade("made anew")
+    there.topics.gone = {"gone"}
+    there.commit(3, *there.group().members, there.group().generation, topic="made anew")
+    assert there.take(there.machine.forget_topics(there.topics, ())) is True
+    assert {p.topic for p in there.machine.offsets("g")} == {"t", "made anew"}
+    assert there.machine.offsets("g")[TopicPartition("made anew", 0)].offset == 3
+    assert there.reloaded().machine.offsets("g") == there.machine.offsets("g")
+
+
+def test_what_an_older_release_committed_goes_with_the_topics_name(shard: Shard) -> None:
+    for topic in ("t", "gone", "made anew"):
+        shard.take(decided(put_plain(1, topic=topic, topic_id=None)))
+    shard.topics = remade("made anew")
+    shard.topics.gone = {"gone"}
+    assert shard.take(shard.machine.forget_topics(shard.topics, {"made anew"})) is True
+    assert {p.topic for p in shard.machine.offsets("g")} == {"t"}
 
 
 def test_however_much_was_committed_in_it_is_taken_out_some_at_a_time(shard: Shard) -> None:
     for n in range(5_000):
         shard.commit(n, topic="gone" * 50, group=f"g{n}")
-    until_ms = shard.now.wall_ms
-    assert shard.take(shard.machine.forget_topics({"gone" * 50}, until_ms)) is False
-    while not shard.take(shard.machine.forget_topics({"gone" * 50}, until_ms)):
+    shard.topics.gone = {"gone" * 50}
+    assert shard.take(shard.machine.forget_topics(shard.topics, ())) is False
+    while not shard.take(shard.machine.forget_topics(shard.topics, ())):
         pass
     assert list(shard.machine.groups()) == []
     assert shard.largest_bytes < 300_000
+
+
+# ---- transactions ---------------------------------------------------------------------------------------------------
+
+ONE, OTHER = Producer(70, 3), Producer(71, 0)
+
+
+def put_plain(offset: int, producer: Producer | None = None, *, topic: str = "t", topic_id: Any = b"t-0-") -> Entry:
+    """As it lies in the log; with a producer, in a transactional batch."""
+    told = CommittedOffset(offset, committed_at_ms=WALL_MS, topic_id=topic_id and id_of(topic))
+    return Entry(encode_key(OffsetKey("g", TopicPartition(topic, 0))), encode_offset(told), producer)
+
+
+def take_out() -> Entry:
+    return Entry(encode_key(OffsetKey("g", T0)), None)
+
+
+def ended(producer: Producer, *, committed: bool) -> Marker:
+    return Marker(producer._replace(epoch=producer.epoch + 1), committed, 0)
+
+
+def decided(*records: Any) -> Decision[None]:
+    return Decision(None, records)
+
+
+COMMITTED, ABORTED = ended(ONE, committed=True), ended(ONE, committed=False)
+
+
+@pytest.mark.rule(50)
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ([put_plain(5, ONE)], None),
+        ([put_plain(5, ONE), COMMITTED], 5),
+        ([put_plain(5, ONE), ABORTED], None),
+        ([put_plain(2), put_plain(5, ONE)], 2),
+        ([put_plain(2), put_plain(5, ONE), ABORTED], 2),
+        ([put_plain(5, ONE), put_plain(6, ONE), COMMITTED], 6),
+        ([put_plain(5, ONE), ended(OTHER, committed=True)], None),
+        ([put_plain(5, ONE), COMMITTED, put_plain(6, ONE), ABORTED], 5),
+        ([put_plain(5, ONE), put_plain(9), COMMITTED], 9),  # what was committed since is the newer one
+        ([put_plain(5, ONE), put_plain(7, OTHER), ended(OTHER, committed=True), COMMITTED], 7),
+        ([put_plain(5, OTHER), put_plain(7, ONE), ended(OTHER, committed=True), COMMITTED], 7),
+        ([put_plain(5, ONE), take_out(), COMMITTED], None),
+        ([take_out(), put_plain(5, ONE), COMMITTED], 5),
+    ],
+)
+def test_an_offset_in_a_transaction_is_nobodys_until_its_marker(log: list[Any], expected: int | None) -> None:
+    shard = Shard(log=log)
+    assert committed(shard) == expected
+    last_of_one = max(n for n, record in enumerate(log) if isinstance(record, Entry) and record.producer is not None)
+    is_over = any(isinstance(r, Marker) and r.producer.id == ONE.id for r in log[last_of_one:]) or take_out() in log[1:]
+    assert set(shard.machine.pending.partitions("g")) == (set() if is_over else {T0})
+    assert ("g" in [group.group_id for group in shard.machine.groups()]) == (expected is not None or not is_over)
+
+
+@pytest.mark.rule(50)
+def test_what_is_pending_keeps_offsets_and_group_from_their_end() -> None:
+    shard = Shard(log=[put_plain(2), put_plain(5, ONE)])
+    shard.sleep(30 * DAY_S)
+    assert committed(shard) == 2
+    shard.apply(COMMITTED)
+    assert committed(shard) == 5
+    shard.sleep(8 * DAY_S)
+    assert list(shard.machine.groups()) == []
+
+
+def test_what_is_deleted_does_not_come_back_with_a_marker() -> None:
+    def told(decide: Any) -> Shard:
+        shard = Shard(log=[put_plain(5, ONE)])
+        shard.take(decide(shard))
+        shard.apply(COMMITTED)
+        return shard
+
+    for decide in (
+        lambda shard: decide_delete_group(shard.group(), shard.machine.partitions("g")),
+        lambda shard: decide_delete_offsets(shard.group(), shard.machine.partitions("g"), [T0]),
+        lambda shard: shard.machine.forget_topics(EveryTopic("t"), ()),
+    ):
+        assert list(told(decide).machine.groups()) == []

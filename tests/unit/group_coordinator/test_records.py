@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
@@ -20,7 +20,8 @@ from ottla_group_coordinator.machines.records import (
     encode_offset,
 )
 
-OFFSET = CommittedOffset(5, 2, "note", 1_700_000_000_000)
+ID = TopicId(bytes(range(16)))
+OFFSET = CommittedOffset(5, 2, "note", 1_700_000_000_000, topic_id=ID)
 MEMBER = MemberRecord("m-1", "i-1", "client", "/10.0.0.1", 60_000, 10_000, b"sub", b"assigned")
 GROUP = GroupRecord("consumer", 3, "range", "m-1", 1_700_000_000_001, (MEMBER,))
 
@@ -37,7 +38,9 @@ def test_keys_and_values_come_back() -> None:
 def test_the_bytes_are_kafkas() -> None:
     assert encode_key(OffsetKey("g", TopicPartition("t", 7))).hex() == "000100016700017400000007"
     assert encode_key(GroupKey("g")).hex() == "0002000167"
-    assert encode_offset(OFFSET).hex() == "000300000000000000050000000200046e6f74650000018bcfe56800"
+    plain = "00040000000000000005" + "00000002" + "056e6f7465" + "0000018bcfe56800"
+    assert encode_offset(OFFSET).hex() == plain + "010010" + ID.hex()
+    assert encode_offset(OFFSET._replace(topic_id=None)).hex() == plain + "00"
     assert encode_group(GroupRecord("consumer", 3, None, None, 1)).hex() == (
         "00030008636f6e73756d657200000003ffffffff000000000000000100000000"
     )
@@ -50,7 +53,13 @@ def test_the_bytes_are_kafkas() -> None:
         ("0001000000000000000500016e0000000000000009000000000000000b", CommittedOffset(5, -1, "n", 9, 11)),
         ("0001000000000000000500016e0000000000000009ffffffffffffffff", CommittedOffset(5, -1, "n", 9)),
         ("0002000000000000000500016e0000000000000009", CommittedOffset(5, -1, "n", 9)),
+        ("0003000000000000000500000002" + "00016e0000000000000009", CommittedOffset(5, 2, "n", 9)),
         ("0004000000000000000500000002026e000000000000000900", CommittedOffset(5, 2, "n", 9)),
+        ("0004000000000000000500000002026e0000000000000009010010" + "00" * 16, CommittedOffset(5, 2, "n", 9)),
+        (
+            "0004000000000000000500000002026e0000000000000009" + "02" + "0010" + "07" * 16 + "0901ff",  # a tag to come
+            CommittedOffset(5, 2, "n", 9, topic_id=TopicId(b"\7" * 16)),
+        ),
     ],
 )
 def test_older_and_newer_offsets_are_read(data: str, expected: CommittedOffset) -> None:
@@ -96,6 +105,11 @@ def test_what_is_unknown_or_broken_is_told_apart() -> None:
     for data in (encode_key(GroupKey("g"))[:-1], b"\0"):
         with pytest.raises(MalformedError):
             decode_key(data)
+    for cut in range(2, len(encode_offset(OFFSET))):
+        with pytest.raises(MalformedError):
+            decode_offset(encode_offset(OFFSET)[:cut])
+    with pytest.raises(MalformedError):
+        decode_offset(encode_offset(OFFSET._replace(topic_id=TopicId(b"short"))))
     for cut in range(2, len(encode_group(GROUP))):
         with pytest.raises(MalformedError):
             decode_group(encode_group(GROUP)[:cut])

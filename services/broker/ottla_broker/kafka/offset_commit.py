@@ -33,7 +33,7 @@ class Wanted(NamedTuple):
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     wanted: list[Wanted] = []
-    named: dict[TopicPartition, Message] = {}
+    named: dict[TopicPartition, tuple[Message, bytes]] = {}
     turn = Slice()
     for topic in asked.topics:
         await turn.rest()
@@ -41,16 +41,19 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         wanted.append(Wanted(name, topic))
         if name is not None:  # of what names a partition twice the last holds, as it would if it were committed twice
             there = partitions_there(backend, name)
+            topic_id = topic.topic_id.bytes if version >= IDS_FROM else b""
             named |= {
-                TopicPartition(name, p.partition_index): p for p in topic.partitions if p.partition_index in there
+                TopicPartition(name, p.partition_index): (p, topic_id)
+                for p in topic.partitions
+                if p.partition_index in there
             }
     codes = await _commit(backend, asked, await sliced(_offset, named.items()))
     topics = [await _told(each, codes, version, turn) for each in wanted]
     return OffsetCommitResponse(version=version, topics=topics)
 
 
-def _offset(named: tuple[TopicPartition, Message]) -> pb.OffsetToCommit:
-    partition, each = named
+def _offset(named: tuple[TopicPartition, tuple[Message, bytes]]) -> pb.OffsetToCommit:
+    partition, (each, topic_id) = named
     epoch = getattr(each, "committed_leader_epoch", -1)
     return pb.OffsetToCommit(
         topic=partition.topic,
@@ -58,6 +61,7 @@ def _offset(named: tuple[TopicPartition, Message]) -> pb.OffsetToCommit:
         offset=each.committed_offset,
         leader_epoch=None if epoch < 0 else epoch,
         metadata=each.committed_metadata or "",
+        topic_id=topic_id,
     )
 
 

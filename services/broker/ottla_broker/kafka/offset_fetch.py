@@ -103,6 +103,7 @@ async def _told(
         if topic is None:
             return None
         named = {"topic_id": uuid.UUID(bytes=topic.id)}
+        found = [each if each.topic_id in (b"", topic.id) else _nothing(each) for each in found]
     return _topic(version, named, await sliced(partial(_partition, version), found, turn))
 
 
@@ -127,6 +128,11 @@ def _partition(version: int, found: pb.CommittedOffset) -> Message:
         metadata=found.metadata,
         error_code=code_of(found.error),
     )
+
+
+def _nothing(elsewhere: pb.CommittedOffset) -> pb.CommittedOffset:
+    """For what was committed in another topic of that name than the one that is known here, or is told of."""
+    return pb.CommittedOffset(topic=elsewhere.topic, partition=elsewhere.partition, offset=_NO_OFFSET)
 
 
 def _topic(version: int, named: dict[str, Any], partitions: list[Message]) -> Message:

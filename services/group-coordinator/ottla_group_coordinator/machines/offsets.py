@@ -1,21 +1,23 @@
 """Committed offsets: who may commit, what is told, and what is given up with time.
 
 A commit is of a member in its generation (rule 46), or nobody's where a group has no members: a program that chooses
-its partitions itself may use a group's name only to keep its place. Offsets of a group without members are given up
-`offsets.retention.minutes` after the last of them left, those of a topic that a living group reads no more so long
-after they were committed (KIP-211); never while a transaction is open on them (rule 50).
+its partitions itself may use a group's name only to keep its place. It is of a topic that is there, and keeps its id:
+what was committed in a topic that is gone means nothing in another one of that name, and goes. Offsets of a group
+without members are given up `offsets.retention.minutes` after the last of them left, those of a topic that a living
+group reads no more so long after they were committed (KIP-211); never while a transaction is open on them (rule 50).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from ottla_core.cluster.image import Topic
 from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Decision, Entry
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.answers import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.group import Group, State
 from ottla_group_coordinator.machines.membership import GroupSettings, Who, check_generation, check_member
@@ -27,28 +29,47 @@ NO_GENERATION: Final = -1
 _AT_ONCE_BYTES: Final = 1 << 18
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
+Topics = Mapping[str, Topic]
+"""Those that there are, by their names."""
 
 
 class ToCommit(NamedTuple):
+    """`topic_id`: of the topic that was read, where the client says so."""
+
     partition: TopicPartition
     offset: int
     leader_epoch: int
     metadata: str
+    topic_id: TopicId | None = None
 
 
 # ---- commit ---------------------------------------------------------------------------------------------------------
 
 
 def decide_commit(
-    group: Group, who: Who, generation: int, wanted: Sequence[ToCommit], settings: GroupSettings, now: Moment
+    group: Group,
+    who: Who,
+    generation: int,
+    wanted: Sequence[ToCommit],
+    topics: Topics,
+    settings: GroupSettings,
+    now: Moment,
 ) -> Decision[list[OttlaError | None]]:
     """One outcome for each; what can be committed is, all of it together."""
     timers = _check_commit(group, who, generation, now)
-    outcomes = [_check_metadata(each, settings) for each in wanted]
+    outcomes = [check_topic(each, topics) or _check_metadata(each, settings) for each in wanted]
     records = tuple(
         Entry(
             encode_key(OffsetKey(group.group_id, each.partition)),
-            encode_offset(CommittedOffset(each.offset, each.leader_epoch, each.metadata, now.wall_ms)),
+            encode_offset(
+                CommittedOffset(
+                    each.offset,
+                    each.leader_epoch,
+                    each.metadata,
+                    now.wall_ms,
+                    topic_id=topics[each.partition.topic].id,
+                )
+            ),
         )
         for each, refused in zip(wanted, outcomes, strict=True)
         if refused is None
@@ -71,6 +92,28 @@ def _check_commit(group: Group, who: Who, generation: int, now: Moment) -> Mappi
     return {SessionTimer(group.group_id, member.member_id): session_ends_at(member, now)}
 
 
+def check_topic(wanted: ToCommit, topics: Topics) -> OttlaError | None:
+    """Why nothing can be committed there. `topics` may be behind: another moment may say otherwise."""
+    topic = topics.get(wanted.partition.topic)
+    if topic is None or not 0 <= wanted.partition.partition < topic.partition_count:
+        return OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.partition} is not there", hint="was it deleted meanwhile?"
+        )
+    if wanted.topic_id is not None and wanted.topic_id != topic.id:
+        return OttlaError(
+            ErrorCode.UNKNOWN_TOPIC_ID,
+            f"{wanted.partition} is of another topic than the one that was read, which had the same name",
+            hint="begin anew in it, as where nothing is committed",
+        )
+    return None
+
+
+def is_of_gone(partition: TopicPartition, committed: CommittedOffset, topics: Topics) -> bool:
+    """Whether the topic of the commit is no more, whatever has its name now. `topics` must not be behind."""
+    topic = topics.get(partition.topic)
+    return topic is None or (committed.topic_id is not None and committed.topic_id != topic.id)
+
+
 def _check_metadata(wanted: ToCommit, settings: GroupSettings) -> OttlaError | None:
     size_bytes = len(wanted.metadata.encode())
     if size_bytes <= settings.offset_metadata_max_bytes:
@@ -86,14 +129,17 @@ def _check_metadata(wanted: ToCommit, settings: GroupSettings) -> OttlaError | N
 
 
 def decide_delete_offsets(
-    group: Group, offsets: Offsets, wanted: Sequence[TopicPartition]
+    group: Group, known: Collection[TopicPartition], wanted: Sequence[TopicPartition]
 ) -> Decision[list[OttlaError | None]]:
-    """One outcome for each: what a living group reads stays. An offset that isn't there counts as deleted."""
+    """One outcome for each: what a living group reads stays. An offset that isn't there counts as deleted.
+
+    `known` are the partitions in which something is committed, or pending.
+    """
     if group.state is State.EMPTY:
         read: frozenset[str] = frozenset()
     elif group.is_consumers:
-        known = group.subscribed_topics()
-        read = frozenset(partition.topic for partition in wanted) if known is None else known
+        subscribed = group.subscribed_topics()
+        read = frozenset(partition.topic for partition in wanted) if subscribed is None else subscribed
     else:
         raise non_empty(group.group_id, len(group.members))
     outcomes = [
@@ -106,14 +152,14 @@ def decide_delete_offsets(
         )
         for partition in wanted
     ]
-    gone = [p for p, refused in zip(wanted, outcomes, strict=True) if refused is None and p in offsets]
+    gone = [p for p, refused in zip(wanted, outcomes, strict=True) if refused is None and p in known]
     return Decision(outcomes, tombstones(group.group_id, gone))
 
 
-def decide_delete_group(group: Group, offsets: Offsets) -> Decision[None]:
+def decide_delete_group(group: Group, known: Collection[TopicPartition]) -> Decision[None]:
     if group.state is not State.EMPTY:
         raise non_empty(group.group_id, len(group.members))
-    return Decision(None, (*tombstones(group.group_id, offsets), group_tombstone(group.group_id)))
+    return Decision(None, (*tombstones(group.group_id, known), group_tombstone(group.group_id)))
 
 
 def non_empty(group: str, members: int) -> OttlaError:
@@ -125,9 +171,11 @@ def non_empty(group: str, members: int) -> OttlaError:
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 
-def expired(group: Group, offsets: Offsets, settings: GroupSettings, now: Moment) -> tuple[Entry, ...]:
+def expired(
+    group: Group, offsets: Offsets, pending: Collection[TopicPartition], settings: GroupSettings, now: Moment
+) -> tuple[Entry, ...]:
     """The end of what nobody has wanted for so long, and after the last of it the group's. The first of these records
-    may be written without the others, which come again."""
+    may be written without the others, which come again. Where a transaction is open all stays."""
     read = group.subscribed_topics() if group.state in (State.EMPTY, State.STABLE) else None
     if read is None:
         return ()
@@ -135,10 +183,11 @@ def expired(group: Group, offsets: Offsets, settings: GroupSettings, now: Moment
     gone = [
         partition
         for partition, committed in offsets.items()
-        if partition.topic not in read and _is_over(committed, since_ms, settings, now)
+        if partition.topic not in read and partition not in pending and _is_over(committed, since_ms, settings, now)
     ]
     records = tombstones(group.group_id, gone)
-    if group.state is State.EMPTY and not group.pending and len(gone) == len(offsets) and (gone or group.generation):
+    is_left = group.state is State.EMPTY and not group.pending and not pending
+    if is_left and len(gone) == len(offsets) and (gone or group.generation):
         return (*records, group_tombstone(group.group_id))
     return records
 

@@ -1,7 +1,8 @@
 """The records of `__consumer_offsets`, in Kafka's own formats, so that Kafka's tools read the topic.
 
 Keys begin with their version, which says what they are: 0 and 1 a committed offset, 2 a group's members. Values are
-read in versions 0 to 4 and written in 3. What is of another kind is kept in the log and left alone: it is `None` here.
+read in versions 0 to 4; offsets are written in 4, which has the topic's id, and groups in 3. What is of another kind
+is kept in the log and left alone: it is `None` here.
 Source: OffsetCommitKey/Value.json and GroupMetadataKey/Value.json of Apache Kafka.
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.primitives import MalformedError, Reader, Writer
 
 NO_LEADER_EPOCH: Final = -1
@@ -21,8 +22,14 @@ LONGEST_NAME_BYTES: Final = 2**15 - 1
 _OFFSET_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2
 _OFFSET_KEY_VERSION: Final = 1
-_VALUE_VERSION: Final = 3
+_OFFSET_VERSION: Final = 4
+_GROUP_VERSION: Final = 3
+_EPOCH_FROM: Final = 3
 _FLEXIBLE_FROM: Final = 4
+_TOPIC_ID: Final = 0
+"""The number of the tagged field (KIP-848)."""
+
+_NO_TOPIC_ID: Final = bytes(16)
 _LEAST_MEMBER_BYTES: Final = 18
 
 
@@ -39,13 +46,15 @@ Key: TypeAlias = OffsetKey | GroupKey
 
 
 class CommittedOffset(NamedTuple):
-    """`offset` is that of the next record to read. `expires_at_ms` was written by very old clients alone."""
+    """`offset` is that of the next record to read. `expires_at_ms` was written by very old clients alone; `topic_id` is
+    None where an older release wrote it."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
     metadata: str = ""
     committed_at_ms: int = 0
     expires_at_ms: int | None = None
+    topic_id: TopicId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +110,13 @@ def decode_key(data: bytes) -> Key | None:
 
 
 def encode_offset(committed: CommittedOffset) -> bytes:
-    writer = Writer(flexible=False)
-    writer.int16(_VALUE_VERSION)
+    writer = Writer(flexible=True)
+    writer.int16(_OFFSET_VERSION)
     writer.int64(committed.offset)
     writer.int32(committed.leader_epoch)
     writer.string(committed.metadata)
     writer.int64(committed.committed_at_ms)
+    writer.tags(None if committed.topic_id is None else {_TOPIC_ID: committed.topic_id})
     return bytes(writer.buffer)
 
 
@@ -116,11 +126,22 @@ def decode_offset(data: bytes) -> CommittedOffset:
     version = reader.int16()
     reader.flexible = version >= _FLEXIBLE_FROM
     offset = reader.int64()
-    epoch = reader.int32() if version >= _VALUE_VERSION else NO_LEADER_EPOCH
+    epoch = reader.int32() if version >= _EPOCH_FROM else NO_LEADER_EPOCH
     metadata = reader.string() or ""
     committed_at_ms = reader.int64()
     expires_at_ms = reader.int64() if version == 1 else -1
-    return CommittedOffset(offset, epoch, metadata, committed_at_ms, None if expires_at_ms < 0 else expires_at_ms)
+    return CommittedOffset(
+        offset, epoch, metadata, committed_at_ms, None if expires_at_ms < 0 else expires_at_ms, _topic_id(reader)
+    )
+
+
+def _topic_id(reader: Reader) -> TopicId | None:
+    tagged = reader.tag(_TOPIC_ID)
+    if tagged is None or tagged == _NO_TOPIC_ID:
+        return None
+    if len(tagged) != len(_NO_TOPIC_ID):
+        raise MalformedError(f"a topic id of {len(tagged)} bytes")
+    return TopicId(bytes(tagged))
 
 
 # ---- groups ---------------------------------------------------------------------------------------------------------
@@ -128,7 +149,7 @@ def decode_offset(data: bytes) -> CommittedOffset:
 
 def encode_group(group: GroupRecord) -> bytes:
     writer = Writer(flexible=False)
-    writer.int16(_VALUE_VERSION)
+    writer.int16(_GROUP_VERSION)
     writer.string(group.protocol_type)
     writer.int32(group.generation)
     writer.string(group.protocol)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from heapq import nsmallest
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from ottla_core.coordination.shard import Decision, Entry, Marker, Record
@@ -25,7 +26,8 @@ from ottla_group_coordinator.machines.membership import (
     decide_resume,
     decide_session_end,
 )
-from ottla_group_coordinator.machines.offsets import expired, first_of, tombstones
+from ottla_group_coordinator.machines.offsets import Topics, expired, first_of, is_of_gone
+from ottla_group_coordinator.machines.pending import PendingOffsets
 from ottla_group_coordinator.machines.records import (
     CommittedOffset,
     Key,
@@ -33,6 +35,7 @@ from ottla_group_coordinator.machines.records import (
     decode_group,
     decode_key,
     decode_offset,
+    encode_key,
 )
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
@@ -56,11 +59,16 @@ class Forgotten(NamedTuple):
     group: str
 
 
+class Loaded(NamedTuple):
+    """What the log says is there, with what was committed in topics that may have gone while nobody owned the shard."""
+
+
 class GroupShard:
     def __init__(self, settings: GroupSettings) -> None:
         self.settings: Final = settings
         self._groups: Final[dict[str, Group]] = {}
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
+        self.pending: Final = PendingOffsets()
         self.unreadable = 0
         """Records that are of no kind known here, or not what they say they are; they stay in the log."""
 
@@ -69,7 +77,7 @@ class GroupShard:
     def group(self, group_id: str) -> Group:
         """The group as it stands. Raises GROUP_ID_NOT_FOUND."""
         group = self._groups.get(group_id)
-        if group is None and group_id not in self._offsets:
+        if group is None and group_id not in self._offsets and group_id not in self.pending.groups():
             raise OttlaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         return group or Group(group_id)
 
@@ -80,6 +88,10 @@ class GroupShard:
         """What the group has committed; not to be changed."""
         return self._offsets.get(group_id, _NO_OFFSETS)
 
+    def partitions(self, group_id: str) -> Collection[TopicPartition]:
+        """In which the group has committed, or is about to."""
+        return self.offsets(group_id).keys() | self.pending.partitions(group_id)
+
     def check_reader(self, group_id: str, who: Who, generation: int) -> None:
         """Raise where a member asks that is none, or in another generation (KIP-848); whoever names nothing may ask."""
         if who.member_id or generation >= 0:
@@ -88,12 +100,17 @@ class GroupShard:
             check_generation(group, generation)
 
     def groups(self) -> Iterator[Group]:
-        for group_id in sorted(self._groups.keys() | self._offsets.keys()):
+        for group_id in sorted(self._names()):
             yield self.group(group_id)
+
+    def _names(self) -> set[str]:
+        return {*self._groups, *self._offsets, *self.pending.groups()}
 
     def apply(self, record: Record) -> None:
         if isinstance(record, Marker):
-            return  # transactions don't reach a group yet
+            for ended, offset in self.pending.end(record.producer.id, committed=record.committed):
+                self._put(ended, offset)
+            return
         try:
             key = decode_key(record.key)
             if key is None:
@@ -105,17 +122,27 @@ class GroupShard:
 
     def _apply(self, key: Key, record: Entry) -> None:
         if isinstance(key, OffsetKey):
-            offsets = self._offsets.setdefault(key.group, {})
-            if record.value is not None:
-                offsets[key.partition] = decode_offset(record.value)
-                return
-            offsets.pop(key.partition, None)
-            if not offsets:
-                del self._offsets[key.group]
+            if record.value is None:
+                self._take_out(key)
+            elif record.producer is not None:
+                self.pending.hold(record.producer.id, key, decode_offset(record.value))
+            else:
+                self._put(key, decode_offset(record.value))
+                self.pending.supersede(key)
         elif record.value is not None:
             self._groups[key.group] = group_from(key.group, decode_group(record.value))
         else:
             self._groups.pop(key.group, None)
+
+    def _put(self, key: OffsetKey, offset: CommittedOffset) -> None:
+        self._offsets.setdefault(key.group, {})[key.partition] = offset
+
+    def _take_out(self, key: OffsetKey) -> None:
+        self.pending.drop(key)
+        offsets = self._offsets.get(key.group, {})
+        offsets.pop(key.partition, None)
+        if not offsets:
+            self._offsets.pop(key.group, None)
 
     def remember(self, change: Any) -> None:
         if isinstance(change, Forgotten):
@@ -130,7 +157,8 @@ class GroupShard:
         timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.retention_check_s}
         for each in resumed:
             timers.update(each.timers)
-        return Decision(None, memory=tuple(change for each in resumed for change in each.memory), timers=timers)
+        memory = tuple(change for each in resumed for change in each.memory)
+        return Decision(None, memory=memory, timers=timers, effects=(Loaded(),))
 
     def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
         if isinstance(key, ExpiryTimer):
@@ -145,13 +173,14 @@ class GroupShard:
 
     def _expire(self, after: str, now: Moment) -> Decision[None]:
         """Some groups at a time, for everybody else waits meanwhile."""
-        some = nsmallest(_GROUPS_AT_ONCE, (g for g in self._groups.keys() | self._offsets.keys() if g > after))
+        some = nsmallest(_GROUPS_AT_ONCE, (g for g in self._names() if g > after))
         records: list[Entry] = []
         idle: list[Forgotten] = []
         looked_at = 0
         for group_id in some:
             group, offsets = self.group(group_id), self.offsets(group_id)
-            gone = first_of(expired(group, offsets, self.settings, now))
+            pending = self.pending.partitions(group_id)
+            gone = first_of(expired(group, offsets, pending, self.settings, now))
             records += gone.records
             looked_at += 1 + len(offsets)
             if not gone.are_all:
@@ -168,13 +197,18 @@ class GroupShard:
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 
-    def forget_topics(self, topics: Collection[str], until_ms: int) -> Decision[bool]:
-        """Topics are deleted: so are the offsets in them that were committed until then. Whether that were all."""
-        gone = first_of(
-            entry
-            for group_id, offsets in self._offsets.items()
-            for entry in tombstones(
-                group_id, (p for p, o in offsets.items() if p.topic in topics and o.committed_at_ms <= until_ms)
-            )
+    def forget_topics(self, topics: Topics, gone: Collection[str]) -> Decision[bool]:
+        """Take out what was committed in topics that are not among `topics`. Whether that were all.
+
+        What an older release has committed has no topic's id: it goes with the names in `gone`, whoever has them now.
+        """
+
+        def goes(partition: TopicPartition, offset: CommittedOffset) -> bool:
+            return is_of_gone(partition, offset, topics) or (offset.topic_id is None and partition.topic in gone)
+
+        committed = (
+            OffsetKey(group, p) for group, offsets in self._offsets.items() for p, o in offsets.items() if goes(p, o)
         )
-        return Decision(gone.are_all, gone.records)
+        pending = (key for key, offset in self.pending if goes(key.partition, offset))
+        some = first_of(Entry(encode_key(key), None) for key in chain(committed, pending))
+        return Decision(some.are_all, some.records)

@@ -1,0 +1,78 @@
+"""Offsets in open transactions: true once the producer's marker says so, nobody's until then (rule 50).
+
+A marker names the producer alone. What it makes true is older than what was committed since, or taken out, by others:
+of one partition the record that came last is the one that counts, as if markers were not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from typing import Final, NamedTuple
+
+from ottla_core.model import TopicPartition
+from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey
+
+_NOTHING: Final[dict[TopicPartition, set[int]]] = {}
+
+
+class _Held(NamedTuple):
+    """`offset` is None once something newer has been committed: its partition stays unstable all the same."""
+
+    order: int
+    offset: CommittedOffset | None
+
+
+class PendingOffsets:
+    def __init__(self) -> None:
+        self._by_producer: Final[dict[int, dict[OffsetKey, _Held]]] = {}
+        self._producers: Final[dict[str, dict[TopicPartition, set[int]]]] = {}
+        self._order = 0
+
+    def partitions(self, group: str) -> Set[TopicPartition]:
+        """Those of a group in which a transaction is open."""
+        return self._producers.get(group, _NOTHING).keys()
+
+    def groups(self) -> Set[str]:
+        return self._producers.keys()
+
+    def __iter__(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        for held in self._by_producer.values():
+            yield from ((key, each.offset) for key, each in held.items() if each.offset is not None)
+
+    def hold(self, producer_id: int, key: OffsetKey, offset: CommittedOffset) -> None:
+        self._order += 1
+        self._by_producer.setdefault(producer_id, {})[key] = _Held(self._order, offset)
+        self._producers.setdefault(key.group, {}).setdefault(key.partition, set()).add(producer_id)
+
+    def end(self, producer_id: int, *, committed: bool) -> list[tuple[OffsetKey, CommittedOffset]]:
+        """The producer's transaction is over: what becomes true by it."""
+        ended = self._by_producer.pop(producer_id, {})
+        for key, held in ended.items():
+            self._unlink(key, producer_id)
+            if committed and held.offset is not None:
+                self.supersede(key, before=held.order)
+        return [(key, held.offset) for key, held in ended.items() if committed and held.offset is not None]
+
+    def supersede(self, key: OffsetKey, *, before: int | None = None) -> None:
+        """Something newer is committed than what is pending, or than what was before that moment."""
+        for producer_id in self._producers.get(key.group, _NOTHING).get(key.partition, ()):
+            held = self._by_producer[producer_id]
+            if before is None or held[key].order < before:
+                held[key] = held[key]._replace(offset=None)
+
+    def drop(self, key: OffsetKey) -> None:
+        """It was taken out, and what is pending with it."""
+        for producer_id in list(self._producers.get(key.group, _NOTHING).get(key.partition, ())):
+            held = self._by_producer[producer_id]
+            del held[key]
+            if not held:
+                del self._by_producer[producer_id]
+            self._unlink(key, producer_id)
+
+    def _unlink(self, key: OffsetKey, producer_id: int) -> None:
+        partitions = self._producers[key.group]
+        partitions[key.partition].discard(producer_id)
+        if not partitions[key.partition]:
+            del partitions[key.partition]
+        if not partitions:
+            del self._producers[key.group]
