@@ -211,5 +211,5 @@ def test_dump_log_reads_the_groups_topic(cluster: Cluster, topic: str, group: st
         its_id = UUID(admin.topics.describe(topic)[0].id)
     values = [json.loads(found) for found in re.findall(r"payload: (\{\"version.*\})$", told, re.MULTILINE)]
     offsets = [value for value in values if "offset" in value["data"]]
-    assert {value["version"] for value in offsets} == {4}
+    assert {value["version"] for value in offsets} == {"4"}
     assert urlsafe_b64encode(its_id.bytes).decode().rstrip("=") in [value["data"]["topicId"] for value in offsets]

@@ -70,6 +70,8 @@ def test_every_error_means_something(code: ErrorCode) -> None:
         assert meaning is Meaning.REJOIN
     elif code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
         assert meaning is Meaning.FIND  # of a shard: its owner has lost it
+    elif code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID):
+        assert meaning is Meaning.FATAL  # of a commit: the coordinator has made sure that it is gone
     else:
         assert meaning is (Meaning.AGAIN if is_retriable(code) else Meaning.FATAL)
     assert meaning_of(30_000) is Meaning.FATAL

@@ -1,0 +1,39 @@
+"""Group-coordinators, and what Kafka's clients are told of groups."""
+
+from __future__ import annotations
+
+from tests.regressions.story import Edit, Story
+
+_GROUPS = "services/group-coordinator/ottla_group_coordinator/"
+
+STORIES = (
+    Story(
+        "offsets-of-a-deleted-topic",
+        "A member committed after its topic was deleted; the next topic of that name was read from there on",
+        Edit(
+            _GROUPS + "machines/offsets.py",
+            "outcomes = [check_topic(each, topics) or _check_metadata(each, settings) for each in wanted]",
+            "outcomes = [_check_metadata(each, settings) for each in wanted]",
+        ),
+        Edit(
+            _GROUPS + "machines/offsets.py",
+            "topic_id=topics[each.partition.topic].id,",
+            "topic_id=None,",
+        ),
+    ),
+    Story(
+        "offsets-of-a-deleted-topic-at-takeover",
+        "A topic was deleted while nobody owned the shard: what a living group had committed in it stayed for ever",
+        Edit(_GROUPS + "deleted_topics.py", "if isinstance(effect, Loaded):", "if False:"),
+        Edit(
+            _GROUPS + "service.py",
+            "return look(await self._caught_up()) if look(self._metadata.image) else frozenset()",
+            "return frozenset()",
+        ),
+        Edit(
+            _GROUPS + "machines/offsets.py",
+            "return topic is None or (committed.topic_id is not None and committed.topic_id != topic.id)",
+            "return False",
+        ),
+    ),
+)
