@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from threading import Event, Lock
+from threading import Condition, RLock
 from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
 from ottla.diagnose import Diagnosis, why_silent
 from ottla.errors import ErrorCode, NotABrokerError, OttlaError, UnknownTopicError, error_from_code, from_core
+from ottla.guard import Guard
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
 from ottla.transport import Connection, Transport
 from ottla_core.clock import Clock, SystemClock
@@ -58,13 +59,17 @@ class Cluster:
         self._transport: Final = transport
         self._diagnose: Final = diagnose
         self._connections: dict[str, Connection] = {}
-        self._lock: Final = Lock()
-        self._closed: Final = Event()
+        self._lock: Final = RLock()
+        self._ended: Final = Condition()
+        self.locks: Final = (self._lock, self._ended)
+        self._guard: Final = Guard("this client")
+        self._closed = False
         self._turn = 0
         self._suspects: dict[str, float] = {}
 
     def connection(self, address: str) -> Connection:
-        """The one connection to `address`."""
+        """The one connection to `address`. Raises ConfigError in a child of the process that made the client."""
+        self._guard.check_process()
         with self._lock:
             connection = self._connections.get(address)
             if connection is None:
@@ -147,12 +152,19 @@ class Cluster:
 
     def wait(self, pause: float) -> None:
         """Let `pause` seconds pass before another try. Raises ConnectError where the client is closed meanwhile."""
-        if self._closed.wait(pause):
-            raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+        with self._ended:
+            if not self._closed:
+                self._ended.wait(pause)
+            if self._closed:
+                raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
 
     def close(self) -> None:
-        """Close every connection; calls that are open fail."""
-        self._closed.set()
+        """Close every connection; calls that are open fail. In a child after a fork, they are the parent's."""
+        if self._guard.foreign:
+            return
+        with self._ended:
+            self._closed = True
+            self._ended.notify_all()
         with self._lock:
             connections = list(self._connections.values())
             self._connections.clear()

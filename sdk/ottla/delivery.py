@@ -1,7 +1,7 @@
 """The future of one sent record, light enough to have one for each: what waits and calls back is shared by its batch.
 
 A producer has one `Announcer`. It wakes whoever waits for a batch, runs callbacks on a thread of its own (a slow
-callback delays other callbacks and nothing else), and remembers failures that nobody had asked about, so that
+callback delays other callbacks, and whoever flushes), and remembers failures that nobody had asked about, so that
 `flush()` and `close()` can raise them.
 """
 
@@ -10,11 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from threading import Event, Lock, Thread, current_thread
+from threading import TIMEOUT_MAX, Lock, RLock, Thread, current_thread
 from typing import Final, NamedTuple
 
-from ottla.errors import DeliveryError, ErrorCode, OttlaError, error_from_code, from_core
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.guard import Guard
 from ottla.machines.batches import Batch
+from ottla.refusals import not_delivered
 
 logger = logging.getLogger("ottla.producer")
 
@@ -128,11 +130,11 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
 class Ticket:
     """One batch's waiters, callbacks and hooks. `seen` says that somebody asked for an outcome."""
 
-    __slots__ = ("_announcer", "_callbacks", "_event", "_hooks", "seen")
+    __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "seen")
 
     def __init__(self, announcer: Announcer) -> None:
         self._announcer = announcer
-        self._event: Event | None = None
+        self._waiters: list[_Waiter] = []
         self._callbacks: list[Callable[[], object]] = []
         self._hooks: list[Callable[[], object]] = []
         self.seen = False
@@ -140,11 +142,18 @@ class Ticket:
     def wait(self, batch: Batch, timeout: float | None) -> bool:
         """Wait until the batch is settled; False where `timeout` seconds passed."""
         self.seen = True
+        if not batch.settled:
+            self._announcer.guard.check()
         with self._announcer.lock:
             if batch.settled:
                 return True
-            event = self._event = self._event or Event()
-        return event.wait(timeout)
+            waiter = _Waiter()
+            self._waiters.append(waiter)
+        if waiter.wait(timeout):
+            return True
+        with self._announcer.lock:
+            self._waiters = [other for other in self._waiters if other is not waiter]
+        return batch.settled
 
     def add_callback(self, batch: Batch, callback: Callable[[], object], *, asked: bool = True) -> None:
         """Call back on the callback thread once the batch is settled; `asked`: whoever does so wants to know."""
@@ -167,14 +176,43 @@ class Ticket:
     def open(self) -> None:
         """Wake, hook and call back. The batch was settled before this takes the lock, so nobody is forgotten."""
         with self._announcer.lock:
-            event, callbacks, hooks = self._event, self._callbacks, self._hooks
-            self._callbacks, self._hooks = [], []
-        if event is not None:
-            event.set()
+            waiters, callbacks, hooks = self._waiters, self._callbacks, self._hooks
+            self._waiters, self._callbacks, self._hooks = [], [], []
+        for waiter in waiters:
+            waiter.tell()
         for hook in hooks:
-            hook()
+            _shielded(hook)
         for callback in callbacks:
             self._announcer.run(callback)
+
+
+class _Waiter:
+    """A thread that waits, or is about to, until somebody tells it, once.
+
+    Not an Event: that one has a lock of its own, which a waiting thread holds for moments in which a signal handler may
+    come, and whoever tells would wait for the handler.
+    """
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told = Lock()
+        self._told.acquire()
+
+    def tell(self) -> None:
+        self._told.release()
+
+    def wait(self, timeout: float | None) -> bool:
+        """False where `timeout` seconds passed; None for any number of them."""
+        return self._told.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), TIMEOUT_MAX))
+
+
+def _shielded(call: Callable[[], object]) -> None:
+    """Call, and log what it raises, SystemExit too: the threads that tell of outcomes do so for everybody."""
+    try:
+        call()
+    except BaseException:
+        logger.exception("a delivery callback raised")
 
 
 def ticket_of(batch: Batch) -> Ticket:
@@ -187,9 +225,12 @@ def ticket_of(batch: Batch) -> Ticket:
 class Announcer:
     """Tells outcomes. Thread-safe; the callback thread starts with the first callback."""
 
-    def __init__(self, name: str) -> None:
-        self.lock: Final = Lock()
+    def __init__(self, name: str, guard: Guard | None = None) -> None:
+        self.lock: Final = RLock()
+        self.guard: Final = guard or Guard(name)
+        self.guard.watch(self.lock)
         self._name = name
+        self._closed = False
         self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._failed = 0
@@ -216,28 +257,44 @@ class Announcer:
             failed, first = self._failed, self._first
             self._failed, self._first = 0, None
         if first is not None:
-            raise DeliveryError(
-                first.code,
-                f"{failed} records were not delivered; the first: {first.message}",
-                failed=failed,
-                hint=first.hint,
-            ) from first
+            raise not_delivered(failed, first) from first
 
     def run(self, callback: Callable[[], object]) -> None:
-        """Run `callback` on the callback thread."""
+        """Run `callback` on the callback thread; right here where that one has come to its end."""
         with self.lock:
-            if self._thread is None:
-                self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self._name}", daemon=True)
-                self._thread.start()
-        self._calls.put(callback)
+            closed = self._closed
+            if not closed:
+                if self._thread is None:
+                    self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self._name}", daemon=True)
+                    self._thread.start()
+                self._calls.put(callback)
+        if closed:
+            _shielded(callback)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until the callbacks have run of all that was told before; False where `timeout` seconds passed.
+
+        A callback that asks for it does not wait for itself, nor for those behind it.
+        """
+        waiter = _Waiter()
+        with self.lock:
+            if self._thread is None or self._closed or self._thread is current_thread():
+                return True
+            self._calls.put(waiter.tell)
+        return waiter.wait(timeout)
 
     def close(self, timeout: float) -> None:
         """Run the callbacks that are due, for up to `timeout` seconds, and end the thread."""
-        thread = self._thread
-        if thread is not None:
+        with self.lock:
+            self._closed = True
+            thread = self._thread
             self._calls.put(None)
-            if thread is not current_thread():  # a callback may close its producer
-                thread.join(timeout)
+        if thread is None or thread is current_thread():  # a callback may close its producer
+            return
+        thread.join(timeout)
+        if thread.is_alive():
+            words = "%s: delivery callbacks have not returned within %g s; nobody waits for them any more"
+            logger.warning(words, self._name, timeout)
 
     def _count(self, batch: Batch, error: OttlaError) -> None:
         with self.lock:
@@ -249,7 +306,4 @@ class Announcer:
 
     def _work(self) -> None:
         while (callback := self._calls.get()) is not None:
-            try:
-                callback()
-            except Exception:
-                logger.exception("a delivery callback raised")
+            _shielded(callback)

@@ -22,11 +22,12 @@ from weakref import WeakValueDictionary
 from ottla.aio.arguments import same_arguments
 from ottla.consumer import Consumer
 from ottla.delivery import Delivery, RecordMetadata, ticket_of
-from ottla.errors import DeliveryError, ErrorCode, OttlaError, config_error
+from ottla.errors import ErrorCode, OttlaError, config_error
 from ottla.generics import K, V
 from ottla.machines.accumulator import is_sent_again
 from ottla.producer import Producer
 from ottla.record import Record
+from ottla.refusals import not_delivered
 from ottla.scripted import Refuse, ScriptedCluster
 from ottla.serdes import HeadersLike, header_pairs
 from ottla.settings import bootstrap_addresses
@@ -170,8 +171,7 @@ class FakeProducer(Producer[K, V]):
         unasked, self._failed = [failed for failed in self._failed if not failed.asked], []
         if unasked:
             first = unasked[0].planned
-            words = f"{len(unasked)} records were not delivered; the first: {first.message}"
-            raise DeliveryError(first.code, words, failed=len(unasked), hint=first.hint) from first
+            raise not_delivered(len(unasked), first) from first
 
 
 class FakeConsumer(Consumer[K, V]):

@@ -45,6 +45,7 @@ class MetadataKeeper:
         self._timeout: Final = timeout
         self._on_change: Final = on_change
         self._changed: Final = Condition()
+        self.locks: Final = (self._changed,)
         self._topics: dict[str, None] = {}
         self._asked = False
         self._closed = False
@@ -86,6 +87,8 @@ class MetadataKeeper:
                         return [view for view in views if view is not None]
                     if check is not None:
                         check()
+                    if self._closed:
+                        raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
                     waited = self._clock.monotonic() - started_at
                     if not self._is_over(missing[0] if missing else "", waited, timeout):
                         self._asked = True
@@ -149,7 +152,11 @@ class MetadataKeeper:
                     return
                 self._asked = False
                 topics = list(self._topics)
-            complete = self._fetch(topics)
+            try:
+                complete = self._fetch(topics)
+            except Exception:  # without this thread nobody hears of another leader any more
+                logger.exception("what the metadata says could not be taken over; trying again")
+                complete = False
             fetched_at = self._clock.monotonic()
             if complete:
                 backoff.reset()

@@ -10,12 +10,13 @@ import atexit
 import contextlib
 import itertools
 import logging
+import os
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Generic, Literal
+from typing import Any, Final, Generic, Literal, Self
 
 from ottla.bulk import ByteColumns
 from ottla.cluster import Cluster
@@ -27,6 +28,7 @@ from ottla.errors import (
     config_error,
 )
 from ottla.generics import K, V
+from ottla.guard import Guard, whether_owned
 from ottla.interceptors import Guarded, Hook, Intercepted
 from ottla.keeper import MetadataKeeper
 from ottla.limits import acks_code, check_timeouts, producer_limits
@@ -35,7 +37,7 @@ from ottla.machines.batches import Batch
 from ottla.machines.metadata import ClusterView, TopicView
 from ottla.machines.queues import PartitionQueue
 from ottla.many import BatchResult, SentRows
-from ottla.refusals import buffer_full, no_timestamp, not_flushed, not_serialized
+from ottla.refusals import buffer_full, callbacks_late, no_timestamp, not_flushed, not_serialized, sender_failed
 from ottla.sender import Sender
 from ottla.serdes import HeadersLike, Serializer, SerializerLike, header_pairs, serializer
 from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, read_properties
@@ -51,7 +53,12 @@ logger = logging.getLogger("ottla.producer")
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
-_CLOSE_AFTER_ERROR_S: Final = 5.0
+_QUIET_S: Final = 1.0
+"""How long a block that raised is left without a word about what it still waits for."""
+
+_LAST_CALLBACKS_S: Final = 1.0
+"""What callbacks have at least that hear of a close whose time is over."""
+
 _CLOSE_AT_EXIT_S: Final = 5.0
 
 _client_numbers = itertools.count(1)
@@ -70,7 +77,9 @@ class Producer(Generic[K, V]):
     may be lost and its offset is never known.
 
     The end of the `with` block waits for what was sent, and raises DeliveryError where records failed that nobody had
-    asked about. A producer that is not closed loses what is in its buffer when the process is killed.
+    asked about. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that
+    is not closed loses what is in its buffer when the process is killed. It belongs to the process that made it: in a
+    child after a fork its methods raise ConfigError, and so do those that wait in a signal handler that interrupts one.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
@@ -162,12 +171,14 @@ class Producer(Generic[K, V]):
         self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
         self._clock = self._cluster.clock
         self._wall_ms = self._clock.wall_ms
-        self._announcer = Announcer(self.client_id)
+        self._guard = Guard(self.client_id)
+        self._announcer = Announcer(self.client_id, self._guard)
         self._accumulator = Accumulator(limits, new_builder, self._announcer.ticket)
         self._sender = Sender(
             self._accumulator, self._cluster, self._announcer, acks=acks_number, request_timeout=request_s
         )
         self._lock = self._sender.lock
+        self._interrupted = whether_owned(self._lock)
         self._targets: dict[str, Target] = {}
         self._closed = False
         self._keeper = MetadataKeeper(
@@ -177,6 +188,7 @@ class Producer(Generic[K, V]):
             timeout=request_s,
             on_change=self._on_metadata,
         )
+        self._guard.watch(self._lock, *self._keeper.locks, *self._cluster.locks)
         self._sender.start(self._keeper)
         _open_producers.add(self)
 
@@ -220,6 +232,8 @@ class Producer(Generic[K, V]):
         else:
             queue = target.queue_for(partition, key_bytes, value_bytes)
         pairs: Sequence[Header] = () if headers is None else header_pairs(headers, target.topic)
+        if self._interrupted():  # by a signal handler, which calls this: half a record may be in there
+            raise self._guard.in_between()
         try:
             with self._lock:
                 chosen = queue or target.queues[target.sticky.current]
@@ -257,6 +271,8 @@ class Producer(Generic[K, V]):
         target = self._targets.get(topic) or self._find_target(topic)
         for stretch in rows.stretches(target):
             timestamp = self._wall_ms()
+            if self._interrupted():
+                raise self._guard.in_between()
             with self._lock:
                 for queue, key, value, headers in stretch:
                     chosen = queue or target.queues[target.sticky.current]
@@ -264,31 +280,55 @@ class Producer(Generic[K, V]):
                         self._append_to_new(target, queue, timestamp, key, value, headers)
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Send what is waiting now, without linger, and wait until all of it has an outcome.
+        """Send what is waiting now, without linger, and wait until all of it has an outcome and callbacks have run.
 
         `timeout` in seconds, delivery_timeout by default. Raises ottla.TimeoutError where it passed, and DeliveryError
-        where records failed that nobody had asked about.
+        where records failed that nobody had asked about. In a callback it does not wait for callbacks.
         """
-        if not self._sender.flush(self._seconds(timeout)):
+        self._guard.check()
+        limit_s = self._seconds(timeout)
+        deadline_at = self._clock.monotonic() + limit_s
+        if not self._sender.flush(limit_s):
             raise not_flushed(len(self._accumulator.incomplete))
+        if not self._announcer.flush(deadline_at - self._clock.monotonic()):
+            raise callbacks_late(limit_s)
+        self._check_sender()
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
         """Flush for up to `timeout` seconds (delivery_timeout by default), fail what is left, and let go of everything.
 
-        Callbacks have run when it returns. Raises DeliveryError where records failed that nobody had asked about. A
-        second call does nothing.
+        Callbacks have run when it returns, but for those that take longer than that. Raises DeliveryError where records
+        failed that nobody had asked about. A second call does nothing, unless its timeout ends before that of one that
+        still waits: then that one ends with it. In a child after a fork it does nothing: the records are the parent's.
         """
+        self._close(self._seconds(timeout))
+
+    def _close(self, limit_s: float, quiet_s: float = float("inf")) -> None:
+        """Close, with a word in the log after `quiet_s` seconds of waiting."""
+        if self._guard.foreign:
+            return
+        self._guard.check()
+        deadline_at = self._clock.monotonic() + limit_s
         with self._lock:
+            self._sender.end_by(deadline_at)
             if self._closed:
                 return
             self._closed = True
         _open_producers.discard(self)
-        self._sender.flush(self._seconds(timeout))
-        self._sender.close()
-        self._keeper.close()
-        self._cluster.close()
-        self._announcer.close(_CLOSE_AFTER_ERROR_S)
+        try:
+            if not self._sender.flush(min(quiet_s, limit_s)) and quiet_s < limit_s:
+                words = "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
+                logger.warning(words, self.client_id, len(self._accumulator.incomplete), limit_s - quiet_s)
+                self._sender.flush(limit_s - quiet_s)
+        except BaseException:  # such as that other Ctrl-C
+            deadline_at = 0.0
+            raise
+        finally:
+            self._sender.close()
+            self._keeper.close()
+            self._cluster.close()
+            self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))
         self._announcer.raise_failures()
 
     def partitions_for(self, topic: str | None = None) -> int:
@@ -304,19 +344,26 @@ class Producer(Generic[K, V]):
         return self.partitions_for(topic)
 
     def would_wait(self, topic: str | None = None) -> bool:
-        """Whether `send` to the topic may have to wait now, for metadata or for room. For facades."""
-        return self._accumulator.used_bytes > self._roomy_bytes or (topic or self._topic) not in self._targets
+        """Whether `send` to the topic may have to wait now, for metadata or for room. For facades.
+
+        Raises ConfigError in a child of the process that made the producer.
+        """
+        if (topic or self._topic) in self._targets:
+            return self._accumulator.used_bytes > self._roomy_bytes
+        self._guard.check_process()
+        return True
 
     @property
     def metrics(self) -> dict[str, float]:
         """What was sent so far, under Kafka's names: docs/producer.md lists them. From any thread; costs no call."""
         accumulator = self._accumulator
+        self._guard.check_process()
         with self._lock:
             return self._sender.produced.metrics(
                 accumulator.requests_in_flight, accumulator.limits.buffer_bytes, accumulator.used_bytes
             )
 
-    def __enter__(self) -> Producer[K, V]:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -326,7 +373,7 @@ class Producer(Generic[K, V]):
             self.close()
             return
         with contextlib.suppress(OttlaError):  # the block's own error is the one to see; what failed has been logged
-            self.close(_CLOSE_AFTER_ERROR_S)
+            self._close(self._delivery_s, _QUIET_S)
 
     def _seconds(self, timeout: Duration | None) -> float:
         return self._delivery_s if timeout is None else seconds(timeout, "timeout")
@@ -370,8 +417,14 @@ class Producer(Generic[K, V]):
             self._check_open()
 
     def _check_open(self) -> None:
+        self._guard.check_process()
+        self._check_sender()
         if self._closed:
-            raise ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
+            raise closed_error()
+
+    def _check_sender(self) -> None:
+        if self._sender.failed is not None:
+            raise sender_failed(self._sender.failed)
 
     def _on_metadata(self, view: ClusterView) -> None:
         for name in list(self._targets):
@@ -403,6 +456,21 @@ def check_config(config: Mapping[str, Any]) -> None:
     """For connectors: raise ConfigError where a producer with this config would, and make none."""
     settings = merge_config(PRODUCER_NAMES, _DEFAULTS, _DEFAULTS, config)
     check_timeouts(producer_limits(settings), seconds(settings["request_timeout"], "request_timeout"))
+
+
+def closed_error() -> ConfigError:
+    """For a producer that was closed and is used."""
+    return ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
+
+
+def _disown() -> None:
+    """In a child after a fork: `send`, which has no time to ask, comes upon no topic, and then hears why."""
+    for producer in list(_open_producers):
+        producer._targets.clear()
+    _open_producers.clear()
+
+
+os.register_at_fork(after_in_child=_disown)
 
 
 @atexit.register

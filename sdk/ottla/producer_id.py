@@ -8,7 +8,7 @@ from threading import Event, Lock, Thread
 from typing import Final
 
 from ottla.cluster import Cluster
-from ottla.errors import OttlaError
+from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -46,7 +46,8 @@ class ProducerIdSource:
         while not self._closed.is_set():
             try:
                 producer_id = self._fetch()
-            except OttlaError as error:
+            except Exception as bug:
+                error = bug if isinstance(bug, OttlaError) else error_from_code(ErrorCode.NETWORK_EXCEPTION, repr(bug))
                 logger.debug("no producer id: %s", error)
                 if not error.retriable:
                     self._done()

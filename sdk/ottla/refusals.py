@@ -5,7 +5,9 @@ from __future__ import annotations
 from ottla.errors import (
     BufferFullError,
     ConfigError,
+    DeliveryError,
     ErrorCode,
+    FatalError,
     OttlaError,
     SerializationError,
     TruncationError,
@@ -49,6 +51,32 @@ def not_flushed(batches: int) -> OttlaError:
         f"{batches} batches have no outcome yet",
         hint="they are tried until delivery_timeout; wait longer or see why the brokers don't answer",
     )
+
+
+def callbacks_late(timeout_s: float) -> OttlaError:
+    """All is settled, and somebody's callbacks take their time."""
+    return error_from_code(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"all records have their outcomes, but not all delivery callbacks have returned within {timeout_s:g} s",
+        hint="wait longer, or do in callbacks only what does not take long",
+    )
+
+
+def sender_failed(bug: BaseException) -> FatalError:
+    """The thread that sends came upon something that nobody had thought of: it does not send any more."""
+    error = FatalError(
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        f"the producer's sender failed, so it sends nothing any more: {bug!r}",
+        hint="close the producer and make another one; please report the cause",
+    )
+    error.__cause__ = bug
+    return error
+
+
+def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
+    """So many records failed that nobody has asked about. To be raised from `first`."""
+    words = f"{failed} records were not delivered; the first: {first.message}"
+    return DeliveryError(first.code, words, failed=failed, hint=first.hint)
 
 
 def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:

@@ -1,14 +1,18 @@
 """The producer's IO: a thread that drains the accumulator into requests, and the answers that come back.
 
 One lock guards the accumulator. `send` appends under it, this thread drains under it, answers are entered under it;
-building batches, compressing, sending and telling outcomes happen outside.
+building batches, compressing, sending and telling outcomes happen outside. The lock is re-entrant only so that it can
+be asked whose it is (guard.py): nobody takes it twice.
+
+Whatever goes wrong here that nobody has thought of ends the sending, and all hear of it: `failed` says why.
 """
 
 from __future__ import annotations
 
 import logging
-from threading import Condition, Lock, Thread
-from typing import Final
+from collections.abc import Callable
+from threading import Condition, Lock, RLock, Thread
+from typing import Final, ParamSpec
 
 from ottla.cluster import Cluster
 from ottla.delivery import Announcer
@@ -24,11 +28,14 @@ from ottla.machines.queues import Part
 from ottla.machines.requests import Drained, Reported, Request
 from ottla.produced import Produced
 from ottla.producer_id import ProducerIdSource
+from ottla.refusals import sender_failed
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
 logger = logging.getLogger("ottla.producer")
+
+P = ParamSpec("P")
 
 _LONGEST_WAIT_S: Final = 5.0
 _UNANSWERED_S: Final = 5.0
@@ -41,7 +48,7 @@ class Sender:
     def __init__(
         self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, *, acks: int, request_timeout: float
     ) -> None:
-        self.lock: Final = Lock()
+        self.lock: Final = RLock()
         self.work: Final = Condition(self.lock)
         self.room: Final = Condition(self.lock)
         self._sending: Final = Lock()
@@ -57,6 +64,8 @@ class Sender:
         self._ids: Final = ProducerIdSource(cluster, request_timeout, self._on_producer_id, self._on_no_producer_id)
         self._keeper: MetadataKeeper | None = None
         self._closed = False
+        self._end_at = float("inf")
+        self.failed: BaseException | None = None
         self._thread: Final = Thread(target=self._run, name="ottla-sender", daemon=True)
 
     def start(self, keeper: MetadataKeeper) -> None:
@@ -74,6 +83,11 @@ class Sender:
         self._news = True
         self.work.notify()
 
+    def end_by(self, end_at: float) -> None:
+        """Nobody waits beyond that monotonic time any more. The lock is held."""
+        self._end_at = min(self._end_at, end_at)
+        self.room.notify_all()
+
     def flush(self, timeout: float) -> bool:
         """Wait until everything that was sent so far is settled and told; False where `timeout` seconds passed."""
         deadline_at = self._clock.monotonic() + timeout
@@ -86,7 +100,7 @@ class Sender:
                     if waited_for[-1] not in self._accumulator.incomplete:
                         waited_for.pop()
                         continue
-                    left = deadline_at - self._clock.monotonic()
+                    left = min(deadline_at, self._end_at) - self._clock.monotonic()
                     if left <= 0:
                         return False
                     self.room.wait(left)
@@ -103,6 +117,23 @@ class Sender:
         self._thread.join()
         self._links.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
 
+    def _fail(self, bug: BaseException) -> None:
+        """Without this nothing is sent any more: whoever waits has to hear of it, and whoever sends."""
+        if self.failed is None:
+            logger.error("the sender failed", exc_info=bug)
+            self.failed = bug
+        self._fail_all(sender_failed(bug))
+        with self.lock:  # whatever was just being told when it failed
+            self._accumulator.incomplete.clear()
+            self.room.notify_all()
+
+    def _or_fail(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """On a thread of the streams: the call, after whose failure a request would be neither answered nor open."""
+        try:
+            call(*args, **kwargs)
+        except BaseException as bug:
+            self._fail(bug)
+
     def _fail_all(self, why: OttlaError) -> None:
         with self.lock:
             failed = self._accumulator.abort(why)
@@ -113,12 +144,11 @@ class Sender:
     def _run(self) -> None:
         try:
             self._drain_until_closed()
-        except Exception as bug:  # without this thread nothing is sent any more: whoever waits has to hear of it
-            logger.exception("the sender failed")
-            self._fail_all(error_from_code(ErrorCode.UNKNOWN_SERVER_ERROR, f"the sender failed: {bug!r}"))
+        except BaseException as bug:
+            self._fail(bug)
 
     def _drain_until_closed(self) -> None:
-        while not self._closed:
+        while not self._closed and self.failed is None:
             due_at = self._links.break_overdue()
             with self.lock:
                 self._news = False
@@ -201,7 +231,14 @@ class Sender:
     def _on_reply(self, request: Request, reply: pb.ProduceReply) -> None:
         if reply.error.code:
             self._on_failed([request], OttlaError(reply.error.code, reply.error.message))
-            return
+        else:
+            self._or_fail(self._enter_reply, request, reply)
+            self._or_fail(self._pump)
+
+    def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
+        self._or_fail(self._enter_failure, requests, error)
+
+    def _enter_reply(self, request: Request, reply: pb.ProduceReply) -> None:
         answers: dict[PartitionId, list[Answer]] = {}
         for p in reply.partitions:
             answer = Answer(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
@@ -213,9 +250,8 @@ class Sender:
             self.wake()
         self._learn(reply)
         self._after(reported)
-        self._pump()
 
-    def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
+    def _enter_failure(self, requests: list[Request], error: OttlaError) -> None:
         assert self._keeper is not None
         self._keeper.refresh()  # a broker answers an acks=0 that it refuses by ending the stream, and no more (rule 66)
         for request in requests:

@@ -2,33 +2,43 @@
 
 The loop is woken once a batch. A record that has room is appended right away, on the loop's own thread; one that would
 have to wait for room or for metadata goes through a line, which a thread works off, and so do those that come after it:
-their order stays.
+their order stays. Whoever flushes or closes comes behind that line, for what `send` took is sent.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillWaiting
 from types import TracebackType
-from typing import Any, Generic
+from typing import Any, Final, Generic, Self, TypeVar
 
 from ottla.aio.arguments import same_arguments
 from ottla.aio.sending import Sending
+from ottla.aio.unasked import Unasked
 from ottla.delivery import Delivery, outcomes
 from ottla.errors import OttlaError
 from ottla.generics import K, V
 from ottla.many import BatchResult
 from ottla.producer import Producer as SyncProducer
+from ottla.producer import closed_error
 from ottla.serdes import HeadersLike
 from ottla.units import Duration
+
+T = TypeVar("T")
 
 _Waiting = tuple[list[Sending], list[Delivery]]
 """Of one batch, in the same order. A list of pairs would make one more object a record for the garbage collector."""
 
 _Late = tuple[Sending, Any, dict[str, Any]]
+
+_LINE_END_S: Final = 5.0
+"""What still stands in the line when the producer is closed fails at once."""
 
 
 class Producer(Generic[K, V]):
@@ -42,7 +52,9 @@ class Producer(Generic[K, V]):
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self._sync: SyncProducer[K, V] = SyncProducer(*args, **arguments)
         self._waiting: dict[object, _Waiting] = {}
+        self._unasked = Unasked()
         self._line: deque[_Late] = deque()
+        self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
 
     def send(
@@ -58,40 +70,41 @@ class Producer(Generic[K, V]):
         """Send one record; awaiting what this gives waits until it is acknowledged, and says where it is.
 
         It is on its way whether it is awaited or not, and may be gathered or made a task of. Awaiting raises what
-        ottla.Producer.send raises, and what made the delivery fail. A record whose waiting was cancelled may be
-        delivered all the same.
+        ottla.Producer.send raises, and what made the delivery fail; `flush` and `close` raise it where nobody has
+        awaited it. A record whose waiting was cancelled may be delivered all the same.
         """
         loop = asyncio.get_running_loop()
         sending = Sending(loop=loop)
-        if self._line or self._sync.would_wait(topic):
+        if self._closed:
+            self._fail(sending, closed_error())
+        elif self._line or self._sync.would_wait(topic):
             arguments = {"key": key, "topic": topic, "partition": partition, "headers": headers, "timestamp": timestamp}
             self._line.append((sending, value, arguments))
             if len(self._line) == 1:
                 self._thread.submit(self._work_off, loop)
-            return sending
-        try:
-            delivery = self._sync.send(
-                value, key=key, topic=topic, partition=partition, headers=headers, timestamp=timestamp
-            )
-        except OttlaError as error:
-            sending.set_exception(error)
         else:
-            waiting = self._waiting.get(delivery.batch_key())
-            if waiting is None:
-                waiting = self._wait_for(delivery, loop)
-            waiting[0].append(sending)
-            waiting[1].append(delivery)
+            try:
+                delivery = self._sync.send(
+                    value, key=key, topic=topic, partition=partition, headers=headers, timestamp=timestamp
+                )
+            except OttlaError as error:
+                self._fail(sending, error)
+            else:
+                waiting = self._waiting.get(delivery.batch_key())
+                if waiting is None:
+                    waiting = self._wait_for(delivery, loop)
+                waiting[0].append(sending)
+                waiting[1].append(delivery)
         return sending
 
     async def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
         """Like ottla.Producer.send_many; `rows` are asked for on a thread."""
-        loop = asyncio.get_running_loop()
-        sent = await loop.run_in_executor(self._thread, self._sync.start_many, rows, topic)
+        sent = await self._behind_line(self._sync.start_many, rows, topic)
         return await asyncio.to_thread(self._sync.settle_many, sent)
 
     async def partitions_for(self, topic: str | None = None) -> int:
         """Like ottla.Producer.partitions_for."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._sync.partitions_for, topic)
+        return await self._behind_line(self._sync.partitions_for, topic)
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -100,24 +113,52 @@ class Producer(Generic[K, V]):
 
     async def flush(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.flush."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, functools.partial(self._sync.flush, timeout))
+        if not self._closed:
+            await self._behind_line(self._sync.flush, timeout)
+        self._unasked.raise_failures()
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Like ottla.Producer.close."""
+        """Like ottla.Producer.close. Where it is cancelled, it ends at once, and what is left fails."""
+        self._closed = True
+        if self._sync._guard.foreign:
+            return
+        closing = asyncio.ensure_future(asyncio.to_thread(self._close_behind_line, timeout))
         try:
-            await asyncio.to_thread(self._sync.close, timeout)
-        finally:
-            self._thread.shutdown(wait=False)
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            closing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            asyncio.get_running_loop().run_in_executor(None, self._sync.close, 0.0)
+            raise
+        self._unasked.raise_failures()
 
-    async def __aenter__(self) -> Producer[K, V]:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         try:
-            await asyncio.to_thread(self._sync.__exit__, kind, error, traceback)
+            await self.close()
+        except OttlaError:
+            if error is None:
+                raise  # else the block's own error is the one to see
+
+    async def _behind_line(self, call: Callable[..., T], *arguments: Any) -> T:
+        """The call, on the thread that works off the line, when all that stands in there has been sent."""
+        self._sync._guard.check_process()
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
+    def _close_behind_line(self, timeout: Duration | None) -> None:
+        """On a thread: like `_behind_line`, but within the timeout, after which the line fails."""
+        limit_s = self._sync._seconds(timeout)
+        deadline_at = time.monotonic() + limit_s
+        try:
+            with contextlib.suppress(RuntimeError, StillWaiting):  # RuntimeError: a second close
+                self._thread.submit(_nothing).result(limit_s)
+            self._sync.close(max(0.0, deadline_at - time.monotonic()))
         finally:
+            with contextlib.suppress(RuntimeError, StillWaiting):
+                self._thread.submit(_nothing).result(_LINE_END_S)
             self._thread.shutdown(wait=False)
 
     def _work_off(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -127,7 +168,7 @@ class Producer(Generic[K, V]):
             try:
                 delivery = self._sync.send(value, **arguments)
             except BaseException as error:
-                _call_soon(loop, _fail, sending, error)
+                _call_soon(loop, self._fail, sending, error)
             else:
                 _call_soon(loop, self._expect, sending, delivery, loop)
             self._line.popleft()  # only now: while it is in here, the loop appends behind it and not past it
@@ -154,15 +195,19 @@ class Producer(Generic[K, V]):
             if error is None:
                 sending.set_result(place)
             else:
-                sending.set_exception(error)
+                self._fail(sending, error)
 
-
-def _fail(sending: Sending, error: BaseException) -> None:
-    if not sending.done():
-        sending.set_exception(error)
+    def _fail(self, sending: Sending, error: BaseException) -> None:
+        if not sending.done():
+            sending.set_exception(error)
+            self._unasked.add(sending)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, *arguments: object) -> None:
     """Into the loop; a loop that was closed has nobody left who waits."""
-    if not loop.is_closed():
+    with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *arguments)
+
+
+def _nothing() -> None:
+    """Done when all that came before it is."""

@@ -1,0 +1,44 @@
+"""Failures of records that nobody has awaited: `flush` and `close` raise them, as in the sync producer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.aio.sending import Sending
+from ottla.errors import OttlaError
+from ottla.refusals import not_delivered
+
+_KEPT: Final = 1000
+"""Who sends for hours without a flush while no broker answers is not to fill the memory: older ones are counted."""
+
+
+class Unasked:
+    """Records that failed, as long as it may be that nobody asks. For the event loop's thread."""
+
+    def __init__(self) -> None:
+        self._failed: list[Sending] = []
+        self._count = 0
+        self._first: BaseException | None = None
+
+    def add(self, sending: Sending) -> None:
+        """`sending` has just failed; somebody may be waiting for it, or ask later."""
+        self._failed.append(sending)
+        if len(self._failed) > _KEPT:
+            self._settle()
+
+    def raise_failures(self) -> None:
+        """Raise DeliveryError where nobody has asked for some of them, and forget all."""
+        self._settle()
+        count, first = self._count, self._first
+        self._count, self._first = 0, None
+        if isinstance(first, OttlaError):
+            raise not_delivered(count, first) from first
+        if first is not None:
+            raise first
+
+    def _settle(self) -> None:
+        failed, self._failed = self._failed, []
+        for sending in failed:
+            if sending._log_traceback:  # asyncio's own mark of an error that was never retrieved; retrieves it
+                self._count += 1
+                self._first = self._first or sending.exception()

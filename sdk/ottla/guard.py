@@ -1,0 +1,64 @@
+"""Who may not use a client: a child of the process that made it, and whoever comes in between two lines of it.
+
+A child that was forked has the client's memory and neither its threads nor its connections: what it sent would never
+leave, and what it waited for never come. A signal handler, or a finalizer, runs between any two lines of the thread
+that it interrupts; where those belong together, the thread holds one of the client's locks, and to wait for anybody
+then is to wait for oneself. Both hear so at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.errors import ConfigError, ErrorCode
+
+
+def whether_owned(lock: Any) -> Callable[[], bool]:
+    """What says whether the current thread has the lock: an RLock, or a Condition over one."""
+    owned: Callable[[], bool] = lock._is_owned  # what Condition itself asks, and as old
+    return owned
+
+
+class Guard:
+    """Of one client, `what` in words such as "the producer". `locks` are re-entrant, or conditions over such."""
+
+    def __init__(self, what: str, *locks: Any) -> None:
+        self._what: Final = what
+        self._pid: Final = os.getpid()
+        self._owned: Final = [whether_owned(lock) for lock in locks]
+
+    def watch(self, *locks: Any) -> None:
+        """Locks that are made later."""
+        self._owned.extend(map(whether_owned, locks))
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this process is a child of the one that made the client."""
+        return os.getpid() != self._pid
+
+    def check_process(self) -> None:
+        """Raise ConfigError in a child."""
+        if self.foreign:
+            raise ConfigError(
+                ErrorCode.INVALID_REQUEST,
+                f"{self._what} was made before a fork, in process {self._pid}: its threads and connections are there, "
+                f"and not in process {os.getpid()}",
+                hint="make one in each process, after the fork",
+            )
+
+    def check(self) -> None:
+        """Raise ConfigError for whoever must not wait for this client: in a child, or in between."""
+        self.check_process()
+        if any(owned() for owned in self._owned):
+            raise self.in_between()
+
+    def in_between(self) -> ConfigError:
+        """The error for a signal handler that came where it can't be served."""
+        return ConfigError(
+            ErrorCode.INVALID_REQUEST,
+            f"{self._what} was called by a signal handler that interrupts a call of the same thread to it: "
+            "one would wait for the other",
+            hint="let the handler set a flag or raise, such as SystemExit: the end of the `with` block does the rest",
+        )

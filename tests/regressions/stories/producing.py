@@ -1,0 +1,61 @@
+"""What producers promise, when threads fail, callbacks raise, processes fork and signals come; and first contact."""
+
+from __future__ import annotations
+
+from tests.regressions.story import Edit, Story
+
+STORIES = (
+    Story(
+        "aio-close-drops-line",
+        "The end of `async with aio.Producer` closed it before what its send() had taken was sent: 0 of 10 records",
+        Edit("sdk/ottla/aio/producer.py", "self._thread.submit(_nothing).result(limit_s)", "pass"),
+    ),
+    Story(
+        "aio-swallows-failures",
+        "Records failed that nobody awaited, and neither flush() nor close() of the asyncio producer said so",
+        Edit("sdk/ottla/aio/producer.py", "            self._unasked.add(sending)\n", ""),
+    ),
+    Story(
+        "flush-before-callbacks",
+        "flush() returned while delivery callbacks of what it had sent were still to run",
+        Edit(
+            "sdk/ottla/producer.py",
+            "if not self._announcer.flush(deadline_at - self._clock.monotonic()):",
+            "if False:",
+        ),
+    ),
+    Story(
+        "close-leaves-callbacks-behind",
+        "close() gave callbacks a few seconds, whatever its timeout, and left the others behind",
+        Edit(
+            "sdk/ottla/producer.py",
+            "self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))",
+            "self._announcer.close(_LAST_CALLBACKS_S)",
+        ),
+    ),
+    Story(
+        "callback-ends-all-callbacks",
+        "A delivery callback that raised SystemExit ended the callback thread: no other callback ever ran",
+        Edit(
+            "sdk/ottla/delivery.py",
+            "    except BaseException:\n        logger",
+            "    except Exception:\n        logger",
+        ),
+    ),
+    Story(
+        "raising-block-drops-records",
+        "A `with` block that raised dropped what its sends had accepted, unless it was acknowledged within seconds",
+        Edit("sdk/ottla/producer.py", "self._close(self._delivery_s, _QUIET_S)", "self._close(0.1)"),
+    ),
+    Story(
+        "sender-dies-unmissed",
+        "After its sending thread had failed once, a producer took records for ever and settled none",
+        Edit("sdk/ottla/sender.py", "            self.failed = bug\n", "            pass\n"),
+    ),
+    Story(
+        "signal-handler-deadlocks-send",
+        "A signal handler that sent, flushed or closed while the main thread stood in send() waited for itself",
+        Edit("sdk/ottla/sender.py", "self.lock: Final = RLock()", "self.lock: Final = Lock()"),
+        Edit("sdk/ottla/guard.py", "= lock._is_owned ", "= getattr(lock, '_is_owned', bool) "),
+    ),
+)
