@@ -152,3 +152,4 @@ class Group:
     DELETE_GROUPS = Method("Group", "DeleteGroups", g.DeleteGroupsRequest, g.DeleteGroupsReply, Operation.DELETE)
     EXPLAIN_GROUP = Method("Group", "ExplainGroup", g.ExplainGroupRequest, g.ExplainGroupReply, Operation.DESCRIBE)
     LAG = Method("Group", "Lag", g.LagRequest, g.LagReply, Operation.DESCRIBE)
+    SHARDS = Method("Group", "Shards", g.ShardsRequest, g.ShardsReply, Operation.DESCRIBE)

@@ -14,12 +14,17 @@ from ottla_proto import group_pb2 as pb
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """One group of a listing; `protocol_type` is "consumer", "connect", …, or "" for a group without members."""
+    """One group of a listing; `protocol_type` is "consumer", "connect", …, or "" for a group without members.
+
+    `coordinator` is the id of the group-coordinator that owns it, with shard `shard`.
+    """
 
     name: str
     state: str
     protocol_type: str
     members: int
+    coordinator: int
+    shard: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +90,29 @@ class PartitionLag:
     client_id: str = ""
     host: str = ""
     error: OttlaError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStanding:
+    """How it is with one shard of groups: a partition of __consumer_offsets, and the coordinator that owns it.
+
+    `phase` is serving, fencing or loading, for `seconds` now, or unowned: then `coordinator` and `next_offset` are
+    None. `trouble` says why it is not served, where that was tried in vain for seconds. `unreadable` records are of no
+    kind that this release knows, or damaged: what they say is missing.
+    """
+
+    shard: int
+    coordinator: int | None
+    phase: str
+    seconds: float
+    next_offset: int | None
+    trouble: str
+    unreadable: int
+
+    @property
+    def is_good(self) -> bool:
+        """Whether there is nothing to mend: a load that gets on is none."""
+        return self.phase != "unowned" and not self.trouble and not self.unreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +183,15 @@ class OffsetReset:
 
 def summary_of(told: pb.ListedGroup) -> GroupSummary:
     """As a coordinator lists it."""
-    return GroupSummary(told.group, told.state, told.protocol_type, told.members)
+    return GroupSummary(told.group, told.state, told.protocol_type, told.members, told.coordinator, told.shard)
+
+
+def standing_of(told: pb.ShardStanding) -> ShardStanding:
+    """As its owner tells it."""
+    seconds = told.for_ms / 1000
+    return ShardStanding(
+        told.shard, told.coordinator, told.phase, seconds, told.next_offset, told.trouble, told.unreadable
+    )
 
 
 def info_of(told: pb.GroupDescription) -> GroupInfo:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final, Literal
 
 from ottla.access import Access, Deadline
-from ottla.coordinators import Coordinators
+from ottla.coordinators import Coordinators, group_owners
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
 from ottla.group_info import (
     GroupEvent,
@@ -20,9 +20,11 @@ from ottla.group_info import (
     GroupMember,
     GroupSummary,
     OffsetReset,
+    ShardStanding,
     event_of,
     info_of,
     lag_of,
+    standing_of,
     summary_of,
 )
 from ottla.group_reset import Place, check_place, planned
@@ -42,6 +44,7 @@ _NOBODY: Final = -1
 _BY_ADMIN: Final = "removed by an administrator"
 
 Summaries = list[GroupSummary]
+Standings = list[ShardStanding]
 
 
 class Groups:
@@ -111,6 +114,17 @@ class Groups:
                 return False
             raise
         return True
+
+    def shards(self, *, timeout: Duration | None = None) -> Standings:
+        """How it is with each shard, by its number. Groups of one that is not served can't do anything."""
+        deadline = self._access.deadline(timeout)
+        cluster = self._access.cluster
+        owners = group_owners(cluster, timeout=deadline.left())
+        found = {n: ShardStanding(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
+        for address in sorted(set(owners) - {""}):
+            told = cluster.call(address, Group.SHARDS, pb.ShardsRequest(), timeout=deadline.left())
+            found |= {each.shard: standing_of(each) for each in told.shards}
+        return [found[n] for n in sorted(found)]
 
     # ---- change -----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,16 @@ from typing import Any
 from cli_fakes import FakeAdmin
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.group_info import GroupEvent, GroupInfo, GroupLag, GroupMember, GroupSummary, OffsetReset, PartitionLag
+from ottla.group_info import (
+    GroupEvent,
+    GroupInfo,
+    GroupLag,
+    GroupMember,
+    GroupSummary,
+    OffsetReset,
+    PartitionLag,
+    ShardStanding,
+)
 from ottla_core.model import TopicPartition
 
 
@@ -34,11 +43,12 @@ class FakeGroups:
         self.groups = groups
         self.failing: list[OttlaError] = []
         self.resets: tuple[OffsetReset, ...] = ()
+        self.standings: Sequence[ShardStanding] = ()
 
     def list(self, *, states: Sequence[str] = ()) -> list[GroupSummary]:
         infos = [self.describe(name) for name in sorted(self.groups)]
         return [
-            GroupSummary(g.name, g.state, g.protocol_type, len(g.members))
+            GroupSummary(g.name, g.state, g.protocol_type, len(g.members), g.coordinator, g.shard)
             for g in infos
             if not states or g.state in states
         ]
@@ -66,6 +76,9 @@ class FakeGroups:
     def reset(self, name: str, **asked: Any) -> tuple[OffsetReset, ...]:
         self.admin.calls.append(("reset", name, asked))
         return self.resets
+
+    def shards(self) -> Sequence[ShardStanding]:
+        return self.standings
 
     def delete(self, name: str) -> None:
         self.admin.calls.append(("delete", name))

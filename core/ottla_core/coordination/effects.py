@@ -58,6 +58,13 @@ class Perform:
 
 
 @dataclass(frozen=True, slots=True)
+class Tell:
+    """A fence or a load does not get on, and is tried on: whoever runs the cluster should know why."""
+
+    trouble: str
+
+
+@dataclass(frozen=True, slots=True)
 class Leave:
     """The last effect. `asks`: the shard has no other owner, so far as is known here, and needs a new epoch."""
 
@@ -65,7 +72,7 @@ class Leave:
     asks: bool
 
 
-Effect: TypeAlias = Send | Answer | Refuse | Perform | Leave
+Effect: TypeAlias = Send | Answer | Refuse | Perform | Tell | Leave
 
 
 def not_coordinator() -> OttlaError:

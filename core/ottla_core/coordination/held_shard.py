@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, Protocol
 
-from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send
+from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, Tell
 from ottla_core.coordination.owner import Owner, Phase
 from ottla_core.coordination.shard import S
 from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
@@ -67,6 +67,11 @@ class HeldShard(Generic[S]):
         """Whether it is on its way to be served, and gets on."""
         return self._started and self.owner.phase in (Phase.FENCING, Phase.LOADING) and not self.owner.is_stuck
 
+    @property
+    def age_s(self) -> float:
+        """Since its load began, or it was given."""
+        return self._around.loop.time() - self._taken_at
+
     def start(self) -> None:
         self._taken_at, self._started = self._around.loop.time(), True
         self.handle(lambda owner, now: owner.on_start(now))
@@ -98,13 +103,15 @@ class HeldShard(Generic[S]):
                     self._around.perform(self.number, wanted)
                 except Exception:
                     _log.exception("an effect of %s shard %d failed", self._around.kind, self.number)
+            case Tell(trouble):
+                served_for = f"{self._around.kind} shard {self.number} is not served for {self.age_s:.0f} s"
+                _log.error("%s: %s", served_for, trouble)
             case Leave():
                 for call in self._calls:
                     call.cancel()
                 if self._wake is not None:
                     self._wake.cancel()  # or it would keep the state until then, and a timer may be far
-                lived_s = self._around.loop.time() - self._taken_at
-                self._around.on_left(self.number, self.owner.fence, effect, lived_s)
+                self._around.on_left(self.number, self.owner.fence, effect, self.age_s)
 
     def _refuse(self, token: Any, error: Exception) -> None:
         if not isinstance(error, OttlaError):
@@ -133,7 +140,7 @@ class HeldShard(Generic[S]):
         self._around.on_settled()
 
     def _observe_load(self, load_seconds: Histogram) -> None:
-        took_s = self._around.loop.time() - self._taken_at
+        took_s = self.age_s
         load_seconds.observe(took_s)
         _log.info("%s shard %d is served after %.2f s", self._around.kind, self.number, took_s)
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, Generic
 
@@ -38,6 +37,7 @@ from ottla_core.coordination.effects import (
     Perform,
     Refuse,
     Send,
+    Tell,
     crowded,
     late,
     loading,
@@ -63,6 +63,9 @@ from ottla_core.coordination.timers import NEVER, Moment, Timers
 from ottla_core.coordination.turn import Outcome, Request, Turn, take_up
 from ottla_core.errors import OttlaError
 from ottla_core.records.fence import ShardFence, seal_fence
+
+_TELL_AFTER: Final = 8
+"""Tries of a fence or a read, which take some seconds; and again whenever they are twice as many."""
 
 
 class Phase(Enum):
@@ -101,6 +104,8 @@ class Owner(Generic[S]):
         self._in_the_air = False
         self._sent_at = now.at
         self._failures = 0  # of that call, one after another
+        self.trouble = ""
+        """Why a fence or a load does not get on, once it was tried in vain for seconds; "" while it does."""
         self._retry_at = NEVER
         self._turn: Turn[S] | None = None
         self._began_at = now.at  # the turn
@@ -212,18 +217,22 @@ class Owner(Generic[S]):
                 self._leave("another owner has a higher fence", asks=False)
             case _:
                 self._ask_later(now)
+                self._tell("its fence can't be written", _why(result))
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
         """Replay what lies below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
-        before = self.next_offset
+        before, why = self.next_offset, _why(result)
         if isinstance(result, Batches):
-            with suppress(OttlaError):  # damaged on its way, or in that replica: it is read again, maybe from another
+            try:
                 self._replay(result.data)
+            except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
+                why = str(error)
         if self.next_offset < self._fence_end:
             if self.next_offset > before:
                 self._ask(Read(self.next_offset), now)
             else:
                 self._ask_later(now)  # such as a new leader, whose high watermark is behind
+                self._tell(f"its log can't be read from offset {self.next_offset} on", why)
         elif self._fence_seen and self.next_offset == self._fence_end:
             self._serve(now)
         else:
@@ -239,8 +248,15 @@ class Owner(Generic[S]):
                 self.next_offset = batch.next_offset
                 self._fence_seen = batch.fence == self.fence
 
+    def _tell(self, what: str, why: str) -> None:
+        tries = self._failures
+        if tries >= _TELL_AFTER:
+            self.trouble = f"{what}, tried {tries} times: {why}"
+            if tries & (tries - 1) == 0:
+                self._out.append(Tell(self.trouble))
+
     def _serve(self, now: Moment) -> None:
-        self.phase, self._call, self._failures = Phase.SERVING, None, 0
+        self.phase, self._call, self._failures, self.trouble = Phase.SERVING, None, 0, ""
         self._waiting.append(Request(None, lambda shard, then: shard.on_loaded(then), NEVER))
         self._take_turn(now)
 
@@ -384,7 +400,7 @@ class Owner(Generic[S]):
 
     def _ask(self, call: Call, now: Moment) -> None:
         """Another call than the last one, or the same of somebody else."""
-        self._failures = 0
+        self._failures, self.trouble = 0, ""
         self._send(call, now)
 
     def _ask_later(self, now: Moment) -> None:
@@ -405,6 +421,10 @@ class Owner(Generic[S]):
     def _effects(self) -> list[Effect]:
         out, self._out = self._out, []
         return out
+
+
+def _why(result: Result) -> str:
+    return str(result.error) if isinstance(result, Refused | Unknown) else "its high watermark is behind"
 
 
 def _untaken(error: OttlaError) -> str:

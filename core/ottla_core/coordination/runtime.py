@@ -13,6 +13,7 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic
 
 from ottla_core.clock import Clock, SystemClock
@@ -44,6 +45,23 @@ _log = logging.getLogger(__name__)
 NewShard = Callable[[int], S]
 PerformEffect = Callable[[int, Any], None]
 Release = Callable[[int, int], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(Generic[S]):
+    """One shard: for how long it has been here, up to where its log was read and written, and what keeps it, if it is
+    not served."""
+
+    shard: int
+    phase: Phase
+    for_s: float
+    next_offset: int
+    trouble: str
+    state: S
+
+    @property
+    def is_served(self) -> bool:
+        return self.phase is Phase.SERVING
 
 
 class OwnedShards(Generic[S]):
@@ -102,6 +120,7 @@ class OwnedShards(Generic[S]):
             for starved, cause in ((True, "starved"), (False, "stopped"))
         }
         metrics.gauge("ottla_shards_serving", "Shards that are loaded and served.", self._serving, kind=kind)
+        metrics.gauge("ottla_shard_loading_seconds", "Of the load that takes longest now.", self._loading_s, kind=kind)
         metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._parked, kind=kind)
 
     async def start(self) -> None:
@@ -187,6 +206,13 @@ class OwnedShards(Generic[S]):
     def owned(self) -> Sequence[int]:
         """The shards that are served, or will be when they are loaded."""
         return sorted(n for n, held in self._held.items() if held.owner.phase is not Phase.LEFT)
+
+    def standings(self) -> list[Standing[S]]:
+        """How it is with each shard, by its number; from any thread."""
+        return [
+            Standing(n, held.owner.phase, held.age_s, held.owner.next_offset, held.owner.trouble, held.owner.shard)
+            for n, held in sorted(self._held.items())
+        ]
 
     def shard_of(self, key: str) -> int:
         """Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
@@ -320,7 +346,10 @@ class OwnedShards(Generic[S]):
             await asyncio.sleep(BEAT_S)
 
     def _serving(self) -> float:
-        return sum(held.owner.phase is Phase.SERVING for held in self._held.values())
+        return sum(held.owner.phase is Phase.SERVING for held in list(self._held.values()))
+
+    def _loading_s(self) -> float:
+        return max((each.for_s for each in self.standings() if not each.is_served), default=0.0)
 
     def _parked(self) -> float:
-        return sum(held.owner.parked for held in self._held.values())
+        return sum(held.owner.parked for held in list(self._held.values()))

@@ -1,4 +1,4 @@
-"""`ottla doctor`: whether Kafka clients can use the cluster from here, and whether replicas are damaged."""
+"""`ottla doctor`: whether Kafka clients can use the cluster from here, and whether replicas or groups are damaged."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from ottla.settings import bootstrap_addresses
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
+    from ottla.group_info import ShardStanding
     from ottla.machines.comparison import BatchSeen, Difference
     from ottla.verification import ReplicaCheck
 
@@ -52,6 +53,8 @@ _COLUMNS: Final = (
     "unreadable",
 )
 _LISTENER_COLUMNS: Final = ("broker", "listener", "address", "state", "took_ms")
+_SHARD_COLUMNS: Final = ("shard", "coordinator", "phase", "seconds", "next_offset", "unreadable")
+_OFFSETS: Final = "__consumer_offsets"
 _LOOK_LIMIT_S: Final = 2.0
 _EVERY_S: Final = 0.2
 _REMEDY: Final = (
@@ -131,6 +134,37 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
         items = (_row(check) if as_table else _item(check) for check in rounds)
         write(Listing("replica-checks/v1", items, _COLUMNS), settings.output)
     rounds.conclude()
+
+
+@app.command("groups", cls=Command)
+def groups(ctx: typer.Context) -> None:
+    """Ask every group-coordinator for its shards: whether all are served, and what keeps one that is not.
+
+    A shard is a partition of __consumer_offsets; groups whose shard is not served can't join, commit or be looked at.
+
+    Exit code 1 where one has no coordinator, does not get on with its load, or has records that can't be read.
+    """
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        shards = admin.groups.shards()
+    items = [{"name": f"{_OFFSETS}-{each.shard}", **asdict(each)} for each in shards]
+    write(Listing("shard-checks/v1", items, _SHARD_COLUMNS), settings.output)
+    bad = [each for each in shards if not each.is_good]
+    for each in bad:
+        for line in _shard_in_words(each):
+            say(f"ottla: {_OFFSETS}-{each.shard}: {line}")
+    say(f"shards of groups that need a look: {len(bad) or 'none'} of {len(shards)}")
+    if bad:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _shard_in_words(of: ShardStanding) -> Iterator[str]:
+    if of.coordinator is None:
+        yield "no coordinator has it; see whether an ottla-group-coordinator runs"
+    if of.trouble:
+        yield f"not served by coordinator {of.coordinator} for {of.seconds:.0f} s: {of.trouble}"
+    if of.unreadable:
+        yield f"{count(of.unreadable, 'record')} can't be read by this release, and what they say is missing"
 
 
 class Rounds:

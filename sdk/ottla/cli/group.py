@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -48,14 +49,14 @@ def list_groups(
         typer.Option(metavar="STATE", help="Only Stable, Empty, PreparingRebalance, …; may be said again."),
     ] = None,
 ) -> None:
-    """List the groups: their state, and how many members they have."""
+    """List the groups: their state, how many members they have, and the coordinator that owns each."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         groups = [group for group in admin.groups.list(states=state or ()) if fnmatchcase(group.name, pattern)]
     if not groups:
         say("there is no such group" if state or pattern != "*" else "there are no groups yet")
-    items = [{"name": g.name, "state": g.state, "members": g.members, "protocol_type": g.protocol_type} for g in groups]
-    write(Listing("groups/v1", items, ("name", "state", "members", "protocol_type")), settings.output)
+    items = [asdict(g) for g in groups]
+    write(Listing("groups/v1", items, ("name", "state", "members", "protocol_type", "coordinator")), settings.output)
 
 
 @app.command("show", cls=Command)
@@ -121,7 +122,8 @@ def explain(ctx: typer.Context, name: Group) -> None:
     """Tell what has happened to a group and why: every join, leave, eviction and rebalance."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        events = admin.groups.explain(name)
+        events, group = admin.groups.explain(name), admin.groups.describe(name)
+    say(f"group {name} is coordinator {group.coordinator}'s, in shard {group.shard}")
     if not events:
         say(f"nothing has happened to group {name} since its coordinator took over")
     if form_for(settings.output, sys.stdout) != "table":

@@ -22,6 +22,8 @@ def lag_item(admin: Admin, name: str) -> dict[str, Any]:
         "name": name,
         "state": group.state,
         "members": len(group.members),
+        "coordinator": group.coordinator,
+        "shard": group.shard,
         "records": lag.records,
         "seconds": lag.seconds,
         "partitions": [_partition_item(partition) for partition in lag.partitions],
@@ -55,13 +57,14 @@ def show_lag(item: Item) -> None:
 
 
 def in_words(item: Item) -> str:
-    """ "billing  Stable, 2 members; 120 records behind, the oldest 42.9 s old"."""
+    """ "billing  Stable, 2 members, coordinator 0; 120 records behind, the oldest 42.9 s old"."""
     behind = "nothing is committed yet"
     if any(partition["committed"] is not None for partition in item["partitions"]):
         behind = f"{count(item['records'], 'record')} behind"
         if item["records"]:
             behind += f", the oldest {_seconds(item['seconds'])} s old"
-    return f"{item['name']}  {item['state']}, {count(item['members'], 'member')}; {behind}"
+    who = f"{count(item['members'], 'member')}, coordinator {item['coordinator']}"
+    return f"{item['name']}  {item['state']}, {who}; {behind}"
 
 
 def _seconds(seconds: float | None) -> str | None:

@@ -98,6 +98,11 @@ def build(
     follower.on_change(shards.on_image)
     deleted_topics = DeletedTopics(shards, follower)
     follower.on_change(deleted_topics.on_image)
+    metrics.gauge(
+        "ottla_group_records_unreadable",
+        "Records of shards that this release can't read.",
+        lambda: sum(each.state.unreadable for each in shards.standings()),
+    )
     lag = LagReader(lambda: follower.image)
     gauges = GroupGauges(shards, lag, metrics, clock, most_partitions=config.metrics_max_partitions)
     server.add(Group, GroupService(shards, follower, config.node_id, lag, tally))

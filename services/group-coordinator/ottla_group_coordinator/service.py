@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.coordination.runtime import Standing
 from ottla_core.coordination.shard import Decide, Decision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -90,6 +91,8 @@ class Shards(Protocol):
     async def ask_shard(self, shard: int, decide: GroupDecide, *, timeout: float) -> Any: ...
 
     def shard_of(self, key: str) -> int: ...
+
+    def standings(self) -> Sequence[Standing[GroupShard]]: ...
 
 
 class Metadata(Protocol):
@@ -307,7 +310,7 @@ class GroupService:
                 continue
             for group in told:
                 if is_wanted(group):
-                    group.shard = number
+                    group.shard, group.coordinator = number, self._node_id
                     reply.groups.append(group)
         return reply
 
@@ -364,6 +367,22 @@ class GroupService:
         members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
         return pb.LagReply(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
+
+    async def shards(self, request: pb.ShardsRequest, context: RequestContext) -> pb.ShardsReply:
+        return pb.ShardsReply(
+            shards=[
+                pb.ShardStanding(
+                    shard=each.shard,
+                    phase=each.phase.value,
+                    for_ms=int(each.for_s * 1000),
+                    next_offset=each.next_offset,
+                    trouble=each.trouble,
+                    unreadable=each.state.unreadable,
+                    coordinator=self._node_id,
+                )
+                for each in self._shards.standings()
+            ]
+        )
 
 
 def check_few(count: int, what: str, most: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from enum import Enum
@@ -9,6 +10,9 @@ from typing import Any, Final
 
 from ottla_core.telemetry import Metrics
 from ottla_group_coordinator.machines.history import Event, Happened, Kind
+from ottla_group_coordinator.machines.shard import Loaded
+
+_log = logging.getLogger(__name__)
 
 
 class Cause(Enum):
@@ -48,6 +52,8 @@ class Tally:
         self._offsets.value += offsets
 
     def on_effect(self, shard: int, effect: Any) -> None:
+        if isinstance(effect, Loaded) and effect.unreadable:
+            _log.warning("shard %d has %d records that this release can't read; they stay", shard, effect.unreadable)
         if isinstance(effect, Happened):
             for n, event in enumerate(effect.events):
                 self._count(event, effect.events[:n])

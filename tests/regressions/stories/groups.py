@@ -36,4 +36,16 @@ STORIES = (
             "return False",
         ),
     ),
+    Story(
+        "damaged-batch-of-a-shard",
+        "A damaged batch in __consumer_offsets: its shard was loaded for ever, and neither log nor metric said so",
+        Edit("core/ottla_core/coordination/owner.py", "if tries >= _TELL_AFTER:", "if False:"),
+        Edit("sdk/ottla/cli/doctor.py", "for line in _shard_in_words(each):", "for line in ():"),
+    ),
+    Story(
+        "who-coordinates-a-group",
+        "`ottla group ls`, `show` and `explain` did not say which coordinator owns a group",
+        Edit("sdk/ottla/cli/group.py", '"members", "protocol_type", "coordinator")', '"members", "protocol_type")'),
+        Edit("sdk/ottla/cli/group_lag.py", "{who}; {behind}", "{count(item['members'], 'member')}; {behind}"),
+    ),
 )

@@ -7,9 +7,11 @@ import sys
 
 import pytest
 from cli_fakes import FakeAdmin, Log, ottla
+from cli_groups import FakeGroups
 
 from ottla.cli import doctor
 from ottla.errors import ErrorCode, error_from_code
+from ottla.group_info import ShardStanding
 from ottla.machines.comparison import BatchSeen, Difference
 from ottla.verification import ReplicaCheck
 
@@ -126,3 +128,43 @@ def test_somebody_who_watches_sees_how_far_it_is(
     told = capsys.readouterr().err
     assert told.startswith("\rorders-0 (1 of 1): offset 1 of 2")
     assert told.endswith("no difference\n")
+
+
+# ---- shards of groups -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.story("damaged-batch-of-a-shard")
+def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    groups = FakeGroups(admin)
+    admin.groups = groups  # type: ignore[attr-defined]  # FakeAdmin has none of its own
+    good = ShardStanding(0, 4, "serving", 60.0, 17, "", 0), ShardStanding(1, 4, "loading", 2.0, 17, "", 0)
+    groups.standings = good
+    assert ottla("doctor groups -o json") == 0
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["items"][0] == {
+        "name": "__consumer_offsets-0",
+        "shard": 0,
+        "coordinator": 4,
+        "phase": "serving",
+        "seconds": 60.0,
+        "next_offset": 17,
+        "trouble": "",
+        "unreadable": 0,
+    }
+    assert printed.err == "shards of groups that need a look: none of 2\n"
+    damaged = "its log can't be read from offset 5 on, tried 64 times: a CRC"
+    groups.standings = (
+        *good,
+        ShardStanding(2, None, "unowned", 0.0, None, "", 0),
+        ShardStanding(3, 4, "loading", 61.0, 5, damaged, 0),
+        ShardStanding(4, 4, "serving", 61.0, 5, "", 2),
+    )
+    assert ottla("doctor groups") == 1
+    assert capsys.readouterr().err.splitlines() == [
+        "ottla: __consumer_offsets-2: no coordinator has it; see whether an ottla-group-coordinator runs",
+        f"ottla: __consumer_offsets-3: not served by coordinator 4 for 61 s: {damaged}",
+        "ottla: __consumer_offsets-4: 2 records can't be read by this release, and what they say is missing",
+        "shards of groups that need a look: 3 of 5",
+    ]

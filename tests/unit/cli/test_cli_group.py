@@ -57,22 +57,35 @@ def test_ls(arguments: str, names: list[str], capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.usefixtures("groups")
+@pytest.mark.story("who-coordinates-a-group")
+def test_ls_tells_who_coordinates_each_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla("group ls billing -o jsonl") == 0
+    (item,) = items(capsys)
+    assert (item["name"], item["coordinator"], item["shard"]) == ("billing", 0, 1)
+    assert ottla("group ls billing -o table") == 0
+    head, row = capsys.readouterr().out.splitlines()
+    assert (head.split()[-1], row.split()[-1]) == ("COORDINATOR", "0")
+
+
+@pytest.mark.usefixtures("groups")
+@pytest.mark.story("who-coordinates-a-group")
 def test_show_tells_lag_in_records_and_in_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     assert ottla("group show billing -o json") == 0
     told = json.loads(capsys.readouterr().out)
     (item,) = told["items"]
     partitions = item.pop("partitions")
     assert told["kind"] == "group-lag/v1"
-    assert item == {"name": "billing", "state": "Stable", "members": 2, "records": 4, "seconds": 42.88}
+    owner = {"coordinator": 0, "shard": 1}
+    assert item == {"name": "billing", "state": "Stable", "members": 2, "records": 4, "seconds": 42.88} | owner
     assert (partitions[0]["committed"], partitions[0]["oldest_unread_ms"], partitions[0]["member"]) == (10, AT, "m1")
     assert (partitions[1]["committed"], partitions[1]["records"], partitions[1]["seconds"]) == (None, None, None)
     assert ottla("group show billing idle -o table") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "billing  Stable, 2 members; 4 records behind, the oldest 42.9 s old"
+    assert lines[0] == "billing  Stable, 2 members, coordinator 0; 4 records behind, the oldest 42.9 s old"
     assert lines[1].split() == ["TOPIC", "PARTITION", "COMMITTED", "END", "RECORDS", "SECONDS", "MEMBER"]
     assert lines[2].split() == ["orders", "0", "10", "14", "4", "42.9", "m1"]
     assert lines[3].split() == ["orders", "1", "-", "5", "-", "-"]
-    assert lines[4] == "idle  Empty, 0 members; nothing is committed yet"
+    assert lines[4] == "idle  Empty, 0 members, coordinator 0; nothing is committed yet"
 
 
 def test_show_tells_what_a_leader_could_not(groups: FakeGroups, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,7 +129,9 @@ def test_explain_is_a_story(
         GroupEvent(AT + 6, "replaced", "came back in place of m4", 1, "m5", "i5"),
     ]
     assert ottla("group explain billing -o table") == 0
-    lines = capsys.readouterr().out.splitlines()
+    printed = capsys.readouterr()
+    assert printed.err == "group billing is coordinator 0's, in shard 1\n"
+    lines = printed.out.splitlines()
     assert lines[0] in ("2026-11-01", "2026-11-02")
     assert [line.split("  ", 2)[2] for line in lines[1:-1]] == [
         "m1 at 10.0.0.1 joined",

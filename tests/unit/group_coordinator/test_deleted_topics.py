@@ -82,7 +82,7 @@ async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not
     held = Held(True)
     watch = DeletedTopics(held, Store(WITH_T, away=3))
     watch.on_effect(3, "something else")
-    watch.on_effect(3, Loaded())
+    watch.on_effect(3, Loaded(0))
     await until(lambda: not watch.is_busy)
     assert held.forgotten == [(3, WITH_T.topics, frozenset())]
     await watch.stop()

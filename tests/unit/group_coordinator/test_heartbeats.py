@@ -247,3 +247,16 @@ async def test_a_call_has_a_largest_number(coordinator: Coordinator) -> None:
     with pytest.raises(OttlaError) as raised:
         await coordinator.codes(*[beat] * 1_001)
     assert raised.value.code == ErrorCode.INVALID_REQUEST
+
+
+async def test_how_it_is_with_each_shard_is_told(coordinator: Coordinator) -> None:
+    await coordinator.own(1, 2)
+    (_, first), (_, second) = sorted((e.shard, e.state) for e in coordinator.shards.standings())
+    second.unreadable = 3
+    reply = await coordinator.service.shards(pb.ShardsRequest(), CALLER)
+    assert [(s.shard, s.phase, s.coordinator, s.trouble, s.unreadable) for s in reply.shards] == [
+        (1, "serving", ME, "", 0),
+        (2, "serving", ME, "", 3),
+    ]
+    assert all(s.next_offset >= 1 for s in reply.shards), "the fence"
+    assert first.unreadable == 0

@@ -39,7 +39,7 @@ class FakeCluster:
         reply = broker_pb2.MetadataReply()
         reply.brokers.add(id=0, address="b0:1")
         reply.shards.add(kind="txn", shard=0, owner=9, address="x:1")
-        for number in (1, 0):
+        for number in reversed(range(len(self.owners))):
             owner = self.owners[number]
             reply.shards.add(kind="group", shard=number, owner=number if owner else -1, address=owner)
         return reply
@@ -150,6 +150,20 @@ def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any
     cluster.owners = [G0, ""]
     with pytest.raises(OttlaError, match="1 shards of groups have no coordinator"):
         groups.list(timeout=0.1)
+
+
+def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster, groups: Any) -> None:
+    cluster.owners = [G0, "", G1]
+    served = pb.ShardStanding(shard=0, coordinator=4, phase="serving", for_ms=1500, next_offset=7)
+    stuck = pb.ShardStanding(shard=2, coordinator=5, phase="loading", for_ms=61_000, trouble="a CRC", unreadable=3)
+    cluster.answer(Group.SHARDS, {G0: pb.ShardsReply(shards=[served]), G1: pb.ShardsReply(shards=[stuck])})
+    told = groups.shards()
+    assert [(s.shard, s.coordinator, s.phase, s.seconds, s.trouble, s.unreadable) for s in told] == [
+        (0, 4, "serving", 1.5, "", 0),
+        (1, None, "unowned", 0.0, "", 0),
+        (2, 5, "loading", 61.0, "a CRC", 3),
+    ]
+    assert [s.is_good for s in told] == [True, False, False]
 
 
 def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, groups: Any) -> None:

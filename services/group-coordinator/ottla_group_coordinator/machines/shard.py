@@ -60,7 +60,10 @@ class Forgotten(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What the log says is there, with what was committed in topics that may have gone while nobody owned the shard."""
+    """What the log says is there, but for records that are `unreadable`, and with what was committed in topics that may
+    have gone while nobody owned the shard."""
+
+    unreadable: int
 
 
 class GroupShard:
@@ -158,7 +161,7 @@ class GroupShard:
         for each in resumed:
             timers.update(each.timers)
         memory = tuple(change for each in resumed for change in each.memory)
-        return Decision(None, memory=memory, timers=timers, effects=(Loaded(),))
+        return Decision(None, memory=memory, timers=timers, effects=(Loaded(self.unreadable),))
 
     def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
         if isinstance(key, ExpiryTimer):

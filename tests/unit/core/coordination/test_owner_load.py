@@ -7,7 +7,7 @@ from batches import NOON
 from owners import MINE, Hand, get, put, stored
 
 from ottla_core.coordination.batches import seal_entries
-from ottla_core.coordination.effects import Leave
+from ottla_core.coordination.effects import Leave, Tell
 from ottla_core.coordination.owner import Phase
 from ottla_core.coordination.shard import Entry
 from ottla_core.coordination.shard_log import (
@@ -110,6 +110,42 @@ def test_a_damaged_batch_is_read_again_and_never_skipped() -> None:
     assert (hand.owner.phase, hand.owner.next_offset, hand.call) == (Phase.LOADING, 2, Read(2))
     hand.result(Batches(stored(ONE, 2) + stored(seal_fence(MINE, NOON), 3), 4))
     assert hand.owner.phase is Phase.SERVING
+
+
+@pytest.mark.story("damaged-batch-of-a-shard")
+def test_a_load_that_does_not_get_on_says_so_with_its_place_and_goes_on_trying() -> None:
+    hand = Hand()
+    hand.start()
+    hand.result(Appended(3, 4))
+    damaged = bytearray(stored(ONE, 2))
+    damaged[-1] ^= 1
+    hand.result(Batches(stored(TWO, 0), 4))
+    for _ in range(100):
+        hand.result(Batches(bytes(damaged), 4))
+        hand.tick(hand.owner.limits.retry_most_s)
+        assert (hand.owner.phase, hand.call) == (Phase.LOADING, Read(2))
+    told = [effect.trouble for effect in hand.effects if isinstance(effect, Tell)]
+    assert [told.count(t) for t in told] == [1] * 4  # after 8 tries, 16, 32 and 64
+    assert all("can't be read from offset 2 on" in each and "CORRUPT_MESSAGE" in each for each in told)
+    assert "tried 100 times" in hand.owner.trouble
+    hand.result(Batches(stored(ONE, 2) + stored(seal_fence(MINE, NOON), 3), 4))
+    assert (hand.owner.phase, hand.owner.trouble) == (Phase.SERVING, "")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"), [(Refused(TOO_FEW), "NOT_ENOUGH_REPLICAS"), (Appended(0, 0), "its high watermark is behind")]
+)
+def test_a_fence_that_can_not_be_written_says_so(said: Refused | Appended, words: str) -> None:
+    hand = Hand()
+    hand.start()
+    for _ in range(8):
+        assert hand.owner.trouble == ""
+        hand.result(said)
+        hand.tick(hand.owner.limits.retry_most_s)
+    (told,) = [effect.trouble for effect in hand.effects if isinstance(effect, Tell)]
+    assert told == hand.owner.trouble
+    assert told.startswith("its fence can't be written, tried 8 times: ")
+    assert words in told
 
 
 @pytest.mark.parametrize("there", [seal_fence(ShardFence(5, 71), NOON), ONE])

@@ -21,7 +21,17 @@ from ottla_core.coordination.effects import Limits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard import Decision, Entry
-from ottla_core.coordination.shard_log import Append, Call, Check, Fenced, Mismatch, Refused, Result, Unknown
+from ottla_core.coordination.shard_log import (
+    Append,
+    Batches,
+    Call,
+    Check,
+    Fenced,
+    Mismatch,
+    Refused,
+    Result,
+    Unknown,
+)
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.processor import ProcessorTime
@@ -555,3 +565,37 @@ async def test_a_gap_says_whether_the_process_was_starved_or_stopped(
 
 def test_where_the_system_does_not_tell_a_gap_is_a_stop(tmp_path: Path) -> None:
     assert ProcessorTime(10.0, tmp_path / "missing").look(13.0) == (3.0, 0.0)
+
+
+class DamagedLog(MemoryShardLog):
+    """The last byte of what is read is wrong while it is `damaged`."""
+
+    damaged = True
+
+    async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
+        result = await super().call(shard, owner, call, timeout_s=timeout_s)
+        if self.damaged and isinstance(result, Batches):
+            return replace(result, data=result.data[:-1] + bytes([result.data[-1] ^ 1]))
+        return result
+
+
+@pytest.mark.story("damaged-batch-of-a-shard")
+async def test_a_shard_that_can_not_be_loaded_is_in_the_log_and_the_metrics(caplog: pytest.LogCaptureFixture) -> None:
+    log = DamagedLog()
+    process = Process(log, replace(LIMITS, retry_most_s=0.01))
+    await process.shards.start()
+    process.on_image(given(0, 2))
+    await until(lambda: len([r for r in caplog.records if "not served" in r.message]) >= 2)
+    telling = next(r for r in caplog.records if "not served" in r.message)
+    assert telling.levelno == logging.ERROR
+    assert "its log can't be read from offset 0 on, tried 8 times" in telling.message
+    assert process.gauge("ottla_shard_loading_seconds") > 0
+    assert [each.trouble != "" for each in process.shards.standings()] == [True, True]
+    log.damaged = False
+    await process.until_serving(2)
+    assert process.gauge("ottla_shard_loading_seconds") == 0
+    assert [(each.shard, each.is_served, each.trouble) for each in process.shards.standings()] == [
+        (0, True, ""),
+        (2, True, ""),
+    ]
+    await process.shards.kill()
