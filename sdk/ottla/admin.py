@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ottla.access import Access
 from ottla.cluster import Cluster
@@ -71,7 +71,7 @@ class Admin:
         """Let go of the connections."""
         self._cluster.close()
 
-    def __enter__(self) -> Admin:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -62,14 +62,14 @@ class Cluster:
         self._lock: Final = RLock()
         self._ended: Final = Condition()
         self.locks: Final = (self._lock, self._ended)
-        self._guard: Final = Guard("this client")
+        self.guard: Final = Guard("this client")
         self._closed = False
         self._turn = 0
         self._suspects: dict[str, float] = {}
 
     def connection(self, address: str) -> Connection:
         """The one connection to `address`. Raises ConfigError in a child of the process that made the client."""
-        self._guard.check_process()
+        self.guard.check_process()
         with self._lock:
             connection = self._connections.get(address)
             if connection is None:
@@ -160,7 +160,7 @@ class Cluster:
 
     def close(self) -> None:
         """Close every connection; calls that are open fail. In a child after a fork, they are the parent's."""
-        if self._guard.foreign:
+        if self.guard.foreign:
             return
         with self._ended:
             self._closed = True

@@ -7,6 +7,7 @@ hands records out by polls, so that what was processed can be committed.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import weakref
@@ -15,7 +16,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Thread
 from types import TracebackType
-from typing import Any, Final, Generic, Literal
+from typing import Any, Final, Generic, Literal, Self
 
 from ottla.assignment import Assignment
 from ottla.cluster import Cluster
@@ -267,12 +268,14 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
         Nothing is lost: reading goes on where it was. A lookup of offsets that is under way is waited for.
         """
+        self.one_thread.guard.check_process()
         self._fetcher.interrupt(WakeupError())
         self._assignment.wake()
 
     @property
     def metrics(self) -> dict[str, float]:
         """What was read so far, under Kafka's names: docs/sdk.md lists them. From any thread; costs no call."""
+        self.one_thread.guard.check_process()
         with self._lock:
             figures = self._fetcher.consumed.metrics(self._subscription)
         return figures if self._group is None else figures | group_metrics(self._group, self._cluster.clock.monotonic())
@@ -293,13 +296,21 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
         Of a group, what was processed is committed (not with commit="manual"), partitions are given up, and the group
         is told, but for a static member. What the last `poll` gave counts as processed only where a `with` block ends
-        without an error.
+        without an error. In a signal handler that interrupts a call of the same thread, and in a callback, it lets that
+        call come to its end, which closes. In a child after a fork it does nothing.
         """
         self._close_after(processed=False)
 
     def _close_after(self, *, processed: bool) -> None:
-        self._fetcher.close()
+        if self.one_thread.guard.foreign:
+            return
+        self._fetcher.end()
         self._assignment.wake()
+        if not self.one_thread.once_out(functools.partial(self._finish, processed=processed)):
+            self._finish(processed=processed)
+
+    def _finish(self, *, processed: bool) -> None:
+        self._fetcher.close()
         try:
             if self._group is not None and self._close.alive and self.one_thread.enter_last(self._timeout):
                 try:
@@ -314,7 +325,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         offsets = self.reader.processed(well=processed)
         group.leave({} if group.options.commit == "manual" else offsets, min(self._timeout, _LEAVE_S))
 
-    def __enter__(self) -> Consumer[K, V]:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -344,6 +355,8 @@ _DEFAULTS: Final = {
 
 
 def _close(fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: Cluster) -> None:
+    if cluster.guard.foreign:
+        return
     fetcher.close()
     if isinstance(assignment, GroupAssignment) and assignment.in_group:
         # Whoever collects garbage does not wait until the group is told.

@@ -134,11 +134,15 @@ class Fetcher:
         if self.closed:
             raise closed_error()
 
-    def close(self) -> None:
-        """Wake the reader and close the streams."""
+    def end(self) -> None:
+        """Let the reader come to its end; whoever calls does not wait."""
         with self.lock:
             self.closed = True
             self.lock.notify_all()
+
+    def close(self) -> None:
+        """Wake the reader and close the streams."""
+        self.end()
         self._links.close()
 
     def _request(self, fetch: Fetch) -> pb.FetchRequest:

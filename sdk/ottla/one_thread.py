@@ -2,6 +2,9 @@
 
 Whoever is inside a call is in, and so is whoever iterates, from the first record on until the loop is left. A consumer
 may be handed from one thread to another between calls, and an iterator between two of its records.
+
+A signal handler that interrupts a call, and a callback, are in with the thread that they run in: what ends the consumer
+waits there until that call is out, for it stands between two lines that belong together.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from types import TracebackType
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from ottla.errors import ConcurrentUseError, ErrorCode
+from ottla.guard import Guard, whether_owned
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,9 +27,12 @@ class OneThread:
 
     def __init__(self) -> None:
         self._inside: Final = RLock()
+        self._owned: Final = whether_owned(self._inside)
         self._last = current_thread()
         self._loops: dict[object, Thread] = {}
         self._ends = False
+        self._once_out: Callable[[], object] | None = None
+        self.guard: Final = Guard("the consumer")
 
     def __enter__(self) -> None:
         self._enter(None)
@@ -33,7 +40,7 @@ class OneThread:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._inside.release()
+        self._release()
 
     def step(self, loop: object, call: Callable[[], T]) -> T:
         """What an iteration does from time to time; from now on `loop` is the current thread's."""
@@ -42,7 +49,14 @@ class OneThread:
             self._loops[loop] = self._last
             return call()
         finally:
-            self._inside.release()
+            self._release()
+
+    def once_out(self, call: Callable[[], object]) -> bool:
+        """Whether this thread is inside: then `call` is called when it is out."""
+        if self._owned():
+            self._once_out = call
+            return True
+        return False
 
     def enter_last(self, timeout: float) -> bool:
         """Come in when whoever is inside is out; False where that takes longer than `timeout` seconds.
@@ -56,7 +70,14 @@ class OneThread:
         """The iteration is over, or nobody holds it any more."""
         self._loops.pop(loop, None)
 
+    def _release(self) -> None:
+        self._inside.release()
+        if self._once_out is not None and not self._owned():
+            call, self._once_out = self._once_out, None
+            call()
+
     def _enter(self, mine: object) -> None:
+        self.guard.check_process()
         me = current_thread()
         for loop, thread in list(self._loops.items()):
             if thread is not me and loop is not mine and thread.is_alive():

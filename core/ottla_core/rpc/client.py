@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import Lock, Thread, current_thread
@@ -37,6 +38,10 @@ class HasError(Protocol):
 
 _END_LIMIT_S: Final = 5.0
 _streams: WeakSet[FrameStream[Any, Any]] = WeakSet()
+
+
+# Those of a parent are nobody's in its child, where no thread reads them: nothing is to be ended there.
+os.register_at_fork(after_in_child=_streams.clear)
 
 
 @atexit.register

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from ottla.admin import Admin as SyncAdmin
 from ottla.admin import ClusterOverview as SyncClusterOverview
@@ -108,7 +108,7 @@ class Admin:
         """Let go of the connections."""
         await asyncio.to_thread(self._sync.close)
 
-    async def __aenter__(self) -> Admin:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

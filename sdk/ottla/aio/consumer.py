@@ -188,6 +188,8 @@ class Consumer(Generic[K, V]):
         await self._close(self._sync.close)
 
     async def _close(self, close: Callable[[], None]) -> None:
+        if self._sync.one_thread.guard.foreign:
+            return
         try:
             await asyncio.to_thread(close)
         finally:
@@ -204,6 +206,7 @@ class Consumer(Generic[K, V]):
     # ---- one thread --------------------------------------------------------------------------------------------------
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._sync.one_thread.guard.check_process()  # in a child nobody works for that executor
         bound = functools.partial(call, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._thread, bound)
 
@@ -225,6 +228,7 @@ class Consumer(Generic[K, V]):
 
     async def _take(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """One gathering; first comes what a cancelled one has gathered, unless it is too much."""
+        self._sync.one_thread.guard.check_process()
         while True:
             fresh = self._under_way is None
             if self._under_way is None:

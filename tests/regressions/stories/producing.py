@@ -58,4 +58,15 @@ STORIES = (
         Edit("sdk/ottla/sender.py", "self.lock: Final = RLock()", "self.lock: Final = Lock()"),
         Edit("sdk/ottla/guard.py", "= lock._is_owned ", "= getattr(lock, '_is_owned', bool) "),
     ),
+    Story(
+        "signal-handler-closes-consumer",
+        "A signal handler that closed a consumer in the middle of a poll waited for threads that waited for that poll",
+        Edit("sdk/ottla/one_thread.py", "        if self._owned():\n", "        if False:\n"),
+    ),
+    Story(
+        "fork-without-a-word",
+        "After a fork a producer took the child's records for ever; results, polls and commits never came",
+        Edit("sdk/ottla/producer.py", "os.register_at_fork(after_in_child=_disown)\n", ""),
+        Edit("sdk/ottla/guard.py", "        if self.foreign:\n", "        if False:\n"),
+    ),
 )

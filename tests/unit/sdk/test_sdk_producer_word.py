@@ -4,10 +4,11 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from signals import handling, interrupting, to_main
 from waiting import wait_until
 
 from ottla.delivery import Delivery
@@ -24,13 +25,6 @@ def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any
     return Producer(
         "b0:1", **{"topic": "t", "value": "bytes", "retry_backoff": 0.01, "_transport": cluster.connect, **arguments}
     )
-
-
-def to_main(signum: int) -> None:
-    """As Ctrl-C does it: the thread that waits is interrupted."""
-    main = threading.main_thread().ident
-    assert main is not None
-    signal.pthread_kill(main, signum)
 
 
 # ---- flush and callbacks
@@ -116,12 +110,9 @@ def test_a_callback_that_comes_after_the_close_runs_all_the_same() -> None:
 # ---- blocks that raise
 
 
-@pytest.fixture
-def ctrl_c() -> Iterator[None]:
+def ctrl_c() -> None:
     """Python's own handler, which a shell's background job does without."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+    raise KeyboardInterrupt
 
 
 @pytest.mark.story("raising-block-drops-records")
@@ -139,7 +130,7 @@ def test_a_block_that_raises_delivers_what_it_sent_before(monkeypatch: pytest.Mo
 
 
 def test_a_second_ctrl_c_ends_a_block_that_waits(
-    ctrl_c: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("ottla.producer._QUIET_S", 0.01)
     cluster = ScriptedCluster({"t": 1})
@@ -156,7 +147,7 @@ def test_a_second_ctrl_c_ends_a_block_that_waits(
     delivery = producer.send(b"x")
     cluster.until(lambda: any(isinstance(body, pb.ProduceRequest) for _, body in cluster.seen))
     threading.Thread(target=press).start()
-    with pytest.raises(KeyboardInterrupt), producer:
+    with handling(signal.SIGINT, ctrl_c), pytest.raises(KeyboardInterrupt), producer:
         raise KeyboardInterrupt
     assert told.wait(WAIT)
     assert isinstance(delivery.exception(0), ConnectError)
@@ -233,45 +224,23 @@ def test_a_hook_that_raises_does_not_end_the_sender() -> None:
 # ---- signal handlers
 
 
-@pytest.fixture
-def handled() -> Iterator[Callable[[Callable[[], object]], list[BaseException]]]:
-    """Sets what SIGUSR1 calls; gives the errors that came of it."""
-    before = signal.getsignal(signal.SIGUSR1)
+def noting(errors: list[BaseException], call: Callable[[], object]) -> Callable[[], None]:
+    """A handler that notes what the call raises."""
 
-    def handle(call: Callable[[], object]) -> list[BaseException]:
-        errors: list[BaseException] = []
+    def handler() -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
 
-        def handler(*_: object) -> None:
-            try:
-                call()
-            except BaseException as error:
-                errors.append(error)
-
-        signal.signal(signal.SIGUSR1, handler)
-        return errors
-
-    yield handle
-    signal.signal(signal.SIGUSR1, before)
-
-
-def interrupting(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The call, and in the middle of it, once, the signal."""
-    left = [1]
-
-    def interrupted(*args: Any) -> Any:
-        if left and threading.current_thread() is threading.main_thread():
-            left.pop()
-            signal.raise_signal(signal.SIGUSR1)
-        return call(*args)
-
-    return interrupted
+    return handler
 
 
 @pytest.mark.timeout(30)
 @pytest.mark.story("signal-handler-deadlocks-send")
 @pytest.mark.parametrize("name", ["send", "flush", "close", "result"])
 def test_a_signal_handler_that_comes_in_the_middle_of_a_send_hears_so(
-    name: str, handled: Callable[[Callable[[], object]], list[BaseException]]
+    name: str,
 ) -> None:
     cluster = ScriptedCluster({"t": 1})
     with producer_of(cluster, linger=60) as producer:
@@ -282,9 +251,11 @@ def test_a_signal_handler_that_comes_in_the_middle_of_a_send_hears_so(
             "close": producer.close,
             "result": first.result,
         }
-        errors = handled(calls[name])
-        producer._accumulator.append = interrupting(producer._accumulator.append)  # type: ignore[method-assign]
-        producer.send(b"interrupted")
+        errors: list[BaseException] = []
+        append = interrupting(producer._accumulator.append, signal.SIGUSR1)
+        producer._accumulator.append = append  # type: ignore[method-assign]
+        with handling(signal.SIGUSR1, noting(errors, calls[name])):
+            producer.send(b"interrupted")
         (error,) = errors
         assert isinstance(error, ConfigError)
         assert "set a flag or raise" in error.hint
@@ -295,7 +266,7 @@ def test_a_signal_handler_that_comes_in_the_middle_of_a_send_hears_so(
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", ["send", "flush"])
 def test_signals_at_any_time_lose_nothing_and_lock_nothing_up(
-    name: str, handled: Callable[[Callable[[], object]], list[BaseException]]
+    name: str,
 ) -> None:
     cluster = ScriptedCluster({"t": 1})
     taken, busy, over = [], [False], threading.Event()
@@ -317,17 +288,18 @@ def test_signals_at_any_time_lose_nothing_and_lock_nothing_up(
             while not over.wait(0.0005):
                 to_main(signal.SIGUSR1)
 
-        errors = handled(call)
+        errors: list[BaseException] = []
         thread = threading.Thread(target=bother)
-        thread.start()
-        try:
-            for number in range(2000):
-                delivery = producer.send(b"m")
-                if number % 100 == 0:
-                    delivery.result(WAIT)
-        finally:
-            over.set()
-            thread.join()
+        with handling(signal.SIGUSR1, noting(errors, call)):
+            thread.start()
+            try:
+                for number in range(2000):
+                    delivery = producer.send(b"m")
+                    if number % 100 == 0:
+                        delivery.result(WAIT)
+            finally:
+                over.set()
+                thread.join()
     assert {type(error) for error in errors} <= {ConfigError}
     values = cluster.values("t", 0)
     assert values.count(b"m") == 2000
@@ -335,14 +307,13 @@ def test_signals_at_any_time_lose_nothing_and_lock_nothing_up(
 
 
 @pytest.mark.timeout(30)
-def test_a_handler_may_close_while_a_flush_waits(
-    handled: Callable[[Callable[[], object]], list[BaseException]],
-) -> None:
+def test_a_handler_may_close_while_a_flush_waits() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Hang())
     producer = producer_of(cluster)
     producer.send(b"x")
-    errors = handled(lambda: producer.close(0.05))
-    threading.Timer(0.3, to_main, (signal.SIGUSR1,)).start()
-    producer.flush(WAIT)  # the close has failed it, and said so
+    errors: list[BaseException] = []
+    with handling(signal.SIGUSR1, noting(errors, lambda: producer.close(0.05))):
+        threading.Timer(0.3, to_main, (signal.SIGUSR1,)).start()
+        producer.flush(WAIT)  # the close has failed it, and said so
     assert [type(error) for error in errors] == [DeliveryError]

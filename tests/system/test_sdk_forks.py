@@ -1,0 +1,121 @@
+"""Clients that were made before a fork: in the child each call says so at once, and the child comes to its end."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+import ottla
+from ottla.testing import Cluster
+
+SYNC = """
+import faulthandler, os, sys
+import ottla
+
+admin = ottla.Admin()
+producer = ottla.Producer(topic="t")
+before = producer.send("parent")
+place = before.result(60)
+consumer = ottla.Consumer("t", start="earliest")
+member = ottla.Consumer("t", group="g", auto_offset_reset="earliest")
+while not (consumer.poll(1) and member.poll(1)):
+    pass
+pending = producer.send("pending")
+child = os.fork()
+if child == 0:
+    faulthandler.dump_traceback_later(60, exit=True)
+    assert before.result(0) == place
+    calls = {
+        "send": lambda: producer.send("child"), "flush": producer.flush, "result": pending.result,
+        "partitions_for": producer.partitions_for, "producer.metrics": lambda: producer.metrics,
+        "poll": consumer.poll, "iterate": lambda: next(iter(consumer)), "member.poll": member.poll,
+        "commit": member.commit, "committed": member.committed, "wakeup": consumer.wakeup,
+        "metrics": lambda: consumer.metrics, "lag": consumer.lag, "list": admin.topics.list,
+        "groups": admin.groups.list, "describe": admin.cluster.describe,
+    }
+    for name, call in calls.items():
+        try:
+            call()
+        except ottla.ConfigError as error:
+            assert "made before a fork" in error.message and "make one in each process" in error.hint, error
+        else:
+            raise AssertionError(name + " went well")
+    for client in (producer, consumer, member, admin):
+        client.close()
+    with ottla.Producer(topic="t") as own:
+        own.send("child's own").result(60)
+    sys.exit(7)  # through the end of the interpreter
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+for client in (producer, consumer, member, admin):
+    client.close()
+with ottla.Consumer("t", start="earliest", stop="end") as check:
+    print(sorted(record.value for record in check))
+"""
+
+AIO = """
+import asyncio, faulthandler, os
+import ottla.aio
+
+async def use(producer, consumer, admin):
+    calls = {
+        "send": lambda: producer.send("child"), "flush": producer.flush, "send_many": lambda: producer.send_many(["a"]),
+        "poll": consumer.poll, "position": lambda: consumer.position(("u", 0)), "list": admin.topics.list,
+    }
+    for name, call in calls.items():
+        try:
+            await call()
+        except ottla.ConfigError as error:
+            assert "made before a fork" in error.message, error
+        else:
+            raise AssertionError(name + " went well")
+    for client in (producer, consumer, admin):
+        await client.close()
+
+async def main():
+    admin = ottla.aio.Admin()
+    producer = ottla.aio.Producer(topic="u")
+    await producer.send("parent")
+    consumer = ottla.aio.Consumer("u", start="earliest")
+    while not await consumer.poll(1):
+        pass
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(60, exit=True)
+        asyncio.events._set_running_loop(None)  # a child has a loop of its own
+        asyncio.run(use(producer, consumer, admin))
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    for client in (producer, consumer, admin):
+        await client.close()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        with ottla.Admin(cluster.bootstrap) as admin:
+            for topic in ("t", "u"):
+                admin.topics.create(topic, partitions=1)
+        yield cluster
+
+
+def run(source: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
+    command = [sys.executable, "-c", source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.story("fork-without-a-word")
+def test_a_child_hears_of_the_fork_and_ends_and_the_parent_goes_on(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(SYNC, cluster, monkeypatch).splitlines()[-1] == "[\"child's own\", 'parent', 'pending']"
+
+
+def test_a_child_of_an_asyncio_program_hears_it_too(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(AIO, cluster, monkeypatch)
