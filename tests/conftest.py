@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -44,3 +45,21 @@ def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
     told, _long_turns.told = _long_turns.told, []
     if told and request.node.get_closest_marker("long_turns") is None:
         pytest.fail("\n".join(told), pytrace=False)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_to_serializable() -> Generator[None, Any, Any]:
+    """What a test has logged goes to the process that collects all reports, even where it can not be encoded."""
+    return _encodable((yield))
+
+
+def _encodable(value: Any) -> Any:
+    match value:
+        case str():
+            return value.encode(errors="backslashreplace").decode()
+        case dict():
+            return {name: _encodable(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_encodable, value))
+        case _:
+            return value
