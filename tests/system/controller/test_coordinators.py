@@ -38,9 +38,14 @@ def shards(node: ActingNode) -> dict[int, Shard]:
 
 
 def settled(node: ActingNode, *coordinators: RegisteredCoordinator) -> bool:
-    """Whether these own all shards between them, as evenly as can be."""
+    """Whether these own all shards between them, as evenly as can be, and the controller has heard of it."""
     owned = [len(c.owned()) for c in coordinators]
-    return sum(owned) == SHARDS and max(owned) - min(owned) <= 1 and node.leadership.active
+    even = sum(owned) == SHARDS and max(owned) - min(owned) <= 1
+    return (
+        even
+        and {each.owner for each in shards(node).values()} == {c.id for c in coordinators}
+        and node.leadership.active
+    )
 
 
 async def test_a_registration_brings_the_topic_and_an_owner_for_every_shard(world: World, coordinator: Start) -> None:
