@@ -122,6 +122,15 @@ def main(arguments: Sequence[str]) -> int:
     only = [name for name in given.only.split(",") if name]
     if unknown := set(only) - set(PROGRAMS):
         parser.error(f"no such program: {', '.join(sorted(unknown))}")
+    known = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", f"{given.base}^{{commit}}"],
+        cwd=ROOT,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    if known.returncode != 0:
+        parser.error(f"{given.base!r} is no commit here: BASE=main~1")
     began = time.monotonic()
     pairs: dict[str, list[Pair]] = {}
     with tempfile.TemporaryDirectory(prefix="ottla-before-") as directory, both(given.base, Path(directory)) as commits:
