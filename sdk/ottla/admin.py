@@ -38,6 +38,8 @@ class Admin:
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         request_timeout: seconds that each method has, unless it is given a `timeout`.
+        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names.
 
@@ -49,16 +51,23 @@ class Admin:
         bootstrap: str | Sequence[str] | None = None,
         *,
         request_timeout: Duration = 30.0,
+        connect_timeout: Duration = 5.0,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
     ) -> None:
-        arguments = {"bootstrap": bootstrap, "request_timeout": request_timeout, "client_id": client_id}
-        defaults = {"bootstrap": None, "request_timeout": 30.0, "client_id": None}
+        defaults = {"bootstrap": None, "request_timeout": 30.0, "connect_timeout": 5.0, "client_id": None}
+        arguments = {
+            "bootstrap": bootstrap,
+            "request_timeout": request_timeout,
+            "connect_timeout": connect_timeout,
+            "client_id": client_id,
+        }
         settings = merge_config(ADMIN_NAMES, arguments, defaults, config or {})
         self.client_id: Final[str] = settings["client_id"] or f"ottla-admin-{next(_client_numbers)}"
         addresses = bootstrap_addresses(settings["bootstrap"])
-        cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
+        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        cluster = Cluster(addresses, _transport or grpc_transport(self.client_id), connect_timeout=connect_s)
         access = Access(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
         self.topics: Final = Topics(access)

@@ -2,19 +2,24 @@
 
 Any broker that is given suffices; the others are learned from it. A call that may be sent again is sent to the next
 broker, until one answers or the deadline has passed; then the error names every address and says why it is silent.
+
+The first contact is another matter than an outage later: where nobody listens at the given addresses, or somebody who
+is no broker, they are most likely wrong, and whoever waits hears so within seconds. A client that has been answered
+once waits for as long as its timeouts say.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from threading import Condition, RLock
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.diagnose import Diagnosis, why_silent
+from ottla.diagnose import LIMIT_S, Diagnosis, diagnose_all, stranger, why_silent
 from ottla.errors import ErrorCode, NotABrokerError, OttlaError, UnknownTopicError, error_from_code, from_core
 from ottla.guard import Guard
 from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
@@ -37,6 +42,15 @@ _FIRST_TRY_S: Final = 1.0
 _LONGEST_TRY_S: Final = 5.0
 """How long one broker is given before the next is asked, where any would do: at first, and when all are slow."""
 
+_GIVE: Final = "give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker"
+_START: Final = (
+    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; where it is still starting, a longer "
+    "connect_timeout="
+)
+
+_ANSWER_S: Final = 1.0
+"""How long a server that is no broker is asked what it is."""
+
 _SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 _SUSPECT_S: Final = 10.0
 """For so long a broker that did not answer is asked after the others: it may be hanging."""
@@ -50,6 +64,7 @@ class Cluster:
         bootstrap: Sequence[str],
         transport: Transport,
         *,
+        connect_timeout: float = 5.0,
         clock: Clock | None = None,
         diagnose: Callable[[str], Diagnosis] = why_silent,
     ) -> None:
@@ -57,7 +72,12 @@ class Cluster:
         self.view = ClusterView()
         self._bootstrap: Final = tuple(bootstrap)
         self._transport: Final = transport
+        self._connect_timeout: Final = connect_timeout
         self._diagnose: Final = diagnose
+        self.out_of_reach = False
+        """Nobody was there at the first contact, when somebody tried last: waiting on is not worth while."""
+        self._contacted = False
+        self._strangers: dict[str, Diagnosis] = {}
         self._connections: dict[str, Connection] = {}
         self._lock: Final = RLock()
         self._ended: Final = Condition()
@@ -95,17 +115,22 @@ class Cluster:
 
         Raises ConnectError or TimeoutError where none did; at once NotABrokerError, and what is not retriable.
         """
-        deadline_at = self.clock.monotonic() + timeout
+        now = self.clock.monotonic()
+        deadline_at = now + timeout
+        contact_at = now + max(0.0, self._connect_timeout - LIMIT_S)
         backoff = Backoff()
         while True:
             try_s = min(_LONGEST_TRY_S, _FIRST_TRY_S * 2**backoff.attempts)
-            last = self._try_each(method, request, deadline_at, try_s)
+            early = not self._contacted and self.clock.monotonic() < contact_at
+            last = self._try_each(method, request, min(deadline_at, contact_at) if early else deadline_at, try_s)
             if not isinstance(last, OttlaError):
+                self._contacted, self.out_of_reach = True, False
                 return last
             pause = backoff.next()
-            over = self.clock.monotonic() + pause >= deadline_at
-            if over or (backoff.attempts == 1 and not self.view.brokers):
-                self._give_up(last, timeout, over=over)
+            next_at = self.clock.monotonic() + pause
+            over, late = next_at >= deadline_at, not self._contacted and next_at >= contact_at
+            if over or late or (backoff.attempts == 1 and not self._contacted):
+                self._give_up(last, timeout, over=over, late=late)
             self.wait(pause)
 
     def _try_each(
@@ -120,13 +145,23 @@ class Cluster:
             try:
                 return self.call(address, method, request, timeout=min(left, try_s))
             except OttlaError as error:
-                if not error.retriable:
+                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted:
+                    self._strangers[address] = stranger(address, functools.partial(self._answers, address))
+                elif not error.retriable:
                     raise
                 logger.debug("%s did not answer: %s", address, error)
                 if error.code in _SILENT:
                     self.suspect(address)
                 last = error
         return last
+
+    def _answers(self, address: str, method: Method[Any, Any]) -> bool:
+        """Whether somebody there knows this call."""
+        try:
+            self.connection(address).ask(method, method.request(), timeout=_ANSWER_S)
+        except OttlaError as error:
+            return error.code not in (ErrorCode.UNSUPPORTED_VERSION, *_SILENT)
+        return True
 
     def suspect(self, address: str) -> None:
         """A broker did not answer: where any of them would do, others come first for a while."""
@@ -183,15 +218,22 @@ class Cluster:
             self._suspects = {address: until for address, until in self._suspects.items() if until > now}
             return sorted(turned, key=self._suspects.__contains__)
 
-    def _give_up(self, last: OttlaError, timeout: float, *, over: bool) -> None:
-        """Raise if every given address is something else than a broker, or if the time is over."""
-        found = [self._diagnose(address) for address in self._bootstrap[:3]]
+    def _give_up(self, last: OttlaError, timeout: float, *, over: bool, late: bool) -> None:
+        """Raise if no given address is, or will be, a broker's; if nobody is there in time; if the time is over."""
+        asked = self._bootstrap[:3]
+        found = diagnose_all(asked, lambda address: self._strangers.get(address) or self._diagnose(address))
         reasons = "; ".join(diagnosis.words for diagnosis in found)
-        hint = "give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker, such as localhost:9650"
         if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
-            raise NotABrokerError(ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=hint) from last
-        if over:
-            raise error_from_code(last.code, f"no broker answered within {timeout:g} s: {reasons}", hint=hint) from last
+            raise NotABrokerError(
+                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=f"{_GIVE}, such as localhost:9650"
+            ) from None
+        absent = late and not any(diagnosis.there for diagnosis in found)
+        if absent or over:
+            self.out_of_reach = absent
+            limit_s = min(timeout, self._connect_timeout) if absent else timeout
+            code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
+            words = f"no broker answered within {round(limit_s, 3):g} s: {reasons}"
+            raise error_from_code(code, words, hint=_START if absent else _GIVE + ", such as localhost:9650") from None
 
 
 def view_of(reply: pb.MetadataReply) -> ClusterView:

@@ -110,6 +110,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         client_rack: where this client is, in the words of the brokers' own `rack`. Leaders then name an in-sync replica
             in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
         request_timeout: seconds for a broker to answer a request.
+        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
         metadata_max_age: seconds after which new partitions are looked for, and leaders asked again for a replica.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
@@ -150,6 +152,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         listener: RebalanceListener | None = None,
         client_rack: str = "",
         request_timeout: Duration = 30.0,
+        connect_timeout: Duration = 5.0,
         metadata_max_age: Duration = 300.0,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
@@ -185,7 +188,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
 
         addresses = bootstrap_addresses(settings["bootstrap"])
-        self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
+        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        transport = _transport or grpc_transport(self.client_id)
+        self._cluster = Cluster(addresses, transport, connect_timeout=connect_s)
         reset = plan.reset if options is None else options.reset
         self._subscription = Subscription(fetch_limits(settings), reset)
         self._fetcher = Fetcher(

@@ -1,4 +1,4 @@
-"""Why an address does not answer, in plain words: nobody listens, or somebody who speaks another protocol.
+"""Why an address does not answer, in plain words: nobody listens, or somebody who is no broker.
 
 Asked only after a connection failed, for at most a second an address. A Kafka broker answers an ApiVersions request, an
 HTTP server answers anything with a status line, a TLS port with an alert, and a gRPC server with an HTTP/2 settings
@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import socket
 import struct
-from typing import Final, Literal, NamedTuple
+import time
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import Any, Final, Literal, NamedTuple
+
+from ottla_proto.contracts import Controller, Group, Method
 
 Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
+LIMIT_S: Final = 2.0
 _TIMEOUT_S: Final = 0.5
+_OTHERS: Final[dict[str, Method[Any, Any]]] = {
+    "controller": Controller.DESCRIBE_QUORUM,
+    "group-coordinator": Group.SHARDS,
+}
 _SETTINGS: Final = b"\x04"
 _NO_STREAM: Final = bytes(4)
 CORRELATION_ID: Final = 0x6F74
@@ -23,10 +33,36 @@ GET: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
 class Diagnosis(NamedTuple):
-    """`words`: one clause for an error message; `hopeless`: waiting will not change it."""
+    """`words`: one clause for an error message; `hopeless`: waiting will not change it; `there`: somebody listens."""
 
     words: str
     hopeless: bool
+    there: bool = False
+
+
+def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis]) -> list[Diagnosis]:
+    """All at once, within seconds: whoever looks names up may take longer, and is not waited for."""
+    found = {address: Diagnosis(f"{address} can't be reached", hopeless=False) for address in addresses}
+
+    def look(address: str) -> None:
+        found[address] = diagnose(address)
+
+    lookers = [Thread(target=look, args=(address,), name="ottla-diagnosis", daemon=True) for address in addresses]
+    deadline_at = time.monotonic() + LIMIT_S
+    for looker in lookers:
+        looker.start()
+    for looker in lookers:
+        looker.join(max(0.0, deadline_at - time.monotonic()))
+    return [found[address] for address in addresses]
+
+
+def stranger(address: str, answers: Callable[[Method[Any, Any]], bool]) -> Diagnosis:
+    """Of a gRPC server that knows no brokers' calls: which of the stack's other ports it is, by the calls it knows."""
+    for service, method in _OTHERS.items():
+        if answers(method):
+            return Diagnosis(f"{address} is a {service}'s port, not a broker's gRPC port (usually 9650)", hopeless=True)
+    words = f"{address} is the port of etcd, or of another gRPC server, not a broker's gRPC port (usually 9650)"
+    return Diagnosis(words, hopeless=True)
 
 
 def why_silent(address: str) -> Diagnosis:
@@ -56,7 +92,7 @@ def _named(address: str, answer: bytes) -> Diagnosis:
         return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)
     if protocol == "tls":
         return Diagnosis(f"{address} wants TLS, which is not served yet", hopeless=True)
-    return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False)
+    return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, there=True)
 
 
 def _ask(host: str, port: int, question: bytes) -> bytes:

@@ -48,6 +48,7 @@ class MetadataKeeper:
         self.locks: Final = (self._changed,)
         self._topics: dict[str, None] = {}
         self._asked = False
+        self._waiting = 0
         self._closed = False
         self._error: OttlaError | None = None
         self._thread: Final = Thread(target=self._run, name=f"ottla-metadata-{name}", daemon=True)
@@ -72,12 +73,15 @@ class MetadataKeeper:
         Without a name: once some broker answers.
 
         Raises UnknownTopicError after a grace of seconds, ConnectError or TimeoutError where no broker answers within
-        `timeout` seconds, and at once what is not retriable.
+        `timeout` seconds, or has ever answered within the time for the first contact, and at once what is not
+        retriable.
         """
         names = list(topics)
         started_at = self._clock.monotonic()
         with self._changed:
             self._topics |= dict.fromkeys(names)
+            self._error = None  # what came of an earlier try may have changed
+            self._waiting += 1
         try:
             while True:
                 with self._changed:
@@ -103,6 +107,9 @@ class MetadataKeeper:
                     if view is None or view.error:
                         self._topics.pop(name, None)
             raise
+        finally:
+            with self._changed:
+                self._waiting -= 1
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep these fresh too, from the next time on."""
@@ -126,8 +133,9 @@ class MetadataKeeper:
     def _is_over(self, topic: str, waited: float, timeout: float) -> bool:
         """Whether a topic is to be reported as unknown; raises where something else is wrong with it."""
         view = self.view.topics.get(topic)
-        if self._error is not None and (not self._error.retriable or waited >= timeout):
-            raise self._error
+        error = self._error
+        if error is not None and (not error.retriable or waited >= timeout or self._cluster.out_of_reach):
+            raise error.with_traceback(None)  # it comes from another thread, where it says nothing to anybody
         if view is not None and view.error not in (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.LEADER_NOT_AVAILABLE,
@@ -173,7 +181,7 @@ class MetadataKeeper:
         try:
             view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
         except OttlaError as error:
-            if not self._closed:  # who closes the client while it asks needs no word of it
+            if not self._closed and not self._waiting:  # who waits for it hears of it, and who closes needs no word
                 logger.warning("no metadata: %s", error)
             with self._changed:
                 self._error = error

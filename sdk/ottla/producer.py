@@ -108,6 +108,8 @@ class Producer(Generic[K, V]):
             batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
             value as bytes. A partition given to `send` goes before it.
         interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
+        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
         metadata_max_age: seconds after which the cluster is looked at again without a reason.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"linger.ms": 5}.
@@ -138,6 +140,7 @@ class Producer(Generic[K, V]):
         enable_idempotence: bool | None = None,
         partitioner: PartitionerLike = "default",
         interceptors: Sequence[object] = (),
+        connect_timeout: Duration = 5.0,
         metadata_max_age: Duration = 300.0,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
@@ -168,7 +171,9 @@ class Producer(Generic[K, V]):
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]
 
         addresses = bootstrap_addresses(settings["bootstrap"])
-        self._cluster = Cluster(addresses, _transport or grpc_transport(self.client_id))
+        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        transport = _transport or grpc_transport(self.client_id)
+        self._cluster = Cluster(addresses, transport, connect_timeout=connect_s)
         self._clock = self._cluster.clock
         self._wall_ms = self._clock.wall_ms
         self._guard = Guard(self.client_id)

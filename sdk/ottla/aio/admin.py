@@ -82,6 +82,7 @@ class Groups(Facade[SyncGroups]):
     delete = threaded(SyncGroups.delete)
     delete_offsets = threaded(SyncGroups.delete_offsets)
     kick = threaded(SyncGroups.kick)
+    shards = threaded(SyncGroups.shards)
 
 
 class ClusterOverview(Facade[SyncClusterOverview]):

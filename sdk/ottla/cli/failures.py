@@ -49,6 +49,7 @@ _SAID_OTHERWISE: Final = {
     "Admin().topics.create(…)": "`ottla topic create`",
     "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
     "bootstrap=": "-b ",
+    "; where it is still starting, a longer connect_timeout=": "",
 }
 """What the SDK's hints call by its own names."""
 

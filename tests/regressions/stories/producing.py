@@ -69,4 +69,18 @@ STORIES = (
         Edit("sdk/ottla/producer.py", "os.register_at_fork(after_in_child=_disown)\n", ""),
         Edit("sdk/ottla/guard.py", "        if self.foreign:\n", "        if False:\n"),
     ),
+    Story(
+        "no-broker-no-word",
+        "With no broker at its address a producer was silent for a minute, then raised chained tracebacks",
+        Edit(
+            "sdk/ottla/cluster.py",
+            "late = next_at >= deadline_at, not self._contacted and",
+            "late = next_at >= deadline_at, False and",
+        ),
+    ),
+    Story(
+        "wrong-port-of-the-own-stack",
+        "A client at the port of the own controller, coordinator or etcd heard gRPC's words for an unknown method",
+        Edit("sdk/ottla/cluster.py", "error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted", "False"),
+    ),
 )
