@@ -17,6 +17,8 @@ from tests.regressions.story import Story
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _LIMIT_S: Final = 600.0
+_PATIENCE_S: Final = 20.0
+"""What a test waits for at most without the mend, where it waits in vain (tests/support/waiting.py)."""
 _FAILED: Final = re.compile(r"\b(\d+) failed")
 
 
@@ -55,17 +57,22 @@ class Tree:
         try:
             for path, text in texts.items():
                 path.write_text(text)
-            return self.verdict(tests)
+            return self.verdict(tests, TESTS_WAIT_S=str(_PATIENCE_S))
         finally:
             for path, text in before.items():
                 path.write_text(text)
 
-    def verdict(self, tests: Sequence[str]) -> tuple[Verdict, str]:
+    def verdict(self, tests: Sequence[str], **environment: str) -> tuple[Verdict, str]:
         """Of these tests, up to the first that fails."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *tests]
         try:
             ended = subprocess.run(
-                command, cwd=self.root, env=self._environment, capture_output=True, text=True, timeout=_LIMIT_S
+                command,
+                cwd=self.root,
+                env=self._environment | environment,
+                capture_output=True,
+                text=True,
+                timeout=_LIMIT_S,
             )
         except subprocess.TimeoutExpired:
             return Verdict.BROKEN, f"not at its end after {_LIMIT_S:.0f} s"

@@ -14,6 +14,7 @@ from kio.index import load_response_schema
 from kio_messages import read
 
 from ottla_broker.coordinator_peers import not_available
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import Endpoint
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import APIS, Dispatcher
@@ -46,6 +47,7 @@ class GroupBackend:
         self.registered = [Coordinator("group", n, 100 + n, f"host:{n}") for n in range(2)]
         self.coordinators = self
         self.addresses = SimpleNamespace(told=lambda broker, caller: Endpoint(f"host-{broker.id}", 9092 + broker.id))
+        self.threads = DiskThreads()
         self._replies = list(replies)
 
     def owner(self, kind: str, key: str) -> Coordinator:

@@ -68,6 +68,7 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
     assert len({path.read_bytes() for paths in copies for path in paths if b"not copied" in path.read_bytes()}) == 1
 
 
+@pytest.mark.story("controller-believes-a-published-epoch")
 @pytest.mark.rule(22)
 def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> None:
     with closing(Peer(cluster.brokers[0].address)) as peer:

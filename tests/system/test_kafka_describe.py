@@ -70,6 +70,7 @@ def replaced(kafka: KafkaWire, kind: int, name: str, **values: str) -> int:
     return int(ask(kafka, "AlterConfigs", 2, resources=[resource]).responses[0].error_code)
 
 
+@pytest.mark.story("loggers-have-no-configs")
 @pytest.mark.parametrize("version", versions(32))
 def test_groups_metrics_and_loggers_are_described_in_every_version(kafka: KafkaWire, version: int) -> None:
     for kind, name, config in ((GROUP, "g", "consumer.session.timeout.ms"), (METRICS, "m", "interval.ms")):
@@ -169,6 +170,7 @@ def test_a_config_of_kafkas_is_taken_and_says_that_it_has_no_effect(kafka: Kafka
     assert replaced(kafka, BROKER, "0") == 0
 
 
+@pytest.mark.story("three-apis-are-not-served")
 @pytest.mark.parametrize("version", versions(34))
 def test_alter_replica_log_dirs(cluster: Cluster, kafka: KafkaWire, version: int) -> None:
     own = ask(kafka, "DescribeLogDirs", 4, topics=None).results[0].log_dir
@@ -186,6 +188,7 @@ def test_alter_replica_log_dirs(cluster: Cluster, kafka: KafkaWire, version: int
     wait_until(lambda: codes(own, ("orders", [0, 7])) == there)
 
 
+@pytest.mark.story("three-apis-are-not-served")
 @pytest.mark.parametrize("version", versions(55))
 def test_describe_quorum(cluster: Cluster, kafka: KafkaWire, version: int) -> None:
     wanted = messages.DescribeQuorumRequest.TopicData
@@ -214,6 +217,7 @@ def test_describe_quorum(cluster: Cluster, kafka: KafkaWire, version: int) -> No
         assert voter.replica_directory_id in (None, uuid.UUID(int=0))  # kafka-python's spelling of no directory
 
 
+@pytest.mark.story("three-apis-are-not-served")
 @pytest.mark.parametrize("version", versions(74))
 def test_list_config_resources(kafka: KafkaWire, version: int) -> None:
     def listed(*kinds: int) -> list[tuple[int, str]]:

@@ -73,6 +73,7 @@ async def said_nothing(own: OwnRegistration, **fields: Any) -> bool:
     return False
 
 
+@pytest.mark.story("found-at-a-start-and-told-too-late")
 @pytest.mark.rule(21)
 def test_a_replica_that_left_the_isr_after_the_backup_and_starts_first_takes_nothing_from_the_others(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch

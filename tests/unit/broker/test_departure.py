@@ -39,6 +39,7 @@ def test_a_broker_goes_when_nobody_else_could_lead_what_it_leads(
     assert leads_what_others_could(image_of(partition, broker(1), other), 1) is expected
 
 
+@pytest.mark.story("torn-log-is-vouched-for")
 @pytest.mark.rule(21)
 @pytest.mark.parametrize(
     ("partition", "expected"),

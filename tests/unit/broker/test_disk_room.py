@@ -38,6 +38,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_room, "_TRY_S", 0.01)
 
 
+@pytest.mark.story("full-disk-is-not-told")
 async def test_the_cluster_is_told_of_a_full_disk_and_that_there_is_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from logs import SMALL
 from waiting import until
 
@@ -27,6 +28,7 @@ class Applied:
         await until(lambda: condition(self.image))
 
 
+@pytest.mark.story("unfenced-before-the-restoration-is-counted")
 async def test_who_is_ahead_of_the_metadata_waits_until_they_are_known_to_be_restored(tmp_path: Path) -> None:
     """Else its directory would forget what it knew, and a second start would believe the backup."""
     log_dir = LogDir.open(tmp_path, Identity("c", 1, "d" * 22), SMALL, now_ms=0)

@@ -131,6 +131,7 @@ async def test_an_outdated_proposal_waits_for_the_watch(world: World, code: Erro
     assert len(world.controller.asked) == 1
 
 
+@pytest.mark.story("proposals-that-never-settle-starve-others")
 async def test_proposals_that_never_settle_keep_no_other_from_being_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def refusal(of: Lives, epoch: int = 12, secret: bytes = SECRET, broker_id: int =
     return ErrorCode.NONE
 
 
+@pytest.mark.story("published-epoch-proves-a-follower")
 @pytest.mark.rule(22)
 @pytest.mark.parametrize("secret", [b"", b"s", b"t" * 32, SECRET + b"s"])
 def test_the_published_epoch_proves_nothing(secret: bytes) -> None:

@@ -119,6 +119,7 @@ class Sick:
         return "sick-0"
 
 
+@pytest.mark.story("one-log-ends-retention-for-all")
 async def test_one_partition_or_step_that_fails_keeps_no_other_from_its_turn(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

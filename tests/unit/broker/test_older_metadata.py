@@ -82,6 +82,7 @@ async def test_it_is_told_once_this_process_is_registered() -> None:
         assert there.image.is_behind, "what is restored now is not what was counted"
 
 
+@pytest.mark.story("restoration-is-counted-twice")
 async def test_a_restoration_that_was_counted_before_it_was_told_is_the_one() -> None:
     async with found() as there:
         there.older.found(there.image.revision)

@@ -350,6 +350,7 @@ def test_a_member_that_may_have_been_added_may_have_been_elected() -> None:
     assert not alone.leader.is_alone
 
 
+@pytest.mark.story("full-member-holds-up-acks-all")
 @pytest.mark.rule(14)
 def test_a_replica_whose_disk_is_full_leaves_the_isr_with_the_next_append_and_joins_none() -> None:
     led = Led()
@@ -378,6 +379,7 @@ def test_a_replica_whose_disk_is_full_leaves_the_isr_with_the_next_append_and_jo
     assert led.proposed == (1, 2, 3)
 
 
+@pytest.mark.story("alone-beside-an-elr")
 @pytest.mark.rule(8)
 def test_who_is_eligible_outside_the_isr_may_have_been_elected() -> None:
     """A leader that is cut off, with an ISR of its own, must not take itself for the only one."""

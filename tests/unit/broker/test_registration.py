@@ -296,6 +296,7 @@ class RacedStore(MemoryStore):
         return found
 
 
+@pytest.mark.story("life-between-look-and-registration")
 async def test_a_life_that_came_between_the_look_and_the_registration_is_seen() -> None:
     """A zombie on a copy of the data: what was judged against the life before it must not be registered."""
     seat = Seat(RacedStore())

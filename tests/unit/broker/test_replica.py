@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from logs import SMALL, records_of, values_batch
 from replicas import Brokers
+from waiting import LIMIT_S
 
 from ottla_broker.replica import Replica
 from ottla_core.cluster.image import Partition
@@ -34,6 +37,23 @@ def code_of(call: Callable[[], object]) -> int:
     with pytest.raises(OttlaError) as raised:
         call()
     return raised.value.code
+
+
+@pytest.mark.story("lookups-take-the-readers-threads")
+async def test_lookups_that_wait_keep_no_read_from_the_disk_waiting(
+    held: Replica, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each goes through the records of a batch: 200 of them in one request kept every consumer waiting for seconds."""
+    may_end = threading.Event()
+    monkeypatch.setattr(held.log, "offset_for_time", lambda *_: may_end.wait(LIMIT_S))
+    lookups = [asyncio.create_task(held.offset_for_time(0)) for _ in range(10)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(LIMIT_S / 2):
+            assert await brokers.around[1].threads.read(lambda: "read") == "read"
+    finally:
+        may_end.set()
+        await asyncio.gather(*lookups)
 
 
 @pytest.mark.rule(5)

@@ -174,6 +174,7 @@ async def applied(held: Held) -> None:
     await held.replicas.until(lambda image: image.revision >= revision, timeout=20)
 
 
+@pytest.mark.story("one-listener-keeps-the-others-uninformed", "unforeseen-failure-of-one-partition")
 async def test_an_exception_of_one_partition_stops_no_other_and_is_tried_again(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -199,6 +200,7 @@ async def test_an_exception_of_one_partition_stops_no_other_and_is_tried_again(
     assert len(tries) == 4
 
 
+@pytest.mark.story("failing-partition-fills-the-log")
 async def test_a_partition_that_fails_is_tried_at_longer_and_longer_intervals_and_told_once(
     held: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,6 +221,7 @@ async def test_a_partition_that_fails_is_tried_at_longer_and_longer_intervals_an
     assert caplog.text.count("no room") == 1
 
 
+@pytest.mark.story("two-threads-in-one-log")
 @pytest.mark.rule(4)
 async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_no_second_thread_has_its_log(
     held: Held, monkeypatch: pytest.MonkeyPatch
@@ -252,6 +255,7 @@ async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_no_seco
     assert held.epochs_on_disk() == [(5, 0)]
 
 
+@pytest.mark.story("metadata-older-than-a-log-is-a-bug")
 async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     held: Held, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -271,6 +275,7 @@ async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
     await until(lambda: held.replica.leads)
 
 
+@pytest.mark.story("restored-store-is-not-noticed")
 @pytest.mark.parametrize(
     ("restored", "revision", "older"), [(0, 9, True), (0, 10, False), (1, 5, False)], ids=["behind", "as far", "known"]
 )
@@ -293,6 +298,48 @@ async def test_metadata_behind_what_this_broker_has_followed_are_older(
     assert (revision in found) is older
 
 
+@pytest.mark.story("start-forgets-how-far-it-has-followed")
+async def test_a_start_that_ends_before_its_broker_has_registered_hides_nothing_that_it_found(held: Held) -> None:
+    """The directory goes on to know what it has followed, until the registration says that the metadata are older."""
+    held.metadata.image = replace(held.metadata.image, revision=10)
+    await held.replicas._reconcile(held.metadata.image)
+    for _ in range(2):
+        held.log_dir.checkpoint({})
+        await held.replicas.stop()
+        held.log_dir.abandon()
+        held.log_dir = LogDir.open(held.log_dir.disk.path, held.log_dir.identity, SMALL, now_ms=0)
+        found: list[int] = []
+        held.replicas = Replicas(
+            Metadata(LED),  # type: ignore[arg-type]  # which is at revision 1 again
+            lambda: held.log_dir,
+            ManualClock(),
+            DiskThreads(),
+            lambda error: None,
+            lambda: False,
+        )
+        held.replicas.on_older_metadata(found.append)
+        await held.replicas.start()
+        assert found == [1]
+
+
+@pytest.mark.story("leads-by-metadata-that-is-too-old")
+async def test_a_start_leads_nothing_by_metadata_that_a_broker_is_ahead_of(held: Held) -> None:
+    """It may be this broker itself, which says so in its registration."""
+    await held.replicas.stop()
+    ahead = Broker(3, 9, "d", "localhost:3", ahead_of=1)
+    image = image_of(LED, 1).with_changes([Change(("broker", 3), ahead)], 2)
+    older: Any = Metadata(LED)
+    older.replace(image)
+    held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    await held.replicas.start()
+    assert not held.replica.leads
+    counted = image.with_changes([Change(("restored",), Restored(1, 9))], 9)
+    settled = counted.with_changes([Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))], 10)
+    await held.replicas._reconcile(older.replace(settled))
+    await until(lambda: held.replica.leads)
+
+
+@pytest.mark.story("follows-by-metadata-that-is-too-old")
 async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed(held: Held) -> None:
     held.metadata.become(LED, replace(LED, leader=2))
     await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leader_id == 2)
@@ -310,6 +357,7 @@ async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed
     assert held.replicas.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
 
 
+@pytest.mark.story("full-disk-serves-no-readers")
 async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +383,7 @@ async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
     assert held.epochs_on_disk() == [(1, 0), (2, 1)], "the start of the epoch came first"
 
 
+@pytest.mark.story("everything-waits-for-a-deletion")
 async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
     held.replica.append(values_batch(b"a"))
     directory = held.replica.log.directory

@@ -252,6 +252,7 @@ class LittleRoom:
         self.left += size_bytes
 
 
+@pytest.mark.story("fetch-reads-more-than-there-is-room-for")
 async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_answered(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     for _ in range(10):

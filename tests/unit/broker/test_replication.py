@@ -112,6 +112,7 @@ def followers(path: Path, count: int) -> list[Replica]:
     return replicas
 
 
+@pytest.mark.story("flush-that-fails-stops-all-fetches")
 async def test_a_log_that_can_not_be_flushed_keeps_no_other_from_being_fetched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +134,7 @@ async def test_a_log_that_can_not_be_flushed_keeps_no_other_from_being_fetched(
     await fetcher.stop()
 
 
+@pytest.mark.story("fetches-wait-for-cuts")
 @pytest.mark.rule(2)
 async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -165,6 +167,7 @@ async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
     await fetcher.stop()
 
 
+@pytest.mark.story("large-answer-is-written-in-one-turn")
 async def test_others_have_turns_while_a_large_answer_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +193,7 @@ async def test_others_have_turns_while_a_large_answer_is_written(
     await fetcher.stop()
 
 
+@pytest.mark.story("fetcher-stays-with-a-closed-log")
 async def test_a_replica_that_was_opened_anew_in_the_same_epoch_is_the_one_that_follows(tmp_path: Path) -> None:
     [closed] = followers(tmp_path / "1", 1)
     [anew] = followers(tmp_path / "2", 1)

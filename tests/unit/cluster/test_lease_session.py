@@ -97,6 +97,7 @@ async def start(owner: Owner) -> None:
     await until(lambda: owner.turns.asked)
 
 
+@pytest.mark.story("lease-is-renewed-at-a-third")
 @pytest.mark.feature(117)
 @pytest.mark.feature(119)
 async def test_a_session_is_kept_alive_at_a_sixth_of_its_time_to_live(owner: Owner) -> None:
@@ -250,6 +251,7 @@ class SilentStore(MemoryStore):
             self.open -= 1
 
 
+@pytest.mark.story("renewal-waits-for-the-last-answer")
 @pytest.mark.feature(117)
 async def test_a_renewal_that_is_not_answered_keeps_no_other_from_being_sent() -> None:
     """What counts is when the store gets it: a loop that hears of its answers late keeps its lease."""
@@ -270,6 +272,7 @@ async def test_a_renewal_that_is_not_answered_keeps_no_other_from_being_sent() -
     assert store.open == 0
 
 
+@pytest.mark.story("answer-of-a-lease-that-is-over")
 async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
     class LateStore(MemoryStore):
         lost, late = False, 0
@@ -303,6 +306,7 @@ async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
     assert untaken == [], "answers that count no more are taken all the same"
 
 
+@pytest.mark.story("registered-under-a-lost-lease")
 async def test_an_answer_that_comes_while_its_lease_is_registered_ends_the_session_once() -> None:
     """The registration goes on, under a lease that is gone: what comes of it is no session."""
 
@@ -371,6 +375,7 @@ async def test_a_registration_may_take_longer_than_its_lease_lives() -> None:
     await session.stop(timeout=T)
 
 
+@pytest.mark.story("start-that-takes-too-long")
 async def test_a_lease_that_is_lost_while_registering_ends_the_registration() -> None:
     store = MemoryStore()
     ended: list[str] = []

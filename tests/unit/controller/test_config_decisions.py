@@ -72,6 +72,7 @@ def test_one_broker_may_differ_and_shows_what_its_process_was_started_with(image
     assert "broker.rack" not in describe_configs(image, CLUSTER).entries
 
 
+@pytest.mark.story("kafkas-config-is-unknown")
 def test_a_config_of_kafkas_that_nothing_acts_on_is_taken_and_described(image: ClusterImage) -> None:
     relogin, threads = "sasl.kerberos.min.time.before.relogin", "num.network.threads"
     of_listener = "listener.name.external.scram-sha-256.sasl.jaas.config"
@@ -88,6 +89,7 @@ def test_a_config_of_kafkas_that_nothing_acts_on_is_taken_and_described(image: C
     assert image.configs["broker", "1"].values == {relogin: "1000", of_listener: "secret"}
 
 
+@pytest.mark.story("groups-have-no-configs")
 def test_groups_and_subscriptions_have_configs_of_their_own(image: ClusterImage) -> None:
     name = "consumer.session.timeout.ms"
     assert shown(image, GROUP, name) == ("45000", Source.DEFAULT)

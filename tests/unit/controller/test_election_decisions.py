@@ -112,6 +112,7 @@ def test_who_shuts_down_gives_leadership_away_where_another_can_take_it(
     assert becomes(before, brokers) == then
 
 
+@pytest.mark.story("torn-log-stays-in-an-isr-of-one")
 @pytest.mark.rule(21)
 @pytest.mark.parametrize(
     ("before", "brokers", "then"),
@@ -159,6 +160,7 @@ def test_an_unclean_election_is_the_last_resort() -> None:
     assert becomes(partition(0, 1, isr=(0,)), {1: GOING}, configs=ALLOWED) == (NO_LEADER, elr(0), 1, 1)
 
 
+@pytest.mark.story("unclean-election-of-an-empty-disk")
 @pytest.mark.rule(19)
 def test_an_unclean_leader_was_in_sync_once_if_possible_and_has_an_empty_disk_only_where_nobody_else_is_there() -> None:
     before = replace(

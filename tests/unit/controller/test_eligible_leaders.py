@@ -35,6 +35,7 @@ def lists(partition: Partition) -> tuple[tuple[int, ...], ...]:
     return partition.isr, partition.elr, partition.last_known_elr
 
 
+@pytest.mark.story("who-leaves-too-small-an-isr-is-forgotten")
 @pytest.mark.rule(8, 14)
 @pytest.mark.parametrize(
     ("before", "isr", "min_isr", "then"),
@@ -78,6 +79,7 @@ def reconciled(before: Partition, brokers: dict[int, dict[str, Any]]) -> Partiti
     return now.partitions[P0]
 
 
+@pytest.mark.story("empty-disk-is-elected")
 @pytest.mark.rule(14, 21)
 @pytest.mark.parametrize(
     ("before", "brokers", "leader", "then"),
@@ -133,6 +135,7 @@ def altered(image: ClusterImage, kind: ResourceKind, name: str, value: str) -> D
     return with_elrs_emptied(image, decide_alter_configs(image, Resource(kind, name), ops))
 
 
+@pytest.mark.story("min-isr-altered-under-an-elr")
 @pytest.mark.parametrize("value", ["1", "3"])
 def test_a_change_of_min_isr_empties_the_elrs_before_a_leader_can_see_it(value: str) -> None:
     leaderless = holding((), (1, 2))
@@ -157,6 +160,7 @@ def test_the_clusters_value_counts_where_the_topic_has_none_and_other_configs_em
     assert with_elrs_emptied(own, decision).writes == decision.writes
 
 
+@pytest.mark.story("min-isr-of-one-broker")
 def test_min_isr_has_one_value_for_the_cluster() -> None:
     image = image_with(3, holding((0,)), configs=TWO)
     with pytest.raises(OttlaError, match="one value for the whole cluster"):

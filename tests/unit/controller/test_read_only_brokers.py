@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from partitions import P0, image_with, partition
 
 from ottla_controller.machines.election import decide_reconcile, unsettled
@@ -19,6 +20,7 @@ def settled(image: ClusterImage) -> Partition:
     return moved[0].after if moved else before
 
 
+@pytest.mark.story("full-disk-keeps-its-leadership")
 def test_a_full_broker_hands_its_leadership_to_who_is_in_sync_and_has_room() -> None:
     image = image_with({0: FULL, 1: {}, 2: {}}, partition(0, 1, 2))
     after = settled(image)
@@ -28,6 +30,7 @@ def test_a_full_broker_hands_its_leadership_to_who_is_in_sync_and_has_room() -> 
     assert unsettled(stable) == []
 
 
+@pytest.mark.story("full-disk-is-elected")
 def test_who_has_room_is_elected_before_who_is_full() -> None:
     image = image_with({1: FULL, 2: {}}, partition(0, 1, 2))
     assert (settled(image).leader, settled(image).isr) == (2, (1, 2))
@@ -44,6 +47,7 @@ def test_a_full_broker_leads_for_readers_where_nobody_else_can() -> None:
     assert settled(going).leader == 1
 
 
+@pytest.mark.story("full-disk-gets-its-leadership-back")
 def test_a_full_disk_gets_no_leadership_back() -> None:
     image = image_with({0: FULL, 1: {}}, partition(0, 1, leader=1))
     assert unbalanced(image, 10) == []

@@ -67,6 +67,7 @@ def test_whose_logs_are_asked(brokers: dict[int, dict[str, Any]], configs: dict[
     assert to_ask(image_with(brokers, LOST, configs=configs)) == {b: [P0] for b in asked}
 
 
+@pytest.mark.story("empty-log-in-its-old-directory-decides")
 def test_a_log_that_began_anew_in_its_old_directory_proves_nothing_before_all_have_told() -> None:
     gone, two, three = LogEnd(-1, 0, sound=False), {0: LIVE, 1: LIVE}, {0: LIVE, 1: LIVE, 2: LIVE}
     assert recovered(image_with(two, LOST, configs=TWO), b0=gone, b1=LogEnd(3, 7)).leader == NO_LEADER
@@ -84,6 +85,7 @@ def test_nobody_is_asked_where_somebody_leads_or_is_eligible(before: Partition) 
     assert decide_recover(image, [P0], reports(image, b0=LogEnd(5, 10), b1=LogEnd(5, 10))).writes == ()
 
 
+@pytest.mark.story("epoch-below-the-logs")
 def test_the_longest_log_of_the_newest_epoch_leads_in_an_epoch_above_all() -> None:
     image = image_with(3, LOST, configs=TWO)
     now = recovered(image, b0=LogEnd(4, 90), b1=LogEnd(5, 20))
@@ -94,6 +96,7 @@ def test_the_longest_log_of_the_newest_epoch_leads_in_an_epoch_above_all() -> No
     assert recovered(image, b0=LogEnd(9, 20), b1=LogEnd(5, 20)).leader_epoch == 10
 
 
+@pytest.mark.story("witness-has-restarted-since", "report-of-a-former-life")
 def test_everybody_who_is_waited_for_has_to_answer_in_the_life_that_was_asked() -> None:
     image = image_with(3, LOST, configs=TWO)
     assert recovered(image, b1=LogEnd(5, 20)).leader == NO_LEADER
@@ -113,6 +116,7 @@ def test_internal_topics_are_recovered_as_others_are_but_never_by_who_happens_to
     assert to_ask(internal({0: LIVE}, strategy("aggressive"))) == {}
 
 
+@pytest.mark.story("operator-elects-who-is-first")
 def test_an_operators_word_elects_the_longest_log_there_is() -> None:
     def elected(image: ClusterImage, **ends: LogEnd) -> Partition:
         decision = decide_elect_leaders(image, ElectionType.UNCLEAN, [P0], reports(image, **ends))
@@ -122,6 +126,8 @@ def test_an_operators_word_elects_the_longest_log_there_is() -> None:
     now = elected(image, b0=LogEnd(-1, 0), b1=LogEnd(9, 9), b2=LogEnd(4, 7))
     assert (now.leader, now.recovering, now.leader_epoch) == (2, True, 6)
     assert elected(image).leader == 2, "where nobody has told, who is there, an empty disk last"
+    two = image_with({0: LIVE, 2: LIVE}, LOST, configs=TWO)
+    assert elected(two, b0=LogEnd(4, 7), b2=LogEnd(4, 9)).leader == 2, "whoever was in sync last, or comes first"
     eligible = image_with({1: LIVE, 2: LIVE}, replace(LOST, elr=(2,)), configs=TWO)
     assert not elected(eligible, b1=LogEnd(9, 9), b2=LogEnd(4, 7)).recovering
     doubt = restored({2: LIVE}, partition(0, 1, 2))
@@ -139,12 +145,14 @@ def restored(brokers: dict[int, dict[str, Any]], before: Partition) -> ClusterIm
     return after(image, decide_reconcile(image, unsettled(image)))
 
 
+@pytest.mark.story("restored-store-is-believed")
 def test_what_is_in_doubt_is_led_by_nobody_whatever_the_metadata_says() -> None:
     now = restored({0: LIVE, 1: LIVE, 2: LIVE}, partition(0, 1, 2)).partitions[P0]
     assert (now.leader, now.isr, now.elr, now.last_known_elr) == (NO_LEADER, (), (), ())
     assert (now.leader_epoch, now.restored) == (6, 0)
 
 
+@pytest.mark.story("second-longest-log-leads", "restored-store-decided-by-one-log")
 def test_so_many_logs_have_to_tell_that_one_of_them_has_each_committed_record() -> None:
     assert to_ask(restored({0: LIVE}, partition(0, 1, 2))) == {}
     image = restored({0: FENCED, 1: LIVE, 2: EMPTY}, partition(0, 1, 2))
@@ -170,6 +178,7 @@ def test_what_was_settled_after_it_is_like_any_other() -> None:
     assert to_ask(image) == {}
 
 
+@pytest.mark.story("restoration-counts-only-once-it-is-declared")
 def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     image = image_with({0: {"ahead_of": 60}, 1: LIVE}, partition(0, 1))
     assert image.is_behind

@@ -116,6 +116,7 @@ async def test_an_answer_counts_until_it_is_written() -> None:
     assert (method.bytes, stream.bytes, stream.frames) == (0, 0, 0)
 
 
+@pytest.mark.story("frame-that-is-let-go-counts-still")
 async def test_a_frame_that_is_let_go_holds_nothing_and_there_may_be_many_of_them() -> None:
     method = MethodBudget()
     stream = StreamBudget(method)

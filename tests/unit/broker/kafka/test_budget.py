@@ -36,6 +36,7 @@ def budget() -> Budget:
     return Budget(WHOLE)
 
 
+@pytest.mark.story("one-connection-has-all-the-memory")
 def test_one_alone_may_have_most_of_it(budget: Budget) -> None:
     client = Client(budget)
     assert client.account.free() == 96 * MIB
@@ -45,6 +46,7 @@ def test_one_alone_may_have_most_of_it(budget: Budget) -> None:
     assert not client.account.has_room(MUCH)
 
 
+@pytest.mark.story("one-address-has-all-the-memory")
 def test_one_address_leaves_room_for_another_however_many_connections_it_has(budget: Budget) -> None:
     greedy = [Client(budget, "a") for _ in range(1_000)]
     while any(client.account.free() > 0 for client in greedy):
@@ -57,6 +59,7 @@ def test_one_address_leaves_room_for_another_however_many_connections_it_has(bud
     assert not greedy[0].account.has_room(LARGE)
 
 
+@pytest.mark.story("small-requests-wait-for-large-ones")
 def test_small_requests_have_a_part_of_their_own(budget: Budget) -> None:
     for n in range(100):
         client = Client(budget, str(n))
@@ -145,6 +148,7 @@ def test_an_answer_that_is_still_read_for_a_connection_that_has_ended_counts_for
     assert budget.held_bytes == 0
 
 
+@pytest.mark.story("let-in-inside-each-others-calls")
 def test_many_who_give_back_at_once_what_they_have_waited_with_let_each_other_in(budget: Budget) -> None:
     """Each that goes on made room for the next one inside of its own call, as deep as there were many that waited."""
 
@@ -161,6 +165,7 @@ def test_many_who_give_back_at_once_what_they_have_waited_with_let_each_other_in
     assert budget.held_bytes == 0
 
 
+@pytest.mark.story("let-in-without-a-turn-for-others")
 async def test_those_who_are_let_in_together_take_turns_with_others() -> None:
     """Each may have requests that take milliseconds: a thousand of them held the loop for seconds."""
     budget = Budget(WHOLE, turn_s=0.0)

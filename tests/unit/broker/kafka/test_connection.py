@@ -292,6 +292,7 @@ async def test_who_takes_its_answers_too_slowly_is_cut(client: Client) -> None:
     assert "not taken" in client.around.refused[0]
 
 
+@pytest.mark.story("announced-bytes-are-held")
 async def test_a_frame_takes_memory_as_it_comes(client: Client) -> None:
     """Whatever it announces; the part that makes the rest worth a place of its own is a sixteenth."""
     client.send(frame(b"", PRODUCE, size_bytes=10_000))
@@ -313,6 +314,7 @@ async def test_large_frames_wait_until_there_is_room_for_them(client: Client) ->
     assert client.around.budget.held_bytes == 1_000
 
 
+@pytest.mark.story("frame-that-needs-little-can-not-end")
 async def test_a_frame_that_needs_little_to_end_may_end_though_nothing_else_may_begin(client: Client) -> None:
     """Or frames that fill the budget together would wait for each other."""
     client.around.others_hold(15_000)
@@ -323,6 +325,7 @@ async def test_a_frame_that_needs_little_to_end_may_end_though_nothing_else_may_
     await client.answered(b"x" * 900)
 
 
+@pytest.mark.story("frames-that-can-not-end-wait-for-ever")
 async def test_who_holds_much_and_finds_no_room_for_more_is_cut(client: Client) -> None:
     around = client.around
     around.budget = Budget(16 << 20)
@@ -359,6 +362,7 @@ async def test_an_answer_that_was_large_makes_the_next_of_its_kind_wait_for_room
     assert around.large == {CONTROL}
 
 
+@pytest.mark.story("lent-room-is-given-back-too-early")
 async def test_what_was_lent_to_an_answer_is_free_once_the_client_has_taken_that() -> None:
     """It was given back before the answer was counted that the client did not take, and others were let in for it."""
 
@@ -409,6 +413,7 @@ async def test_a_request_that_is_open_is_counted_and_a_produce_is_not(client: Cl
     assert client.around.budget.held_bytes == 0
 
 
+@pytest.mark.story("stranger-announces-100-mib")
 async def test_until_a_first_request_is_done_frames_are_short(client: Client) -> None:
     client.around.limits = replace(LIMITS, max_connections=10, max_first=800)
     for sent in (frame(b"x" * 900), frame(b"x" * 900, PRODUCE)):
@@ -466,6 +471,7 @@ async def test_a_request_has_to_come_whole_in_time(client: Client, sent: bytes) 
     assert client.transport.closed
 
 
+@pytest.mark.story("frame-that-comes-by-drops")
 async def test_a_large_frame_has_to_come_at_a_rate(client: Client) -> None:
     around = client.around
     around.limits, around.budget = Limits(), Budget(Limits().max_held)
@@ -517,6 +523,7 @@ async def test_one_connection_too_many_is_cut(client: Client) -> None:
     assert not client.transport.closed
 
 
+@pytest.mark.story("each-that-waits-asks-again-each-turn")
 async def test_of_many_that_may_be_answered_at_length_a_few_begin_in_a_turn_and_nobody_else_is_woken() -> None:
     """Each of those that waited asked again in every turn: a thousand at once took as many looks as half a million."""
 

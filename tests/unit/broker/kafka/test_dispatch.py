@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, dispatch
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.dispatch import APIS, Api, Dispatcher
 from ottla_broker.kafka.frames import Caller, Request, read_head
-from ottla_core.primitives import MalformedError
+from ottla_core.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics
 
 ROOT = Path(__file__).parents[4]
@@ -118,6 +123,26 @@ def test_the_table_agrees_with_the_message_definitions(key: int) -> None:
     assert api.max_version <= request_type.max_version
     flexible = [request_type.flexible_version_q(v) for v in range(api.max_version + 1)]
     assert flexible == [v >= api.flexible_from for v in range(api.max_version + 1)]
+
+
+@pytest.mark.story("large-request-is-decoded-on-the-loop")
+async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have a hundred thousand elements."""
+    real, decoded_in = codec.decode, []
+
+    def decode(*arguments: Any) -> Any:
+        decoded_in.append(threading.current_thread() is threading.main_thread())
+        return real(*arguments)
+
+    monkeypatch.setattr(codec, "decode", decode)
+    backend = cast(Backend, SimpleNamespace(threads=DiskThreads()))
+    api = dispatch.control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(version=1, results=[]))
+    for count in (10, 5_000):
+        body = DeleteGroupsRequest(groups_names=[f"g{n}" for n in range(count)]).encode(version=1)
+        answered = api(backend, Request(1, 1, "me", Reader(memoryview(body)), CALLER))
+        if asyncio.iscoroutine(answered):
+            await answered
+    assert decoded_in == [True, False]
 
 
 def test_the_page_is_fresh() -> None:

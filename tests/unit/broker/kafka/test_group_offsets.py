@@ -105,6 +105,18 @@ async def test_what_is_refused_as_a_whole_is_told_of_each_partition(
     assert len(codes) == 4
 
 
+@pytest.mark.story("long-metadata-cuts-the-connection")
+@pytest.mark.parametrize("version", versions(COMMIT, since=8))
+async def test_metadata_that_is_longer_than_any_other_string_is_the_coordinators_to_refuse(version: int) -> None:
+    """Whoever is cut off for it sends it again, and hears of no error."""
+    asked = commit()
+    asked.topics[0].partitions[1].committed_metadata = "m" * 40_000
+    backend = GroupBackend(committed(ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE))
+    told = await backend.answer(asked, version)
+    assert [len(offset.metadata) for offset in backend.asked[0].offsets] == [0, 40_000]
+    assert list(told_of(told).values())[:2] == [0, ErrorCode.OFFSET_METADATA_TOO_LARGE]
+
+
 # ---- fetch -----------------------------------------------------------------------------------------------------
 
 
@@ -210,6 +222,18 @@ async def test_each_group_has_its_own_outcome(version: int) -> None:
     assert [(g.group_id, g.error_code) for g in told.groups] == [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("h", 0)]
 
 
+@pytest.mark.story("group-asked-a-thousand-times")
+@pytest.mark.parametrize("version", versions(FETCH, since=8))
+async def test_a_group_that_is_named_twice_is_asked_for_by_nobody(version: int) -> None:
+    """A frame of 300 KB has room for some thousand of them; each is a call, and a large answer."""
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    groups = [group(group_id=name, topics=None) for name in ("g", "h", *["g"] * 100)]
+    backend = GroupBackend(pb.FetchOffsetsReply())
+    told = await backend.answer(OffsetFetchRequest(groups=groups, require_stable=False), version)
+    assert {each.group_id: each.error_code for each in told.groups} == {"g": ErrorCode.INVALID_REQUEST, "h": 0}
+    assert [asked.group for asked in backend.asked] == ["h"]
+
+
 # ---- delete ----------------------------------------------------------------------------------------------------
 
 
@@ -232,6 +256,7 @@ async def test_offsets_are_deleted_each_with_its_outcome() -> None:
     assert backend.asked == [pb.DeleteOffsetsRequest(group="g", partitions=wanted)]
 
 
+@pytest.mark.story("offset-of-nothing-is-deleted")
 async def test_an_offset_of_a_partition_that_is_not_there_can_not_be_deleted() -> None:
     """It was told as done. The coordinator is asked still: the group may not be there either."""
     topic = OffsetDeleteRequest.OffsetDeleteRequestTopic

@@ -90,6 +90,7 @@ def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
         assert (node.node_id, node.host, node.port, node.rack) == (1, "host-1", 9093, "rack-1")
 
 
+@pytest.mark.story("record-errors-are-empty")
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_the_bad_records_of_a_batch_are_named(version: int) -> None:
     bad = [BadRecord(0, "no key"), BadRecord(70_000, "ü")]

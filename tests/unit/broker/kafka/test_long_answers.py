@@ -92,6 +92,7 @@ def resources() -> Coroutine[Any, Any, Any]:
     return list_config_resources.answer(backend, Told(resource_types=[2]), request(1))
 
 
+@pytest.mark.story("long-answer-in-one-turn")
 @pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs, resources])
 async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     """Each held the loop for up to a second, with all that one request may name or a cluster has."""
@@ -103,6 +104,7 @@ async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coro
     assert turns > 12, "without slices a handful of them, for the call"
 
 
+@pytest.mark.story("unknown-partition-is-elsewhere")
 async def test_a_partition_that_nobody_has_is_unknown_and_one_that_others_have_is_not_here() -> None:
     backend: Any = Backend()
     wanted = Told(path="/data", topics=[Told(name="t", partitions=[0, 3]), Told(name="nobody", partitions=[0])])

@@ -61,6 +61,7 @@ def test_a_leader_without_that_listener_is_none_to_the_client(version: int, code
     assert told("EXTERNAL", version) == ([(0, "localhost", 9092)], [(0, 0), (code, -1)])
 
 
+@pytest.mark.story("leader-is-missing-among-the-brokers")
 def test_a_leader_that_is_fenced_is_none_until_it_is_among_the_brokers() -> None:
     """A broker that has restarted still leads by the metadata, and clients would look in vain for its address."""
     brokers, partitions = told("INTERNAL", 9, fenced=1)

@@ -274,6 +274,7 @@ class TestSmallFiles:
             disk.replace_file(path, "second")
         assert path.read_text() == "first"
 
+    @pytest.mark.story("failed-fsync-is-tried-again")
     @pytest.mark.rule(20)
     @pytest.mark.parametrize(
         ("number", "of", "offline"),

@@ -108,6 +108,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
     assert log.append(bare, 1, NOON).base_offset == 3, "elsewhere nobody looks"
 
 
+@pytest.mark.story("only-the-first-bad-record")
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_every_record_without_a_key_is_named_up_to_a_bound(log: Log, codec: Codec) -> None:
     log.config = LogConfig(compacts=True)
@@ -127,6 +128,7 @@ def counting(count: int, records: bytes = raw_record(0), **fields: int) -> bytes
     return raw_batch(records, count, **fields)
 
 
+@pytest.mark.story("count-that-lies-takes-offsets")
 @pytest.mark.rule(64)
 def test_a_batch_that_counts_more_records_than_it_has_room_for_gets_no_offset(log: Log) -> None:
     smallest = len(raw_record(0))
@@ -146,6 +148,7 @@ def test_a_batch_that_counts_more_records_than_it_has_room_for_gets_no_offset(lo
         log.append(counting(most, packed, attributes=codec), 1, NOON)
 
 
+@pytest.mark.story("request-of-more-offsets-than-a-segment")
 @pytest.mark.rule(59, 64)
 def test_a_request_of_more_offsets_than_a_segment_holds_is_refused_whole(log: Log) -> None:
     log.append(values_batch(b"honest"), 1, NOON)
@@ -161,6 +164,7 @@ def test_a_request_of_more_offsets_than_a_segment_holds_is_refused_whole(log: Lo
     assert log.segment_count == 1
 
 
+@pytest.mark.story("refused-batches-come-to-life", "interrupted-write-stays")
 @pytest.mark.rule(58)
 @pytest.mark.parametrize("where", ["in the index", "after the write"])
 def test_whatever_goes_wrong_after_a_write_the_file_ends_where_the_log_ends(
@@ -202,6 +206,7 @@ def test_the_size_limit_is_one_of_each_batch(log: Log) -> None:
     assert refused(log, batch + batch).code == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
+@pytest.mark.story("times-out-of-bounds-blame-all")
 @pytest.mark.rule(63)
 def test_timestamps_far_from_the_brokers_clock_are_refused(log: Log) -> None:
     log.append(values_batch(b"an hour ahead", at_ms=NOON + HOUR_MS), 1, NOON)

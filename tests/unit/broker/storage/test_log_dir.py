@@ -240,6 +240,7 @@ class TestPartitions:
         assert again.remove_deleted() == 1
         assert not list(tmp_path.glob("*-delete"))
 
+    @pytest.mark.story("sync-for-each-deleted-partition")
     def test_many_are_deleted_under_one_sync_and_removed_a_few_at_a_time(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -267,6 +268,7 @@ class TestPartitions:
         assert [log_dir.remove_deleted() for _ in range(3)] == [100, 10, 0]
         assert not list(tmp_path.glob("*-delete"))
 
+    @pytest.mark.story("strays-of-no-date")
     @pytest.mark.rule(24)
     def test_a_partition_that_the_cluster_does_not_know_is_set_aside(self, tmp_path: Path) -> None:
         log_dir = opened(tmp_path)

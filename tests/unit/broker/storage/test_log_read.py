@@ -92,6 +92,7 @@ def test_going_on_where_a_read_ended_looks_nothing_up(log: Log, monkeypatch: pyt
     assert len(preads) == 1
 
 
+@pytest.mark.story("place-is-looked-up-on-the-loop")
 @pytest.mark.rule(57)
 def test_a_place_that_nobody_has_read_to_is_not_looked_up_where_the_loop_would_wait(
     log: Log, monkeypatch: pytest.MonkeyPatch
@@ -107,6 +108,7 @@ def test_a_place_that_nobody_has_read_to_is_not_looked_up_where_the_loop_would_w
     assert log.read_hot(header.next_offset, 1 << 20, 30), "a thread has found the way"
 
 
+@pytest.mark.story("file-is-opened-on-the-loop")
 def test_a_file_that_is_not_open_is_not_opened_where_the_loop_would_wait(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", SMALL)
     fill(log, 30)

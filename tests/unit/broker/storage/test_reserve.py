@@ -109,6 +109,7 @@ def test_a_broker_that_was_killed_starts_on_a_full_disk(small: Path) -> None:
     again.abandon()
 
 
+@pytest.mark.story("appends-eat-what-is-kept")
 def test_a_follower_appends_nothing_either(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     leader, follower = open_log(tmp_path / "leader"), open_log(tmp_path / "follower", disk=disk)

@@ -113,6 +113,7 @@ def test_a_log_that_ends_before_its_high_watermark_has_lost_something(
     assert again.may_have_lost_tail
 
 
+@pytest.mark.story("directory-of-a-partition-is-gone")
 @pytest.mark.rule(16, 21)
 @pytest.mark.parametrize("clean", [True, False])
 def test_a_log_whose_directory_is_gone_has_lost_everything(running: LogDir, tmp_path: Path, clean: bool) -> None:
@@ -127,6 +128,7 @@ def test_a_log_whose_directory_is_gone_has_lost_everything(running: LogDir, tmp_
         again.abandon()
 
 
+@pytest.mark.story("directory-gone-before-a-checkpoint")
 @pytest.mark.rule(21)
 def test_a_log_that_no_checkpoint_told_of_is_missed_by_the_cluster_alone(running: LogDir, tmp_path: Path) -> None:
     running.create(TWO, "flights", SMALL, now_ms=NOON)
@@ -292,6 +294,7 @@ def test_a_life_that_the_cluster_does_not_know_as_the_newest_vouches_for_nothing
     assert not third.may_have_lost_tail
 
 
+@pytest.mark.story("old-copy-of-a-volume")
 @pytest.mark.rule(21)
 def test_an_old_copy_of_a_directory_that_was_closed_in_order_names_an_old_life(running: LogDir, tmp_path: Path) -> None:
     running.vouch(FIRST)
@@ -306,6 +309,7 @@ def test_an_old_copy_of_a_directory_that_was_closed_in_order_names_an_old_life(r
     assert old.may_have_lost_tail
 
 
+@pytest.mark.story("copy-of-a-directory-in-use")
 @pytest.mark.rule(21)
 def test_a_copy_of_a_directory_in_use_vouches_for_nothing(running: LogDir, tmp_path: Path) -> None:
     """The same boot, and another file."""
@@ -340,6 +344,7 @@ def test_on_a_full_disk_the_vouch_holds_for_this_process_only(
     assert opened(tmp_path).may_have_lost_tail
 
 
+@pytest.mark.story("stray-counts-as-whole")
 def test_what_was_set_aside_is_not_all_there(running: LogDir, tmp_path: Path) -> None:
     running.vouch(FIRST)
     running.close({ONE: 20}, now_ms=NOON)

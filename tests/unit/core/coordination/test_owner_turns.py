@@ -135,6 +135,7 @@ def test_the_same_bytes_are_sent_until_the_result_is_known(hand: Hand) -> None:
     assert hand.answers == {"put": None}
 
 
+@pytest.mark.story("late-log-takes-the-shard-away")
 @pytest.mark.parametrize("said", [Unknown(TIMED_OUT), Refused(TOO_FEW), None])
 def test_a_log_that_is_late_takes_no_shard_away(hand: Hand, said: Unknown | Refused | None) -> None:
     """Whatever it says meanwhile; None: nothing. Who has waited for long enough asks again, and nobody hears that a
@@ -170,6 +171,7 @@ def test_nobody_waits_for_a_late_log_longer_than_his_time(hand: Hand) -> None:
     assert list(hand.answers) == ["patient"]
 
 
+@pytest.mark.story("refused-for-good-is-asked-for-ever")
 def test_what_says_that_it_will_never_take_a_batch_is_not_asked_for_ever(hand: Hand) -> None:
     hand.ask("put", put(b"a"))
     hand.result(Unknown(TIMED_OUT))
@@ -188,6 +190,7 @@ def test_what_says_that_it_will_never_take_a_batch_is_not_asked_for_ever(hand: H
     assert hand.left.asks
 
 
+@pytest.mark.story("tired-log-is-asked-ever-as-often", "new-leader-is-asked-late")
 def test_a_late_log_is_asked_less_and_less_often_and_a_new_leader_at_once() -> None:
     hand = Hand(limits=Limits(retry_s=0.1, retry_most_s=1.0))
     hand.serve()
@@ -215,6 +218,7 @@ def test_a_late_log_is_asked_less_and_less_often_and_a_new_leader_at_once() -> N
     assert len(hand.sent) == sent, "nobody asks"
 
 
+@pytest.mark.story("members-pay-for-a-late-log")
 def test_nobody_s_time_runs_while_the_log_is_late(hand: Hand) -> None:
     """The heartbeats of that time were refused: a member is not to pay for it."""
     hand.ask("join", set_timers({"session": 6.0}))
@@ -478,6 +482,7 @@ def test_after_a_gap_nothing_comes_from_memory_that_was_proved_too_long_ago(hand
     assert "after another" not in hand.answers
 
 
+@pytest.mark.story("gap-distrusts-every-proof")
 def test_a_gap_that_the_proof_outlives_costs_nothing(hand: Hand) -> None:
     """As where the process is starved: a gap of a second, again and again."""
     hand.ask("get", get(b"a"))

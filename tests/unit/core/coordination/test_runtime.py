@@ -275,6 +275,7 @@ async def test_timers_go_off_by_themselves(process: Process) -> None:
     await until(lambda: process.books[-1].values.get(b"timer") == b"expiry")
 
 
+@pytest.mark.story("refusal-is-logged-as-a-bug")
 async def test_a_refusal_that_nobody_waits_for_any_more_is_no_bug(process: Process) -> None:
     """Of heartbeats that came together, whose call has ended before all were answered: each was logged as one."""
     bugs: list[str] = []
@@ -289,6 +290,7 @@ async def test_a_refusal_that_nobody_waits_for_any_more_is_no_bug(process: Proce
     assert bugs == []
 
 
+@pytest.mark.story("left-shard-is-kept-by-its-timer")
 async def test_what_was_left_is_kept_by_no_timer() -> None:
     """A shard's next look may be minutes away, and its state is all that its groups have committed."""
     process = Process(MemoryShardLog(), replace(LIMITS, append_s=600.0))
@@ -424,6 +426,7 @@ async def slow() -> AsyncIterator[Process]:
     await process.shards.kill()
 
 
+@pytest.mark.story("all-shards-load-at-once")
 async def test_few_shards_are_loaded_at_a_time_and_those_first_that_are_asked_for(slow: Process) -> None:
     log: Any = slow.log
     slow.on_image(given_fifty())
@@ -449,6 +452,7 @@ async def test_few_shards_are_loaded_at_a_time_and_those_first_that_are_asked_fo
     assert slow.shards.loads.value == 50
 
 
+@pytest.mark.story("stuck-load-keeps-others-waiting")
 async def test_a_shard_whose_log_has_trouble_keeps_no_other_from_being_loaded(slow: Process) -> None:
     log: Any = slow.log
     log.refused = set(range(10))
@@ -523,6 +527,7 @@ async def test_a_new_leader_is_asked_at_once(process: Process) -> None:
     assert await writing is None
 
 
+@pytest.mark.story("waiting-requests-without-a-bound")
 async def test_what_waits_is_bounded_in_bytes(process: Process) -> None:
     process.shards.limits = replace(LIMITS, max_waiting_bytes=100)  # type: ignore[misc]
     process.on_image(given(0, 2))

@@ -1,0 +1,112 @@
+"""What Kafka's clients and tools are answered."""
+
+from __future__ import annotations
+
+from tests.regressions.story import Edit, Story
+
+KAFKA = "services/broker/ottla_broker/kafka"
+
+STORIES = (
+    Story(
+        "record-errors-are-empty",
+        "A batch that was refused for some of its records named none, so clients blamed every one (KIP-467)",
+        Edit(f"{KAFKA}/produce.py", "bad = error.records if isinstance(error, BadRecordsError) else ()", "bad = ()"),
+    ),
+    Story(
+        "only-the-first-bad-record",
+        "Of the records without a key only the first was found, so a client had to send the others one try at a time",
+        Edit(
+            "services/broker/ottla_broker/storage/validator.py",
+            "bad = list(islice(keyless, MOST_NAMED))",
+            "bad = list(islice(keyless, 1))",
+        ),
+    ),
+    Story(
+        "times-out-of-bounds-blame-all",
+        "A batch that was refused for timestamps did not say which records have them",
+        Edit(
+            "services/broker/ottla_broker/storage/validator.py",
+            "    if header.codec != Codec.NONE or header.size_bytes > _WALKED_BYTES:\n",
+            "    if header.codec >= Codec.NONE:\n",
+        ),
+    ),
+    Story(
+        "log-start-is-missing-beside-an-error",
+        "A refused produce told a log_start_offset of -1",
+        Edit(
+            f"{KAFKA}/produce.py",
+            "        result.log_start_offset = replica.log.log_start_offset\n"
+            "        taken = append(replica, records, acks, turn)\n",
+            "        taken = append(replica, records, acks, turn)\n"
+            "        result.log_start_offset = replica.log.log_start_offset\n",
+        ),
+    ),
+    Story(
+        "kafkas-config-is-unknown",
+        "A config of Kafka's that has no use here was refused as unknown, and tools that set it failed",
+        Edit(
+            "core/ottla_core/config_values.py",
+            "BROKER_CONFIGS.get(name) or OTHER_BROKER_CONFIGS.get(name) or of_listener(name, BROKER_CONFIGS)",
+            "BROKER_CONFIGS.get(name)",
+        ),
+    ),
+    Story(
+        "groups-have-no-configs",
+        "Configs of groups and of subscriptions to metrics could not be altered",
+        Edit(
+            "services/controller/ottla_controller/machines/configs.py",
+            "    if resource.kind is not ResourceKind.BROKER:\n        return _alter_named(image, resource, ops)\n",
+            "",
+        ),
+    ),
+    Story(
+        "loggers-have-no-configs",
+        "A broker's loggers could not be described",
+        Edit(
+            f"{KAFKA}/describe_configs.py",
+            "return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None",
+            "return None",
+        ),
+    ),
+    Story(
+        "three-apis-are-not-served",
+        "AlterReplicaLogDirs, DescribeQuorum and ListConfigResources ended the connection of who asked",
+        Edit(
+            f"{KAFKA}/dispatch.py",
+            "        api = APIS.get(head.key)\n",
+            "        api = APIS.get(head.key) if head.key not in (34, 55, 74) else None\n",
+        ),
+    ),
+    Story(
+        "unknown-partition-is-elsewhere",
+        "AlterReplicaLogDirs told a partition that nobody has as one that other brokers have",
+        Edit(
+            f"{KAFKA}/alter_replica_log_dirs.py",
+            "if partition is None or partition not in backend.image.partitions:",
+            "if partition is None:",
+        ),
+    ),
+    Story(
+        "offset-of-nothing-is-deleted",
+        "OffsetDelete of a partition that is not there was told as done",
+        Edit(
+            f"{KAFKA}/offset_delete.py",
+            "[each for each in named if each.partition in there[each.topic]]",
+            "list(named)",
+        ),
+    ),
+    Story(
+        "leader-is-missing-among-the-brokers",
+        "Metadata named a leader that was fenced, and so missing among the brokers: clients looked for it in vain",
+        Edit(
+            f"{KAFKA}/metadata.py",
+            "or leader not in image.brokers or leader in reach.fenced:",
+            "or leader not in image.brokers:",
+        ),
+    ),
+    Story(
+        "long-metadata-cuts-the-connection",
+        "A commit with metadata of 40 kB cut the connection, and its client sent it again until it gave up",
+        Edit(f"{KAFKA}/codec.py", 'frozenset({"committed_metadata"})', "frozenset[str]()"),
+    ),
+)
