@@ -34,7 +34,7 @@ from ottla.machines.subscription import Subscription
 from ottla.one_thread import for_one_thread
 from ottla.plan import ReadingPlan
 from ottla.reading import FOREVER, Reader
-from ottla.record import Batch, Record, Serdes
+from ottla.record import Batch, Record, serdes_of
 from ottla.seeking import Seeking
 from ottla.serdes import DeserializerLike, deserializer
 from ottla.settings import CONSUMER_NAMES, bootstrap_addresses, merge_config, one_of, positive, read_properties
@@ -76,9 +76,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             timedelta: before the first record at or after it, or at the end; a number: after so many records;
             {(topic, partition): offset}: before that offset (partitions left out have no end). The iteration ends
             there. None: never.
-        key, value: deserializers: auto (JSON objects and arrays → dict, list; other UTF-8 → str; the rest bytes),
-            bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a
-            pydantic model, read from JSON) or a callable. null is always None.
+        key, value: deserializers: auto (what `auto` was sent; of others' records UTF-8 → str, the rest bytes), bytes,
+            str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a pydantic
+            model, read from JSON) or a callable. null is always None.
         on_bad_record: a record that its deserializer can't read: "raise" SerializationError (again each time, until
             somebody seeks past it) or "skip" it with a line in the log. A damaged batch always raises.
         auto_offset_reset: where to go when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
@@ -182,7 +182,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
                 listener=listener_of(listener, on_assigned, on_revoked, on_lost),
             )
         skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
-        serdes = Serdes(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
+        serdes = serdes_of(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
         self.max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
         self._timeout = seconds(settings["request_timeout"], "request_timeout")
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"

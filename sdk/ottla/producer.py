@@ -39,7 +39,7 @@ from ottla.machines.queues import PartitionQueue
 from ottla.many import BatchResult, SentRows
 from ottla.refusals import buffer_full, callbacks_late, no_timestamp, not_flushed, not_serialized, sender_failed
 from ottla.sender import Sender
-from ottla.serdes import HeadersLike, Serializer, SerializerLike, header_pairs, serializer
+from ottla.serdes import HeadersLike, Marks, Serializer, SerializerLike, header_pairs, serialize_auto, serializer
 from ottla.settings import PRODUCER_NAMES, bootstrap_addresses, check_topic, merge_config, read_properties
 from ottla.target import PartitionerLike, Target, check_partitioner
 from ottla.tracing import tracing
@@ -60,6 +60,8 @@ _LAST_CALLBACKS_S: Final = 1.0
 """What callbacks have at least that hear of a close whose time is over."""
 
 _CLOSE_AT_EXIT_S: Final = 5.0
+
+_STR_OR_NONE: Final = (str, type(None))
 
 _client_numbers = itertools.count(1)
 _open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
@@ -84,9 +86,9 @@ class Producer(Generic[K, V]):
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         topic: where `send` sends unless it is told otherwise.
-        key, value: serializers: auto (dict, list → JSON; str → UTF-8; bytes as they are), bytes, str, int, float, uuid,
-            json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or pydantic model, written as JSON) or a
-            callable. None is always null. docs/serializers.md has examples.
+        key, value: serializers: auto (str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON),
+            bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or
+            pydantic model, written as JSON) or a callable. None is always null. docs/serializers.md has examples.
         acks: "all" every in-sync replica has it, 1 the leader has it, 0 nobody is asked.
         compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
         linger: seconds that a record waits for others to share its batch.
@@ -158,6 +160,7 @@ class Producer(Generic[K, V]):
         self._topic = topic
         self._key: Serializer = serializer(settings["key"], "key")
         self._value: Serializer = serializer(settings["value"], "value")
+        self._marks = Marks(key=self._key is serialize_auto, value=self._value is serialize_auto)
         check_partitioner(settings["partitioner"])
         self._partitioner: PartitionerLike = settings["partitioner"]
         self._delivery_s = limits.delivery_timeout_s
@@ -237,6 +240,10 @@ class Producer(Generic[K, V]):
         else:
             queue = target.queue_for(partition, key_bytes, value_bytes)
         pairs: Sequence[Header] = () if headers is None else header_pairs(headers, target.topic)
+        marks = self._marks
+        no_strs = (marks.value and value.__class__ is not str) or (marks.key and key.__class__ not in _STR_OR_NONE)
+        if no_strs or pairs:  # these may have come with a record that was read
+            pairs = marks(pairs, key, value)
         if self._interrupted():  # by a signal handler, which calls this: half a record may be in there
             raise self._guard.in_between()
         try:

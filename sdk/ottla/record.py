@@ -10,7 +10,7 @@ from ottla.columns import to_arrow, to_pandas
 from ottla.errors import OttlaError, SerializationError
 from ottla.generics import K, V
 from ottla.runs import Part, first_offset, next_offset
-from ottla.serdes import Deserializer
+from ottla.serdes import AUTO_KEY, AUTO_READERS, AUTO_VALUE, Deserializer, deserialize_auto
 from ottla_core.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -80,6 +80,62 @@ class Serdes:
             )
         except Exception as error:
             raise unreadable(partition, offset, error) from error
+
+    def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The key of each record; raises SerializationError for the first that can't be read."""
+        return _read(2, self.key, partition, raws)
+
+    def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The same for values."""
+        return _read(3, self.value, partition, raws)
+
+    def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
+        """The headers of each record."""
+        return [raw[4] for raw in raws]
+
+
+class AutoSerdes(Serdes):
+    """Of these two at least one is `auto`: a record's headers say what it is, and that is not shown."""
+
+    __slots__ = ("_as", "_hidden")
+
+    def __init__(self, key: Deserializer, value: Deserializer) -> None:
+        super().__init__(key, value)
+        keys, values = ({**(AUTO_READERS if read is deserialize_auto else {}), None: read} for read in (key, value))
+        self._as = {(k, v): Serdes(keys[k], values[v]) for k in keys for v in values}
+        self._hidden = {mark for mark, read in ((AUTO_KEY, key), (AUTO_VALUE, value)) if read is deserialize_auto}
+
+    def record(self, partition: TopicPartition, raw: RawRecord) -> Record[Any, Any]:
+        """The same, as it is marked."""
+        headers = raw[4]
+        if not headers:
+            return super().record(partition, raw)
+        return self._as_marked(headers).record(partition, (*raw[:4], self._shown(headers)))
+
+    def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The same, as they are marked."""
+        return [key for raw in raws for key in _read(2, self._as_marked(raw[4]).key, partition, (raw,))]
+
+    def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The same, as they are marked."""
+        return [value for raw in raws for value in _read(3, self._as_marked(raw[4]).value, partition, (raw,))]
+
+    def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
+        """The same, without the marks."""
+        return [self._shown(raw[4]) for raw in raws]
+
+    def _as_marked(self, headers: Headers) -> Serdes:
+        """How the record is read that has these headers; a mark that nothing is known of is none."""
+        marks = {name: text for name, text in headers if name in self._hidden and text in AUTO_READERS}
+        return self._as[marks.get(AUTO_KEY), marks.get(AUTO_VALUE)]
+
+    def _shown(self, headers: Headers) -> Headers:
+        return [header for header in headers if header[0] not in self._hidden]
+
+
+def serdes_of(key: Deserializer, value: Deserializer) -> Serdes:
+    """The two together."""
+    return (AutoSerdes if deserialize_auto in (key, value) else Serdes)(key, value)
 
 
 def unreadable(partition: TopicPartition, offset: int, error: Exception) -> SerializationError:
@@ -183,10 +239,10 @@ class Batch(Sequence[Record[K, V]]):
             case "timestamp":
                 return [None if raw[1] < 0 else raw[1] for raw in raws]
             case "key":
-                return _read(2, self._serdes.key, partition, raws)
+                return self._serdes.keys(partition, raws)
             case "value":
-                return _read(3, self._serdes.value, partition, raws)
-        return [raw[4] for raw in raws]
+                return self._serdes.values(partition, raws)
+        return self._serdes.headers(raws)
 
     def __repr__(self) -> str:
         spans = [f"{name}@{first_offset(part)}..{next_offset(part) - 1}" for name, part in self._segments]

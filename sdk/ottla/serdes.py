@@ -2,7 +2,7 @@
 
 | name | type | out | in |
 |---|---|---|---|
-| auto (default) | | dict, list → JSON; str → UTF-8; bytes as they are | JSON objects and arrays → dict, list; other UTF-8 → str; the rest bytes |
+| auto (default) | | str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON | what was sent: a header says so. Without it: UTF-8 → str, the rest bytes |
 | bytes | bytes | bytes, bytearray, memoryview | bytes |
 | str | str | UTF-8 | UTF-8 |
 | int | int | 8 bytes, big-endian (Kafka's LongSerializer) | 1, 2, 4 or 8 bytes, signed |
@@ -19,12 +19,13 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from ottla import objects
 from ottla.errors import SerializationError, config_error
+from ottla_core.records.record import Header
 
 T = TypeVar("T")
 
@@ -50,7 +51,10 @@ _FLOAT: Final = struct.Struct(">f")
 
 _encode_json: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _decode_json: Final = json.JSONDecoder().decode
-_OPENS_JSON: Final = frozenset(b"{[")
+
+AUTO_KEY: Final = "ottla.auto.key"
+AUTO_VALUE: Final = "ottla.auto.value"
+"""Headers that say what `auto` was given: b"json" or b"bytes"; a record without them had a str, or is not ours."""
 
 
 def serialize_bytes(value: Any) -> bytes:
@@ -105,11 +109,41 @@ def serialize_auto(value: Any) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
-    if isinstance(value, dict | list):
+    if isinstance(value, dict | list | tuple | int | float):
         return serialize_json(value)
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     raise SerializationError(f"the auto serializer does not take {type(value).__name__}", hint=_USE)
+
+
+class Marks:
+    """What a producer adds to a record's headers, so that its key or value comes back as the type that was sent."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, *, key: bool, value: bool) -> None:
+        """Which of them go through `auto`."""
+        self.key = key
+        self.value = value
+
+    def __call__(self, headers: Sequence[Header], key: Any, value: Any) -> Sequence[Header]:
+        """`headers` with the marks of this key and value, instead of those that came along with another record's."""
+        told = {}
+        if self.key and not isinstance(key, AsItWas):
+            told[AUTO_KEY] = key
+        if self.value and not isinstance(value, AsItWas):
+            told[AUTO_VALUE] = value
+        marked = [header for header in headers if header[0] not in told]
+        for name, given in told.items():
+            if given is not None and not isinstance(given, str):
+                marked.append((name, b"bytes" if isinstance(given, bytes | bytearray | memoryview) else b"json"))
+        return marked
+
+
+class AsItWas(bytes):
+    """The bytes of another record, which go on with its headers: what those say of them holds."""
+
+    __slots__ = ()
 
 
 def deserialize_bytes(data: bytes) -> bytes:
@@ -148,18 +182,22 @@ def deserialize_json(data: bytes) -> Any:
 
 
 def deserialize_auto(data: bytes) -> Any:
-    """A dict or list where it is one in JSON, else str where it is UTF-8, else bytes. Never raises."""
+    """What nothing is known of: str where it is UTF-8, else bytes. Never raises."""
     try:
-        text = data.decode()
+        return data.decode()
     except UnicodeDecodeError:
         return data
-    if data and data[0] in _OPENS_JSON:
-        try:
-            return _decode_json(text)
-        except (ValueError, RecursionError):
-            return text
-    return text
 
+
+def _marked_json(data: bytes) -> Any:
+    try:
+        return _decode_json(data.decode())
+    except (ValueError, RecursionError):  # somebody has put the header of one record on another
+        return deserialize_auto(data)
+
+
+AUTO_READERS: Final[Mapping[bytes | None, Deserializer]] = {b"json": _marked_json, b"bytes": deserialize_bytes}
+"""How a key or value is read that has a mark."""
 
 _PAIRS: Final[dict[str, tuple[Serializer, Deserializer]]] = {
     "auto": (serialize_auto, deserialize_auto),

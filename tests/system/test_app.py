@@ -99,7 +99,7 @@ async def test_a_dead_letter_is_the_record_with_its_origin(cluster: Cluster, top
 
     own = [("trace", b"\xff\0"), ("trace", None)]
     values = [b"\xff\xfe", b"{}", b'{"id": 1}']
-    with ottla.Producer[Any, Any](cluster.bootstrap, topic=topic) as producer:
+    with ottla.Producer(cluster.bootstrap, topic=topic, key="bytes", value="bytes") as producer:
         for value in values:
             producer.send(value, key=b"\0key", partition=1, headers=own, timestamp=1_700_000_000_000)
     async with app:

@@ -17,6 +17,7 @@ from ottla.errors import ErrorCode, HandlerError, RejectError, SerializationErro
 from ottla.machines.lanes import Job
 from ottla.machines.progress import Progress
 from ottla.record import Record
+from ottla.serdes import AsItWas
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.app")
@@ -99,7 +100,8 @@ class Attempts:
         raw = job.work[0]
         headers = dead_letter_headers(job.partition, raw, error, job.attempts, self._handler.group)
         try:
-            await self._send(raw[3], topic=topic, key=raw[2], headers=headers)
+            key, value = (None if data is None else AsItWas(data) for data in raw[2:4])
+            await self._send(value, topic=topic, key=key, headers=headers)
         except Exception as refused:
             failure = self._failure(job, refused, "see why, then start the app again", f"into {topic!r}: ")
             self._on_failure(failure)

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 from ottla import objects
 from ottla.consumer import Consumer
 from ottla.errors import config_error
-from ottla.record import Serdes
+from ottla.record import Serdes, serdes_of
 from ottla.serdes import deserializer, is_plain_type
 from ottla.settings import check_topic, one_of, positive
 from ottla.units import seconds, size_bytes
@@ -88,7 +88,7 @@ def handler_of(
         takes_context,
         _checked_topics(topics),
         _checked_group(group),
-        Serdes(deserializer(settings["key"], "key"), deserializer(value, "value")),
+        serdes_of(deserializer(settings["key"], "key"), deserializer(value, "value")),
         positive(settings["concurrency"], "concurrency"),
         one_of(settings["order"], "order", typing.get_args(Order)),
         _checked_retries(settings["retries"]),

@@ -23,6 +23,7 @@ other text as a JSON string.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ from json import JSONEncoder
 from typing import Any, Final, Protocol
 
 from ottla.errors import config_error
-from ottla.serdes import deserialize_auto
+from ottla.serdes import deserialize_auto, deserialize_json
 
 
 class Readable(Protocol):
@@ -92,7 +93,7 @@ def as_json(record: Readable) -> dict[str, Any]:
 def _json_field(name: str, data: bytes | None) -> dict[str, Any]:
     if data is None:
         return {name: None}
-    value = deserialize_auto(data)
+    value = _shown(data)
     if isinstance(value, bytes):
         return {name: b64encode(value).decode(), f"{name}_encoding": "base64"}
     return {name: value}
@@ -143,8 +144,16 @@ def _base64(data: bytes | None) -> bytes:
 
 
 def _json(data: bytes | None) -> bytes:
-    value = None if data is None else deserialize_auto(data)
+    value = None if data is None else _shown(data)
     return _encode(b64encode(value).decode() if isinstance(value, bytes) else value).encode()
+
+
+def _shown(data: bytes) -> Any:
+    """For people: a dict or list where it looks like one in JSON, else text where it is UTF-8, else bytes."""
+    if data[:1] in (b"{", b"["):
+        with contextlib.suppress(ValueError, RecursionError):
+            return deserialize_json(data)
+    return deserialize_auto(data)
 
 
 def _length(data: bytes | None) -> bytes:

@@ -83,4 +83,9 @@ STORIES = (
         "A client at the port of the own controller, coordinator or etcd heard gRPC's words for an unknown method",
         Edit("sdk/ottla/cluster.py", "error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted", "False"),
     ),
+    Story(
+        "auto-types-by-content",
+        'What the auto serializer gave back depended on the content: the str "[1]" came back as a list; 1 was refused',
+        Edit("sdk/ottla/producer.py", "            pairs = marks(pairs, key, value)\n", "            pass\n"),
+    ),
 )

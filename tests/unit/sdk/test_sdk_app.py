@@ -212,8 +212,9 @@ async def test_what_fails_for_good_goes_to_the_dead_letters_as_it_was_with_its_o
     async with app:
         await until(lambda: committed(cluster) == {0: 2})
     ((_, _, key, value, headers),) = cluster.records("dlq", 0)
-    assert (key, value, headers[:2]) == (b"\0key", b"\xff\xfe", own)
-    assert dict(headers[2:]) == {
+    sent = [*own, ("ottla.auto.key", b"bytes"), ("ottla.auto.value", b"bytes")]
+    assert (key, value, headers[:4]) == (b"\0key", b"\xff\xfe", sent)
+    assert dict(headers[4:]) == {
         "ottla.origin.topic": b"t",
         "ottla.origin.partition": b"0",
         "ottla.origin.offset": b"1",
@@ -223,7 +224,7 @@ async def test_what_fails_for_good_goes_to_the_dead_letters_as_it_was_with_its_o
         "ottla.attempts": b"3",
         "ottla.group": b"g",
     }
-    assert [name for name, _ in headers[2:]] == list(ORIGIN)
+    assert [name for name, _ in headers[4:]] == list(ORIGIN)
     assert app.metrics["records-dead-lettered-total"] == 1
 
 

@@ -58,7 +58,7 @@ def test_each_gets_before_serialization_what_the_one_before_it_made() -> None:
     assert first.sent == [ProducerRecord([1], key="k", topic="t", timestamp=5)]
     assert second.sent == [ProducerRecord([1, "a"], key="k", topic="t", headers={"by": "a"}, timestamp=5)]
     (record,) = cluster.records("t", 0)
-    assert (record[3], list(record[4])) == (b'[1,"a","b"]', [("by", b"b")])
+    assert (record[3], list(record[4])) == (b'[1,"a","b"]', [("by", b"b"), ("ottla.auto.value", b"json")])
 
 
 @pytest.mark.feature(29)

@@ -75,6 +75,6 @@ def test_rows_behind_a_buffer_that_stays_full_are_not_tried() -> None:
 async def test_asyncio_has_it_too() -> None:
     cluster = ScriptedCluster({"t": 1})
     async with ottla.aio.Producer("b0:1", topic="t", _transport=cluster.connect) as producer:
-        result = await producer.send_many([*map(str, range(1000)), 5])
+        result = await producer.send_many([*map(str, range(1000)), {5}])
     assert [place.offset for place in result.ok] == list(range(1000))
-    assert [failed.row for failed in result.failed] == [5]
+    assert [failed.row for failed in result.failed] == [{5}]

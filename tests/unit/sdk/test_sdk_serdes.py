@@ -16,8 +16,9 @@ from ottla.serdes import SerializerLike, deserializer, header_pairs, serializer
 @pytest.mark.parametrize(
     ("serde", "value", "data"),
     [
-        ("auto", {"id": 1, "name": "Åse"}, '{"id":1,"name":"Åse"}'.encode()),
-        ("auto", [1, 2], b"[1,2]"),
+        ("json", {"id": 1, "name": "Åse"}, '{"id":1,"name":"Åse"}'.encode()),
+        ("json", [1, 2], b"[1,2]"),
+        ("auto", "[1,2]", b"[1,2]"),
         ("auto", "plain", b"plain"),
         ("auto", b"\xff\x00", b"\xff\x00"),
         ("auto", "", b""),
@@ -43,7 +44,7 @@ def test_values_come_back_as_they_went_out(serde: SerializerLike[Any], value: An
 @pytest.mark.parametrize(
     ("serde", "value"),
     [
-        *(("auto", value) for value in (1, 1.5, object(), {"x": {1}})),
+        *(("auto", value) for value in ({1}, math.nan, object(), {"x": {1}})),
         *(("int", value) for value in (True, 1 << 63, "5")),
         *(("json", value) for value in (math.nan, {1, 2})),
         *(("float", value) for value in ("1", True, 1 << 2000)),
@@ -56,11 +57,6 @@ def test_what_a_serializer_does_not_take_is_named(serde: str, value: object) -> 
     with pytest.raises(SerializationError) as caught:
         serializer(serde, "value")(value)
     assert "auto, bytes, str, int, float, uuid, json, a dataclass, or a callable" in caught.value.hint
-
-
-@pytest.mark.parametrize("data", [b'{"cut', b"[1,", b"{}x", b"[" * 100_000])
-def test_auto_reads_what_only_looks_like_json_as_text(data: bytes) -> None:
-    assert deserializer("auto", "value")(data) == data.decode()
 
 
 @pytest.mark.feature(3)
