@@ -38,9 +38,10 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
 - **DeleteRecords** answers when every live replica has followed (REQUEST_TIMED_OUT: it is done on the leader, and the
   others follow), and refuses topics whose `cleanup.policy` has no delete, as Kafka does.
 - **AlterConfigs** and **IncrementalAlterConfigs** take every config name of Kafka 4.3, those of one listener too. What
-  has no effect is stored, judged by its type, and described with words that say so; what only a broker's process may
-  set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic here. A name that Kafka does
-  not have either is refused, with the nearest, where Kafka's brokers would store it. Passwords are never told again.
+  has no effect is stored, judged by its type, and described with words that say so, and the controller logs it; what
+  only a broker's process may set is refused as Kafka refuses it. Whatever the cluster as a whole decides is dynamic
+  here. A name that Kafka does not have either is refused, with the nearest, where Kafka's brokers would store it.
+  Passwords are never told again.
 - **DescribeConfigs** and the two above know topics, brokers, groups, subscriptions to clients' metrics (nothing acts on
   the last two yet), and the loggers of the broker that is asked: Python's, with Kafka's levels, as long as the process
   lives.

@@ -61,7 +61,8 @@ class ConfigKey:
 
     `least` and `most` bound numbers; `choices` are the legal texts of a value or of a list's items; `pattern` is what
     a list's items must match. `dynamic` is false where only the process's own settings can change it. `enforced` says
-    that some service acts on it already; the others are stored and described as such.
+    that some service acts on it already; the others are stored and described as such. `unserved` are those of its
+    choices that nothing acts on yet, each with what happens instead.
     """
 
     name: str
@@ -75,6 +76,7 @@ class ConfigKey:
     pattern: str = ""
     dynamic: bool = True
     enforced: bool = False
+    unserved: tuple[tuple[str, str], ...] = ()
 
     def parse(self, text: str) -> str:
         """The canonical text of `text`. Raises OttlaError(INVALID_CONFIG) that says what is legal."""
@@ -98,6 +100,13 @@ class ConfigKey:
                 return tuple(canonical.split(",")) if canonical else ()
             case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 return canonical
+
+    def without_effect(self, canonical: str) -> str:
+        """What of this value has no effect, as a sentence for whoever sets it; "" where all of it has."""
+        if not self.enforced:
+            return f"{self.name} is stored; this release does not act on it yet"
+        items = canonical.split(",")
+        return "; ".join(f"{self.name}={choice}: {instead}" for choice, instead in self.unserved if choice in items)
 
     @property
     def sensitive(self) -> bool:

@@ -7,7 +7,7 @@ one broker before the cluster-wide default; else it is Kafka's default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
@@ -129,6 +129,11 @@ def resource_key(table: Mapping[str, ConfigKey], kind: str, name: str) -> Config
     if key is None:
         raise _unknown(kind, name, _nearest(name, table))
     return key
+
+
+def without_effect(key_of: Callable[[str], ConfigKey], configs: Mapping[str, str]) -> tuple[str, ...]:
+    """What of these configs has no effect, a sentence each. They are legal; their texts are canonical."""
+    return tuple(filter(None, (key_of(name).without_effect(text) for name, text in configs.items())))
 
 
 def check_topic_configs(configs: Mapping[str, str], cluster_configs: Mapping[str, str]) -> dict[str, str]:

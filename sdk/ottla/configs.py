@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.access import Access
 from ottla.errors import ErrorCode, config_error
-from ottla.topics import raise_in_band
+from ottla.topics import raise_in_band, warn
 from ottla.units import Duration, config_text
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
@@ -76,7 +76,8 @@ class Configs:
         """Set some configs and leave the others; all or none. A dry run only checks.
 
         Durations and sizes may be text: {"retention.ms": "7d"}. Raises ConfigError for an unknown name (with the
-        nearest) or an illegal value, UnknownTopicError.
+        nearest) or an illegal value, UnknownTopicError. What has no effect in the cluster's release is logged as a
+        warning.
         """
         ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_SET, value=config_text(name, v)) for name, v in config.items()]
         self._alter(ops, _resource(topic, broker), dry_run, timeout)
@@ -100,9 +101,9 @@ class Configs:
         request = pb.AlterConfigsRequest(
             resources=[pb.ConfigsAltered(resource=resource, ops=ops)], validate_only=dry_run
         )
-        raise_in_band(
-            self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).reply.resources[0].error
-        )
+        result = self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).reply.resources[0]
+        raise_in_band(result.error)
+        warn(f"topic {resource.name}" if resource.type == pb.CONFIG_RESOURCE_TOPIC else "configs", result.warnings)
 
 
 def _entries(described: pb.ConfigsDescribed) -> dict[str, ConfigEntry]:

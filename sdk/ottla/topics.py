@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,6 +20,8 @@ from ottla_core.rpc.retry import Backoff
 from ottla_proto import broker_pb2, controller_pb2
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker, Controller
+
+logger = logging.getLogger("ottla.admin")
 
 _DEFAULT: Final = -1
 _HIGH_WATERMARK: Final = -1
@@ -95,7 +98,8 @@ class Topics:
         `partitions` and `replicas` are the cluster's num.partitions and default.replication.factor by default, or
         `assignments` says which brokers hold each partition. `config` takes Kafka's names; durations and sizes may be
         text: {"retention.ms": "7d", "segment.bytes": "1GiB"}. With if_exists="ok" a topic that exists is returned as it
-        is. A dry run checks everything, creates nothing and returns None.
+        is. A dry run checks everything, creates nothing and returns None. What of `config` has no effect in the
+        cluster's release is logged as a warning.
 
         Raises TopicExistsError, ConfigError (name, numbers, configs), ConnectError, ottla.TimeoutError.
         """
@@ -110,6 +114,7 @@ class Topics:
         if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or answered.repeated):
             return None if dry_run else self._until_served(name, b"", deadline)
         raise_in_band(created.error)
+        warn(f"topic {name}", created.warnings)
         return None if dry_run else self._until_served(name, created.topic_id, deadline)
 
     def delete(
@@ -311,6 +316,12 @@ def _info(topic: TopicView) -> TopicInfo:
         for number, p in enumerate(topic.partitions)
     )
     return TopicInfo(topic.name, topic.id.hex(), tuple(partitions), topic.is_internal)
+
+
+def warn(owner: str, warnings: Iterable[str]) -> None:
+    """Log what the controller says of configs that were taken and have no effect."""
+    for warning in warnings:
+        logger.warning("%s: %s", owner, warning)
 
 
 def raise_in_band(error: Error) -> None:

@@ -100,6 +100,23 @@ def test_configs_of_topics_brokers_and_the_cluster(admin: sdk.Admin, capsys: pyt
     assert "did you mean retention.ms?" in capsys.readouterr().err
 
 
+@pytest.mark.story("compacted-without-a-word")
+def test_a_config_without_effect_is_told_wherever_it_is_given(admin: sdk.Admin) -> None:
+    told = b"cleanup.policy=compact: this release does not compact yet"
+    _, _, err = shell("topic", "create", "compacted", "-p", "1", "-c", "cleanup.policy=compact")
+    assert err.startswith(b"ottla: topic compacted: " + told)
+    _, _, err = shell("topic", "create", "dry", "-c", "cleanup.policy=compact", "--dry-run")
+    assert told in err
+    admin.topics.create("plain", partitions=1)
+    _, _, err = shell("topic", "alter", "plain", "-c", "cleanup.policy=compact,delete")
+    assert err.count(told) == 1, "of the dry run and the real one"
+    _, _, err = shell("config", "set", "preallocate=true", "-t", "plain")
+    assert b"topic plain: preallocate is stored; this release does not act on it yet" in err
+    _, _, err = shell("config", "set", "log.cleanup.policy=delete", "auto.create.topics.enable=true")
+    assert b"release" not in err
+    assert shell("config", "unset", "log.cleanup.policy", "auto.create.topics.enable")[0] == 0
+
+
 @pytest.mark.feature(165)
 def test_added_partitions_move_keys_and_the_command_says_so(
     admin: sdk.Admin, capfdbinary: pytest.CaptureFixture[bytes]

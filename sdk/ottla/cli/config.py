@@ -73,9 +73,6 @@ def set_(
         admin.configs.set(configs, topic=topic, broker=broker, dry_run=dry_run)
         after = before if dry_run else admin.configs.get(topic=topic, broker=broker)
     done = _changes(configs, before, after, owner, "none" if dry_run else "set")
-    for name in configs:
-        if name in after and not after[name].enforced:
-            say(f"warning: {name} is stored; this release does not act on it yet")
     report("config-changes/v1", done, [], settings)
 
 

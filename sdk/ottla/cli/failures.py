@@ -129,11 +129,18 @@ def _in_our_words(text: str) -> str:
 
 class SdkWarnings(logging.Handler):
     """Tells what the SDK warns of, such as brokers that are away while it waits. What it logs as an error it raises as
-    well, and the command tells that."""
+    well, and the command tells that. What was told of a dry run is not told again of the real one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told_before = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno == logging.WARNING:
-            say(f"ottla: {_in_our_words(record.getMessage())}")
+        text = record.getMessage()
+        if record.levelno != logging.WARNING or (record.name == "ottla.admin" and text == self._told_before):
+            return
+        self._told_before = text
+        say(f"ottla: {_in_our_words(text)}")
 
 
 def hear_sdk() -> None:

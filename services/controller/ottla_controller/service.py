@@ -7,6 +7,7 @@ keep the others from it.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,15 @@ from uuid import uuid4
 
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.brokers import decide_controlled_shutdown
-from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs, describe_configs
+from ottla_controller.machines.configs import (
+    Op,
+    OpKind,
+    Resource,
+    ResourceKind,
+    decide_alter_configs,
+    describe_configs,
+    unserved,
+)
 from ottla_controller.machines.decision import Decision, chunks
 from ottla_controller.machines.election import Settled, to_hand_over
 from ottla_controller.machines.ids import decide_allocate_broker_id, decide_allocate_producer_ids
@@ -54,6 +63,8 @@ from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 Decide = Callable[[ClusterImage], Decision[T]]
 
 _EPOCH_WAIT_S: Final = 1.0
@@ -283,6 +294,7 @@ class ControllerService:
             topic_id=created.topic_id,
             partitions=created.partitions,
             replication_factor=created.replication_factor,
+            warnings=_told(f"topic {topic.name}", created.warnings, dry=dry),
         )
 
     async def _delete_topic(self, name: str) -> pb.TopicDeleted:
@@ -320,15 +332,14 @@ class ControllerService:
         return pb.ConfigsDescribed(resource=resource, entries=[_entry(e) for e in configs.entries.values()])
 
     async def _alter(self, altered: pb.ConfigsAltered, *, dry: bool) -> pb.ConfigsAlterResult:
-        def decide(image: ClusterImage) -> Decision[None]:
-            ops = [_op(op) for op in altered.ops]
-            return with_elrs_emptied(image, decide_alter_configs(image, _resource(altered.resource), ops))
-
         try:
-            await self._commit(decide, dry=dry)
+            resource, ops = _resource(altered.resource), [_op(op) for op in altered.ops]
+            decide = partial(decide_alter_configs, resource=resource, ops=ops)
+            await self._commit(lambda image: with_elrs_emptied(image, decide(image)), dry=dry)
         except OttlaError as error:
             return pb.ConfigsAlterResult(resource=altered.resource, error=error_message(error))
-        return pb.ConfigsAlterResult(resource=altered.resource)
+        owner = f"{resource.kind.value} {resource.name}" if resource.name else "the cluster"
+        return pb.ConfigsAlterResult(resource=altered.resource, warnings=_told(owner, unserved(resource, ops), dry=dry))
 
     async def _commit(self, decide: Decide[T], *, dry: bool = False) -> T:
         """Commit in the current term; a dry run decides on the same image and writes nothing."""
@@ -350,6 +361,13 @@ class ControllerService:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"epoch {epoch} is not known here: {error}", hint="try again"
             ) from None
+
+
+def _told(owner: str, warnings: Sequence[str], *, dry: bool) -> Sequence[str]:
+    """`warnings`, in the log as well: Kafka's protocol has no place for them."""
+    for warning in () if dry else warnings:
+        _log.warning("%s: %s", owner, warning)
+    return warnings
 
 
 def _without_writes(decide: Decide[T]) -> Decide[T]:

@@ -103,6 +103,24 @@ async def test_each_topic_has_its_own_result_and_a_dry_run_writes_nothing(world:
         await node.create(topic("twice"), topic("twice"))
 
 
+async def test_what_has_no_effect_is_told_and_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    await world.register(0)
+    node = await world.start_active()
+    (dry,) = await node.create(topic("kept", cleanup_policy="compact"), validate_only=True)
+    assert caplog.text == ""
+    (created,) = await node.create(topic("kept", cleanup_policy="compact"))
+    (words,) = created.warnings
+    assert words.startswith("cleanup.policy=compact: this release does not compact yet")
+    assert list(dry.warnings) == [words]
+    assert f"topic kept: {words}" in caplog.text, "what clients of Kafka's protocol are not told"
+    cluster = pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER)
+    ops = [pb.ConfigOp(name="log.preallocate", value="true"), pb.ConfigOp(name="num.partitions", value="2")]
+    request = pb.AlterConfigsRequest(resources=[pb.ConfigsAltered(resource=cluster, ops=ops)])
+    (altered,) = (await node.service.alter_configs(request, CONTEXT)).resources
+    assert list(altered.warnings) == ["log.preallocate is stored; this release does not act on it yet"]
+    assert f"the cluster: {altered.warnings[0]}" in caplog.text
+
+
 @pytest.mark.rule(34)
 async def test_producer_ids_and_broker_ids_survive_the_controller_that_handed_them_out(world: World) -> None:
     await world.register(0)

@@ -56,7 +56,6 @@ def test_set_and_unset_tell_what_became_of_each(admin: FakeAdmin, capsys: pytest
         "after": "1h",
     }
     assert "orders: retention.ms 604800000 -> 1h" in printed.err
-    assert "warning: segment.ms is stored; this release does not act on it yet" in printed.err
     assert ottla("config unset --broker 2 retention.ms") == 0
     assert admin.calls[-1] == ("unset", None, 2, ("retention.ms",))
     assert capsys.readouterr().err == "broker 2: retention.ms 1h -> 1\n"

@@ -60,7 +60,6 @@ def test_the_table_has_every_topic_config_of_kafka() -> None:
     assert {s.name for synonyms in SYNONYMS.values() for s in synonyms} <= set(BROKER_CONFIGS)
     assert {*TOPIC_CONFIGS, *BROKER_CONFIGS} >= ENFORCED
     assert {BROKER_CONFIGS[s.name].enforced for s in SYNONYMS["retention.ms"]} == {True}
-    assert not TOPIC_CONFIGS["cleanup.policy"].enforced
 
 
 @pytest.mark.parametrize(
@@ -114,6 +113,22 @@ def test_a_text_that_is_not_legal_is_refused_with_what_is(name: str, text: str, 
     assert refused.value.code == ErrorCode.INVALID_CONFIG
     assert refused.value.message.startswith(f"{name}=")
     assert len(refused.value.message) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("retention.ms", "1", ""),
+        ("cleanup.policy", "delete", ""),
+        ("cleanup.policy", "", ""),
+        ("cleanup.policy", "delete,compact", "cleanup.policy=compact: this release does not compact yet: older values"),
+        ("preallocate", "true", "preallocate is stored; this release does not act on it yet"),
+    ],
+)
+def test_what_has_no_effect_is_told_for_the_value_that_has_none(name: str, text: str, told: str) -> None:
+    words = topic_key(name).without_effect(text)
+    assert words.startswith(told)
+    assert bool(words) == bool(told)
 
 
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:

@@ -28,6 +28,7 @@ from ottla_core.config_values import (
     resolve_resource,
     resource_key,
     topic_key,
+    without_effect,
 )
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
@@ -150,6 +151,23 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
     return _alter_broker(image, resource.name, ops)
 
 
+def unserved(resource: Resource, ops: Sequence[Op]) -> tuple[str, ...]:
+    """What of the values that `ops` set has no effect, a sentence each. They have been decided on: they are legal."""
+    key_of = _key_of(resource)
+    told = (op for op in ops if op.kind in (OpKind.SET, OpKind.APPEND))
+    return without_effect(key_of, {op.name: key_of(op.name).parse(op.value) for op in told})
+
+
+def _key_of(resource: Resource) -> Callable[[str], ConfigKey]:
+    """How a name of one of its configs is looked up."""
+    kind = resource.kind
+    if kind is ResourceKind.TOPIC:
+        return topic_key
+    if kind is ResourceKind.BROKER:
+        return lambda name: broker_key(name, one_broker=resource.name != CLUSTER)
+    return lambda name: resource_key(_TABLES[kind], kind.value, name)
+
+
 def _alter_topic(image: ClusterImage, topic: Topic, ops: Sequence[Op]) -> Decision[None]:
     _check_not_pinned(topic.name, ops)
     altered = check_topic_configs(_altered(topic.configs, ops, topic_key), cluster_configs(image))
@@ -174,7 +192,7 @@ def _check_not_pinned(topic: str, ops: Sequence[Op]) -> None:
 
 def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision[None]:
     stored = _stored(image, name)
-    altered = _altered(stored.values, ops, lambda config: broker_key(config, one_broker=name != CLUSTER))
+    altered = _altered(stored.values, ops, _key_of(Resource(ResourceKind.BROKER, name)))
     if name == CLUSTER:
         check_conflicts(resolve({}, altered, {}))
     else:
@@ -199,7 +217,7 @@ def _named(image: ClusterImage, resource: Resource) -> Configs:
 
 def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
     kind, stored = resource.kind, _named(image, resource)
-    altered = _altered(stored.values, ops, lambda name: resource_key(_TABLES[kind], kind.value, name))
+    altered = _altered(stored.values, ops, _key_of(resource))
     if altered == stored.values:
         return Decision(None)
     if not stored.values and sum(scope == kind.value for scope, _ in image.configs) >= MAX_RESOURCES:

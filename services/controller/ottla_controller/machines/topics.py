@@ -19,7 +19,7 @@ from ottla_controller.machines.placement import (
 )
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
-from ottla_core.config_values import check_topic_configs
+from ottla_core.config_values import check_topic_configs, topic_key, without_effect
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, PartitionId, TopicId, check_topic_name
 
@@ -43,10 +43,13 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreated:
+    """`warnings` are of configs without effect."""
+
     name: str
     topic_id: TopicId
     partitions: int
     replication_factor: int
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id
         (ReliedOn(keys.topic(new.name), mod_revision=0), cluster_configs_seen(image)),
     )
     return Decision(
-        TopicCreated(new.name, topic_id, len(placed), len(placed[0])),
+        TopicCreated(new.name, topic_id, len(placed), len(placed[0]), without_effect(topic_key, configs)),
         (*_partition_writes(image, topic_id, 0, placed), commit),
     )
 
