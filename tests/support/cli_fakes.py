@@ -125,6 +125,10 @@ class FakeTopics:
         self.admin.calls.append(("delete", name))
         del self.admin.logs[name]
 
+    def delete_records(self, name: str, before: Mapping[int, int]) -> dict[int, int]:
+        self.admin.calls.append(("delete_records", name, dict(before)))
+        return dict(before)
+
     def add_partitions(self, name: str, total: int, *, dry_run: bool) -> str:
         self._there(name)
         if not dry_run:

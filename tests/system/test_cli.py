@@ -117,6 +117,21 @@ def test_a_config_without_effect_is_told_wherever_it_is_given(admin: sdk.Admin) 
     assert shell("config", "unset", "log.cleanup.policy", "auto.create.topics.enable")[0] == 0
 
 
+def test_records_are_deleted_and_the_log_dirs_tell_what_is_left(
+    admin: sdk.Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.topics.create("orders", partitions=2)
+    assert shell("produce", "orders", "-p", "1", given=b"a\nb\nc\n")[0] == 0
+    assert ottla("topic delete-records orders --before 2 -p 1 --yes") == 0
+    assert admin.topics.offsets("orders", "earliest") == {0: 0, 1: 2}
+    assert shell("consume", "orders", "-f", "%o %v\\n")[1] == b"2 c\n"
+    capsys.readouterr()
+    assert ottla("cluster log-dirs -t orders") == 0
+    sizes = {p["partition"]: p["size_bytes"] for item in items(capsys) for p in item["partitions"]}
+    assert sizes[0] == 0
+    assert sizes[1] > 0
+
+
 @pytest.mark.feature(165)
 def test_added_partitions_move_keys_and_the_command_says_so(
     admin: sdk.Admin, capfdbinary: pytest.CaptureFixture[bytes]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,13 +14,13 @@ from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.failures import ExitCode, say
 from ottla.cli.health import Health
 from ottla.cli.lazy import Command
-from ottla.cli.options import Settings
+from ottla.cli.options import Settings, complete_topic
 from ottla.cli.output import Listing, form_for, write, write_table
 from ottla.cli.standing import Standing, standings
 from ottla.errors import ErrorCode, error_from_code
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, BrokerInfo
+    from ottla.admin import Admin, BrokerInfo, LogDirInfo
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Show the cluster, how it is, its brokers and controllers."
@@ -95,9 +96,62 @@ def _state(broker: BrokerInfo) -> str:
     return "read-only" if broker.read_only else "live"
 
 
+def _directories(admin: Admin, broker_id: int) -> tuple[LogDirInfo, ...] | None:
+    return or_nothing(lambda: admin.cluster.log_dirs(broker_id, timeout=ASIDE_S))
+
+
 def _size_bytes(admin: Admin, broker_id: int) -> int | None:
-    directories = or_nothing(lambda: admin.cluster.log_dirs(broker_id, timeout=ASIDE_S))
+    directories = _directories(admin, broker_id)
     return None if directories is None else sum(sum(d.replica_bytes.values()) for d in directories)
+
+
+@app.command("log-dirs", cls=Command)
+def log_dirs(
+    ctx: typer.Context,
+    broker: Annotated[
+        list[int] | None, typer.Option("--broker", metavar="ID", help="Only this one; may be said again.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            "-t",
+            metavar="TOPIC",
+            help="Replica by replica, those of this one; may be said again.",
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+) -> None:
+    """Show the brokers' data directories: the room on their disks, and the bytes of their replicas."""
+    settings = Settings.of(ctx)
+    with open_admin(settings) as admin:
+        if topic:
+            admin.topics.describe(*topic)
+        if broker:
+            found = [(id_, admin.cluster.log_dirs(id_, timeout=ASIDE_S)) for id_ in broker]
+        else:
+            found = [(each.id, _directories(admin, each.id) or ()) for each in admin.cluster.describe().brokers]
+    items = [_directory(id_, each, topic or ()) for id_, directories in found for each in directories]
+    if topic and form_for(settings.output, sys.stdout) == "table":
+        replicas = [{"broker": item["broker"], **replica} for item in items for replica in item["partitions"]]
+        write_table(Listing("", replicas, ("broker", "topic", "partition", "size_bytes")))
+        return
+    columns = ("broker", "path", "total_bytes", "usable_bytes", "replicas", "size_bytes")
+    write(Listing("log-dirs/v1", items, columns, name="path"), settings.output)
+
+
+def _directory(broker_id: int, directory: LogDirInfo, topics: Collection[str]) -> dict[str, Any]:
+    """A data directory with the replicas of `topics` or, for none, of all."""
+    replicas = {p: n for p, n in sorted(directory.replica_bytes.items()) if not topics or p.topic in topics}
+    return {
+        "broker": broker_id,
+        "path": directory.path,
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+        "replicas": len(replicas),
+        "size_bytes": sum(replicas.values()),
+        "partitions": [{"topic": p.topic, "partition": p.partition, "size_bytes": n} for p, n in replicas.items()],
+    }
 
 
 @app.command("controllers", cls=Command)

@@ -18,7 +18,7 @@ from ottla.cli.lazy import Command
 from ottla.cli.offsets import Anchor, Position, parse_position
 from ottla.cli.options import Settings, Topic
 from ottla.cli.output import Listing, form_for, write_json
-from ottla.cli.places import Extent, look_up
+from ottla.cli.places import Extent, check_reached, look_up
 from ottla.errors import ErrorCode, config_error, error_from_code
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def consume(
     with open_admin(settings, strict=False) as admin:
         extents = look_up(admin, topic, (first, last), partition or [])
     if follow:
-        _check_reached(topic, first, extents)
+        check_reached("--from", topic, first, extents)
     else:
         extents = {number: extent for number, extent in extents.items() if extent.places[0] < extent.places[1]}
     stops = None if follow else {number: extent.places[1] for number, extent in extents.items()}
@@ -157,15 +157,6 @@ def _open_consumer(
         auto_offset_reset="earliest",  # what retention took meanwhile is gone: go on with what is left
         config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
     )
-
-
-def _check_reached(topic: str, first: Position, extents: Mapping[int, Extent]) -> None:
-    """Nobody can wait at an offset that is not there yet: its records would be others."""
-    for number, extent in extents.items():
-        if first.anchor is Anchor.OFFSET and first.number > extent.end:
-            raise config_error(
-                f"--from {first.number}: {topic}-{number} ends at {extent.end}", hint="give --from end, or one -p"
-            )
 
 
 def _nothing_came(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ottla.cli.failures import no_partition
 from ottla.cli.offsets import Anchor, Bounds, Position, resolve
+from ottla.errors import config_error
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
@@ -52,6 +53,15 @@ def look_up(
         places = tuple(resolve(p, Bounds(start, end, found.get(p.number, {}).get(number))) for p in positions)
         extents[number] = Extent(start, end, places)
     return extents
+
+
+def check_reached(option: str, topic: str, place: Position, extents: Mapping[int, Extent]) -> None:
+    """Raise ConfigError for an offset that is not there yet: nobody can mean the records that will have it."""
+    for number, extent in extents.items():
+        if place.anchor is Anchor.OFFSET and place.number > extent.end:
+            raise config_error(
+                f"{option} {place.number}: {topic}-{number} ends at {extent.end}", hint=f"give {option} end, or one -p"
+            )
 
 
 def _at_time(admin: Admin, topic: str, timestamp_ms: int) -> dict[int, int | None]:

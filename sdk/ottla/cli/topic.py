@@ -19,7 +19,7 @@ from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
 from ottla.cli.options import DryRun, Internal, Numbers, Settings, Topic, Topics, pairs
 from ottla.cli.output import Item, Listing, form_for, write, write_table
-from ottla.cli.places import Extent, look_up
+from ottla.cli.places import Extent, check_reached, look_up
 from ottla.cli.standing import MIN_ISR, Standing
 from ottla.errors import TopicExistsError, config_error
 
@@ -233,6 +233,46 @@ def offsets(
         for number, extent in extents.items()
     ]
     write(Listing("offsets/v1", items, columns, name="partition"), settings.output)
+
+
+@app.command("delete-records", cls=Command)
+def delete_records(
+    ctx: typer.Context,
+    name: Topic,
+    before: Annotated[
+        str,
+        typer.Option(metavar="PLACE", help="The first record to keep, as in `ottla consume --from`: @-7d, 500, end."),
+    ],
+    partition: Numbers = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Delete the records of a topic up to a place in each partition. What is left keeps its offsets.
+
+    \b
+      ottla topic delete-records orders --before @-7d
+      ottla topic delete-records orders --before 500 -p 0
+    """
+    settings = Settings.of(ctx)
+    position = parse_position(before, "--before", now_ms=time.time_ns() // 1_000_000)
+    with open_admin(settings) as admin:
+        extents = look_up(admin, name, [position], partition or [])
+        check_reached("--before", name, position, extents)
+        cuts = {number: extent.places[0] for number, extent in extents.items() if extent.places[0] > extent.start}
+        for number, cut in cuts.items():
+            start = extents[number].start
+            say(f"{name}-{number}: {count(cut - start, 'record')}, offsets {start} to {cut - 1}")
+        if not cuts:
+            say("there is nothing to delete")
+        elif not dry_run:
+            confirm("Delete these records for good?", settings)
+            cuts = admin.topics.delete_records(name, cuts)
+            say(f"deleted; {name} has the rest")
+    action = "none" if dry_run else "deleted"
+    done: list[Item] = [
+        {"name": f"{name}-{number}", "topic": name, "partition": number, "start": cut, "action": action}
+        for number, cut in cuts.items()
+    ]
+    report("records-deleted/v1", done, [], settings)
 
 
 def _summary(topic: TopicInfo) -> dict[str, Any]:

@@ -150,3 +150,27 @@ def test_info_tells_where_everybody_is(capsys: pytest.CaptureFixture[str]) -> No
     assert ottla("cluster info") == 0
     item = json.loads(capsys.readouterr().out)
     assert [(broker["id"], broker["epoch"]) for broker in item["brokers"]] == [(0, 7), (1, 9)]
+
+
+def test_log_dirs_by_directory_and_by_replica(admin: FakeAdmin, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ottla("cluster log-dirs -o table") == 0
+    header, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert header == ["BROKER", "PATH", "TOTAL", "BYTES", "USABLE", "BYTES", "REPLICAS", "SIZE", "BYTES"]
+    assert rows == [[str(n), "/data", str(1 << 30), str(1 << 29), "3", "300"] for n in (0, 1)]
+    assert ottla("cluster log-dirs --broker 1 -t refunds -o table") == 0
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["1", "refunds", "0", "100"]]
+    assert ottla("cluster log-dirs --broker 1 -t refunds") == 0
+    item = json.loads(capsys.readouterr().out)
+    assert (item["size_bytes"], item["partitions"]) == (100, [{"topic": "refunds", "partition": 0, "size_bytes": 100}])
+
+
+def test_a_broker_that_can_not_be_asked_for_its_log_dirs_is_told(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.broken.add("broker 0")
+    assert ottla("cluster log-dirs") == 0
+    printed = capsys.readouterr()
+    assert [json.loads(line)["broker"] for line in printed.out.splitlines()] == [1]
+    assert "broker 0: nobody leads" in printed.err
+    assert ottla("cluster log-dirs --broker 0") == 1
+    assert ottla("cluster log-dirs -t nothing") == 4

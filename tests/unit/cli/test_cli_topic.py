@@ -213,3 +213,32 @@ def test_offsets_tell_extents_and_where_a_time_is(capsys: pytest.CaptureFixture[
     assert [(item["partition"], item["at"]) for item in data(capsys)] == [(0, 2), (1, 12)]
     assert ottla("topic offsets orders -p 3") == 4
     assert capsys.readouterr().err == "ottla: orders has no partition 3; its partitions are 0 to 2\n"
+
+
+def test_records_are_deleted_up_to_a_place_after_a_yes(
+    admin: FakeAdmin, answer: Callable[[bool], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = answer(True)
+    assert ottla("topic delete-records orders --before 11 -p 1 -o jsonl") == 0
+    assert asked == ["Delete these records for good?"]
+    assert admin.calls == [("delete_records", "orders", {1: 11})]
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[0] == "orders-1: 1 record, offsets 10 to 10"
+    (item,) = [json.loads(line) for line in printed.out.splitlines()]
+    assert item == {"name": "orders-1", "topic": "orders", "partition": 1, "start": 11, "action": "deleted"}
+    assert ottla("topic delete-records orders --before end") == 0
+    assert admin.calls[-1] == ("delete_records", "orders", {0: 5, 1: 12}), "what is empty is left alone"
+
+
+@pytest.mark.usefixtures("nobody")
+def test_no_record_is_deleted_without_a_yes_or_up_to_where_there_is_none(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ottla("topic delete-records orders --before end") == 2
+    assert ottla("topic delete-records orders --before end --dry-run") == 0
+    assert ottla("topic delete-records orders --before 500 --yes") == 2
+    assert "--before 500: orders-0 ends at 5; give --before end, or one -p" in capsys.readouterr().err
+    assert ottla("topic delete-records orders --before start --yes") == 0
+    assert "there is nothing to delete" in capsys.readouterr().err
+    assert ottla("topic delete-records orders --yes") == 2, "everything is deleted only by saying so"
+    assert admin.calls == []
