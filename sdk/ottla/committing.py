@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.by_partition import ByPartition
 from ottla.errors import config_error
 from ottla.group.assignment import GroupAssignment
 from ottla.group.commits import OnCommitted
@@ -49,12 +50,12 @@ class Committing:
     @for_one_thread
     def committed(
         self, *partitions: tuple[str, int], timeout: Duration = 60.0
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> ByPartition[OffsetAndMetadata | None]:
         """What the group has committed for these partitions, or for those of this consumer; None: nothing yet."""
         group = self._member()
         wanted = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
         found = group.commits.fetch(wanted, seconds(timeout, "timeout"))
-        return {partition: found.get(partition) for partition in wanted}
+        return ByPartition({partition: found.get(partition) for partition in wanted})
 
     @property
     def group_metadata(self) -> GroupMetadata:

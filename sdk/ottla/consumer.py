@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Final, Generic, Literal, Self
 
 from ottla.assignment import Assignment
+from ottla.by_partition import OffsetsByPartition
 from ottla.cluster import Cluster
 from ottla.committing import Committing
 from ottla.errors import WakeupError
@@ -40,10 +41,9 @@ from ottla.serdes import DeserializerLike, deserializer
 from ottla.settings import CONSUMER_NAMES, bootstrap_addresses, merge_config, one_of, positive, read_properties
 from ottla.transport import Transport, grpc_transport
 from ottla.units import Duration, Size, seconds, size_bytes
-from ottla_core.model import TopicPartition
 
-Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | Mapping[TopicPartition, int]
-Stop = Literal["end"] | datetime | timedelta | int | Mapping[TopicPartition, int]
+Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | OffsetsByPartition
+Stop = Literal["end"] | datetime | timedelta | int | OffsetsByPartition
 
 _LEAVE_S: Final = 10.0
 """What the last commit may take when a consumer of a group is closed."""

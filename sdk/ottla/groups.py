@@ -6,11 +6,12 @@ Any broker tells which group-coordinator has a group; that one is asked, and who
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
 from ottla.access import Access, Deadline
+from ottla.by_partition import OffsetsByPartition
 from ottla.coordinators import Coordinators, group_owners
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
 from ottla.group_info import (
@@ -159,7 +160,7 @@ class Groups:
             self.commit(group, {TopicPartition(r.topic, r.partition): r.after for r in resets}, timeout=deadline.left())
         return resets
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int], *, timeout: Duration | None = None) -> None:
+    def commit(self, group: str, offsets: OffsetsByPartition, *, timeout: Duration | None = None) -> None:
         """Commit for a group that nobody has joined: what reads by other means can be seen, and lag told, like a group.
 
         `offsets` are those that come next. The group comes into being with its first commit; one that has members

@@ -8,6 +8,7 @@ from threading import Condition
 from typing import Any
 
 from ottla.assignment import Assignment
+from ottla.by_partition import ByPartition
 from ottla.cluster import Cluster
 from ottla.errors import config_error
 from ottla.group.assignment import GroupAssignment
@@ -70,17 +71,17 @@ class Seeking:
         self._seek_to_time(moment_ms(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @for_one_thread
-    def offsets(self, at: Moment = "latest") -> dict[TopicPartition, int | None]:
+    def offsets(self, at: Moment = "latest") -> ByPartition[int | None]:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = moment_ms(at, now_ms=self._cluster.clock.wall_ms())
         found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
-        return {partition: None if there is None else there.offset for partition, there in found.items()}
+        return ByPartition({p: None if there is None else there.offset for p, there in found.items()})
 
     @for_one_thread
-    def lag(self) -> dict[TopicPartition, int]:
+    def lag(self) -> ByPartition[int]:
         """How many offsets each partition's position is behind the end of its log, looked up now."""
         ends = self.offsets("latest")
-        return {partition: max(0, (end or 0) - self.position(partition)) for partition, end in ends.items()}
+        return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
 
     @for_one_thread
     def pause(self, *partitions: tuple[str, int]) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import contextlib
 import json
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -41,7 +41,7 @@ SerializerLike = str | type[T] | Callable[[T], bytes | None]
 DeserializerLike = str | type[T] | Callable[[bytes], T]
 """What a consumer takes: a name or a type of the table, or a Deserializer."""
 
-HeadersLike = Mapping[str, bytes | str | None] | Iterable[tuple[str, bytes | str | None]]
+HeadersLike = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 """Header names with their values; text becomes UTF-8. Names may repeat where pairs are given."""
 
 _USE: Final = "give key= or value= one of auto, bytes, str, int, float, uuid, json, a dataclass, or a callable"

@@ -8,16 +8,36 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 if TYPE_CHECKING:
-    from ottla import Consumer, Producer
+    from ottla import Admin, Consumer, Producer
     from ottla_stack.cluster import Cluster
 
 _numbers = itertools.count(1)
+
+_LIVE_LIMIT_S: Final = 60.0
+_PAUSE_S: Final = 0.1
+
+
+def create_when_brokers_live(admin: Admin, name: str) -> None:
+    """Create a topic once a broker's lease lives: on a busy machine it may end, and is taken again by itself."""
+    from ottla import ErrorCode, OttlaError
+
+    give_up_at = time.monotonic() + _LIVE_LIMIT_S
+    while True:
+        try:
+            admin.topics.create(name, partitions=1, if_exists="ok")
+        except OttlaError as error:
+            if error.code != ErrorCode.INVALID_REPLICATION_FACTOR or time.monotonic() >= give_up_at:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +57,7 @@ def ottla_topic(request: pytest.FixtureRequest, ottla_cluster: Cluster) -> str:
     readable = re.sub(r"[^a-zA-Z0-9._-]", "-", request.node.name)[:200]
     name = f"{readable}-{next(_numbers)}"
     with Admin(ottla_cluster.bootstrap) as admin:
-        admin.topics.create(name, partitions=1)
+        create_when_brokers_live(admin, name)
     return name
 
 

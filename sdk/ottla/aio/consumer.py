@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Final, Generic, ParamSpec, TypeVar
+from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from ottla.aio.arguments import same_arguments
+from ottla.by_partition import ByPartition
 from ottla.consumer import Consumer as SyncConsumer
 from ottla.errors import OttlaError, SerializationError
 from ottla.generics import K, V
@@ -113,7 +114,7 @@ class Consumer(Generic[K, V]):
 
     async def committed(
         self, *partitions: tuple[str, int], timeout: Duration = 60.0
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    ) -> ByPartition[OffsetAndMetadata | None]:
         """Like ottla.Consumer.committed."""
         return await self._call(self._sync.committed, *partitions, timeout=timeout)
 
@@ -148,14 +149,14 @@ class Consumer(Generic[K, V]):
         """Like ottla.Consumer.seek_to_time."""
         await self._elsewhere(self._sync.seek_to_time, moment, *partitions)
 
-    async def offsets(self, at: Moment = "latest") -> dict[TopicPartition, int | None]:
+    async def offsets(self, at: Moment = "latest") -> ByPartition[int | None]:
         """Like ottla.Consumer.offsets."""
         return await self._call(self._sync.offsets, at)
 
-    async def lag(self) -> dict[TopicPartition, int]:
+    async def lag(self) -> ByPartition[int]:
         """Like ottla.Consumer.lag."""
         ends = await self.offsets()
-        return {partition: max(0, (end or 0) - await self.position(partition)) for partition, end in ends.items()}
+        return ByPartition({p: max(0, (end or 0) - await self.position(p)) for p, end in ends.items()})
 
     async def pause(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.pause."""
@@ -195,7 +196,7 @@ class Consumer(Generic[K, V]):
         finally:
             self._thread.shutdown(wait=False)
 
-    async def __aenter__(self) -> Consumer[K, V]:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(

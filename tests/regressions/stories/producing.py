@@ -88,4 +88,18 @@ STORIES = (
         'What the auto serializer gave back depended on the content: the str "[1]" came back as a list; 1 was refused',
         Edit("sdk/ottla/producer.py", "            pairs = marks(pairs, key, value)\n", "            pass\n"),
     ),
+    Story(
+        "snippets-that-type-checkers-refuse",
+        "Snippets of docs/sdk.md did not pass mypy: partitions as tuples, FakeProducer's `with`, mixed headers",
+        Edit(
+            "sdk/ottla/by_partition.py",
+            "OffsetsByPartition = Mapping[tuple[str, int], int] | Mapping[TopicPartition, int]",
+            "OffsetsByPartition = Mapping[TopicPartition, int]",
+        ),
+    ),
+    Story(
+        "fixture-without-live-brokers",
+        "On a busy machine the pytest fixture's topic failed: the only broker's lease had just ended",
+        Edit("stack/ottla_stack/pytest_plugin.py", "error.code != ErrorCode.INVALID_REPLICATION_FACTOR or", "True or"),
+    ),
 )
