@@ -116,6 +116,11 @@ class MetadataKeeper:
         with self._changed:
             self._topics |= dict.fromkeys(topics)
 
+    def forget(self, topic: str) -> None:
+        """Keep it fresh no more."""
+        with self._changed:
+            self._topics.pop(topic, None)
+
     def learn(self, partition_id: PartitionId, address: str, leader_epoch: int) -> bool:
         """A broker named a partition's leader (KIP-951); whether that was news."""
         with self._changed:

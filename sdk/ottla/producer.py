@@ -112,6 +112,7 @@ class Producer(Generic[K, V]):
         interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
         connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
             may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
+        metadata_max_idle: seconds after which a topic that nothing is sent to is not kept in mind any more.
         metadata_max_age: seconds after which the cluster is looked at again without a reason.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names, such as {"linger.ms": 5}.
@@ -143,6 +144,7 @@ class Producer(Generic[K, V]):
         partitioner: PartitionerLike = "default",
         interceptors: Sequence[object] = (),
         connect_timeout: Duration = 5.0,
+        metadata_max_idle: Duration = 300.0,
         metadata_max_age: Duration = 300.0,
         client_id: str | None = None,
         config: Mapping[str, Any] | None = None,
@@ -154,6 +156,7 @@ class Producer(Generic[K, V]):
         acks_number = acks_code(settings["acks"])
         request_s = seconds(settings["request_timeout"], "request_timeout")
         self._max_block = seconds(settings["max_block"], "max_block")
+        self._max_idle = seconds(settings["metadata_max_idle"], "metadata_max_idle")
         check_timeouts(limits, request_s)
         if topic is not None:
             check_topic(topic)
@@ -395,11 +398,12 @@ class Producer(Generic[K, V]):
         if name is None:
             raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
         self._check_open()
-        if name not in self._targets:
+        target = self._targets.get(name)
+        if target is None:
             check_topic(name)
             (view,) = self._keeper.until_known([name], self._max_block)
-            self._update_target(view)
-        return self._targets[name]
+            target = self._update_target(view)
+        return target
 
     def _append_to_new(
         self,
@@ -414,11 +418,16 @@ class Producer(Generic[K, V]):
         self._check_open()
         if queue is None:
             queue = target.queues[target.sticky.on_batch_full()]
+        if target.topic not in self._targets:  # it had been idle until just now
+            self._targets[target.topic] = target
+            self._keeper.follow([target.topic])
+        queue = self._accumulator.known(queue)
         deadline_at = self._clock.monotonic() + self._max_block
         while True:
             now = self._clock.monotonic()
             batch = self._accumulator.append(queue, timestamp, key, value, headers)
             batch = batch or self._accumulator.append_to_new(queue, timestamp, key, value, headers, now)
+            target.used_at = now
             self._sender.wake()
             if batch is not None:
                 batch.first_key = key if target.keyed else None
@@ -443,9 +452,20 @@ class Producer(Generic[K, V]):
             topic = view.topics.get(name)
             if topic is not None and not topic.error:
                 self._update_target(topic)
+        self._forget_idle()
         self._sender.on_metadata(view)
 
-    def _update_target(self, view: TopicView) -> None:
+    def _forget_idle(self) -> None:
+        """Whoever has a topic for each customer is not to carry all of them for ever."""
+        idle_since = self._clock.monotonic() - self._max_idle
+        with self._lock:
+            for target in [target for target in self._targets.values() if target.is_idle(idle_since)]:
+                del self._targets[target.topic]
+                self._keeper.forget(target.topic)
+                for queue in target.queues:
+                    self._accumulator.forget(queue)
+
+    def _update_target(self, view: TopicView) -> Target:
         """Make or adapt the topic's queues."""
         routes = self._keeper.view.routes
         led = tuple(n for n in range(len(view.partitions)) if TopicPartition(view.name, n) in routes)
@@ -453,8 +473,11 @@ class Producer(Generic[K, V]):
             target = self._targets.get(view.name)
             if target is None or len(target.queues) != len(view.partitions):
                 queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
-                target = self._targets[view.name] = Target(view.name, queues, self._partitioner)
+                target = self._targets[view.name] = Target(
+                    view.name, queues, self._partitioner, self._clock.monotonic()
+                )
             target.on_metadata(led)
+        return target
 
 
 _DEFAULTS: Final = {

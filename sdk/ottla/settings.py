@@ -177,6 +177,7 @@ PRODUCER_NAMES: Final[dict[str, tuple[str, Convert]]] = {
     "max.request.size": ("max_request_size", _int),
     "delivery.timeout.ms": ("delivery_timeout", _ms),
     "max.block.ms": ("max_block", _ms),
+    "metadata.max.idle.ms": ("metadata_max_idle", _ms),
     "retries": ("retries", _int),
     "retry.backoff.ms": ("retry_backoff", _ms),
     "max.in.flight.requests.per.connection": ("max_in_flight", _in_flight),

@@ -38,10 +38,12 @@ def check_partitioner(like: object) -> None:
 class Target:
     """`queues[n]` is partition n's. A topic that grows gets another Target with the same queues and more."""
 
-    __slots__ = ("_custom", "_keyed", "_spreading", "keyed", "keyless_anywhere", "queues", "sticky", "topic")
+    __slots__ = ("_custom", "_keyed", "_spreading", "keyed", "keyless_anywhere", "queues", "sticky", "topic", "used_at")
 
-    def __init__(self, topic: str, queues: list[PartitionQueue], partitioner: PartitionerLike) -> None:
+    def __init__(self, topic: str, queues: list[PartitionQueue], partitioner: PartitionerLike, now: float) -> None:
+        """`now`: monotonic seconds; `used_at` is when a batch was begun last."""
         self.topic = topic
+        self.used_at = now
         self.queues = queues
         first = next(_first_turns)
         self.sticky = StickyPartitioner(first)
@@ -52,6 +54,10 @@ class Target:
         self._custom = None if isinstance(partitioner, str) else partitioner
         self.keyed = partitioner == "default" and len(queues) > 1  # keys decide where records go
         self.keyless_anywhere = partitioner == "default"  # spares `send` a call where it is sure to be answered by None
+
+    def is_idle(self, since: float) -> bool:
+        """Whether no batch was begun since then and none is on its way."""
+        return self.used_at < since and all(queue.empty for queue in self.queues)
 
     def on_metadata(self, available: tuple[int, ...]) -> None:
         """The partitions that have a leader now."""

@@ -74,6 +74,16 @@ class Accumulator:
             queue = self._queues[partition] = PartitionQueue(partition, sequences)
         return queue
 
+    def known(self, queue: PartitionQueue) -> PartitionQueue:
+        """The partition's queue: this one, unless it was forgotten and there is another by now."""
+        return self._queues.setdefault(queue.partition, queue)
+
+    def forget(self, queue: PartitionQueue) -> None:
+        """Nothing is sent there any more. Its sequence numbers are kept, as in Kafka: a broker remembers them, too."""
+        assert queue.empty
+        if queue.sequences is None:
+            self._queues.pop(queue.partition, None)
+
     # ---- in ----------------------------------------------------------------------------------------------------
 
     def append(

@@ -33,6 +33,11 @@ class PartitionQueue:
         self.route: Route | None = None
         self.one_by_one = False
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing waits and nothing is on its way."""
+        return self.head() is None and not self.in_flight
+
     def head(self) -> Batch | None:
         """The oldest batch that is not in flight, None for none."""
         return self.closed[0] if self.closed else self.open

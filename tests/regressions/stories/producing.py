@@ -102,4 +102,9 @@ STORIES = (
         "On a busy machine the pytest fixture's topic failed: the only broker's lease had just ended",
         Edit("stack/ottla_stack/pytest_plugin.py", "error.code != ErrorCode.INVALID_REPLICATION_FACTOR or", "True or"),
     ),
+    Story(
+        "topics-never-forgotten",
+        "A producer kept every topic it had ever sent to, in its memory and in each request for metadata",
+        Edit("sdk/ottla/producer.py", "        self._forget_idle()\n", ""),
+    ),
 )

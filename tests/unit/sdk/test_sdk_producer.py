@@ -5,6 +5,7 @@ import threading
 from typing import Any
 
 import pytest
+from waiting import wait_until
 
 from ottla.delivery import Delivery, RecordMetadata
 from ottla.errors import (
@@ -502,3 +503,31 @@ def until_settled(producer: Producer[Any, Any]) -> None:
     waiting = threading.Event()
     while producer._accumulator.incomplete:
         assert not waiting.wait(0.005)
+
+
+@pytest.mark.story("topics-never-forgotten")
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_topics_that_nothing_is_sent_to_are_forgotten_and_found_again(idempotent: bool) -> None:
+    topics = {f"t{n}": 2 for n in range(20)}
+    cluster = ScriptedCluster(topics)
+    with producer_of(cluster, metadata_max_idle=0.2, enable_idempotence=idempotent, topic=None) as producer:
+        kept = producer._find_target("t0")
+        for topic in topics:
+            producer.send(b"1", topic=topic).result(WAIT)
+
+        def forgotten() -> bool:
+            producer._keeper.refresh()  # as it does by itself now and then
+            return not producer._targets and not producer._keeper.view.topics
+
+        wait_until(forgotten)
+        for topic in topics:
+            producer.send(b"2", topic=topic, partition=1).result(WAIT)
+            producer.send(b"3", topic=topic, partition=1).result(WAIT)
+        # a send that had looked its topic up just before it was forgotten
+        wait_until(forgotten)
+        with producer._lock:
+            producer._append_to_new(kept, kept.queues[0], 1, None, b"late", ())
+        producer.flush(WAIT)
+    assert b"late" in cluster.values("t0", 0)
+    for topic in topics:
+        assert cluster.values(topic, 1)[-2:] == [b"2", b"3"]
