@@ -61,8 +61,6 @@ _LAST_CALLBACKS_S: Final = 1.0
 
 _CLOSE_AT_EXIT_S: Final = 5.0
 
-_STR_OR_NONE: Final = (str, type(None))
-
 _client_numbers = itertools.count(1)
 _open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
 
@@ -164,6 +162,7 @@ class Producer(Generic[K, V]):
         self._key: Serializer = serializer(settings["key"], "key")
         self._value: Serializer = serializer(settings["value"], "value")
         self._marks = Marks(key=self._key is serialize_auto, value=self._value is serialize_auto)
+        self._value_marks = self._marks.values
         check_partitioner(settings["partitioner"])
         self._partitioner: PartitionerLike = settings["partitioner"]
         self._delivery_s = limits.delivery_timeout_s
@@ -242,11 +241,11 @@ class Producer(Generic[K, V]):
             queue = None
         else:
             queue = target.queue_for(partition, key_bytes, value_bytes)
-        pairs: Sequence[Header] = () if headers is None else header_pairs(headers, target.topic)
-        marks = self._marks
-        no_strs = (marks.value and value.__class__ is not str) or (marks.key and key.__class__ not in _STR_OR_NONE)
-        if no_strs or pairs:  # these may have come with a record that was read
-            pairs = marks(pairs, key, value)
+        pairs: Sequence[Header] = self._value_marks[value.__class__]
+        if headers is not None:
+            pairs = self._marks.among(header_pairs(headers, target.topic), key, value)
+        elif key is not None:
+            pairs = self._marks.keys[key.__class__] + self._marks.values[value.__class__]
         if self._interrupted():  # by a signal handler, which calls this: half a record may be in there
             raise self._guard.in_between()
         try:

@@ -116,28 +116,39 @@ def serialize_auto(value: Any) -> bytes:
     raise SerializationError(f"the auto serializer does not take {type(value).__name__}", hint=_USE)
 
 
+class _ByType(dict[type, tuple[Header, ...]]):
+    """The mark of a key, or a value, by its type; worked out once for each type, for records are many."""
+
+    def __init__(self, name: str, *, auto: bool) -> None:
+        self._name = name
+        self._auto = auto
+
+    def __missing__(self, kind: type) -> tuple[Header, ...]:
+        silent = not self._auto or issubclass(kind, str | type(None) | AsItWas)
+        text = b"bytes" if issubclass(kind, bytes | bytearray | memoryview) else b"json"
+        self[kind] = () if silent else ((self._name, text),)
+        return self[kind]
+
+
 class Marks:
     """What a producer adds to a record's headers, so that its key or value comes back as the type that was sent."""
 
-    __slots__ = ("key", "value")
+    __slots__ = ("_auto_key", "_auto_value", "keys", "values")
 
     def __init__(self, *, key: bool, value: bool) -> None:
         """Which of them go through `auto`."""
-        self.key = key
-        self.value = value
+        self._auto_key = key
+        self._auto_value = value
+        self.keys: Final = _ByType(AUTO_KEY, auto=key)
+        self.values: Final = _ByType(AUTO_VALUE, auto=value)
 
-    def __call__(self, headers: Sequence[Header], key: Any, value: Any) -> Sequence[Header]:
+    def among(self, headers: Sequence[Header], key: Any, value: Any) -> Sequence[Header]:
         """`headers` with the marks of this key and value, instead of those that came along with another record's."""
-        told = {}
-        if self.key and not isinstance(key, AsItWas):
-            told[AUTO_KEY] = key
-        if self.value and not isinstance(value, AsItWas):
-            told[AUTO_VALUE] = value
-        marked = [header for header in headers if header[0] not in told]
-        for name, given in told.items():
-            if given is not None and not isinstance(given, str):
-                marked.append((name, b"bytes" if isinstance(given, bytes | bytearray | memoryview) else b"json"))
-        return marked
+        if self._auto_key and not isinstance(key, AsItWas):
+            headers = [header for header in headers if header[0] != AUTO_KEY]
+        if self._auto_value and not isinstance(value, AsItWas):
+            headers = [header for header in headers if header[0] != AUTO_VALUE]
+        return [*headers, *self.keys[type(key)], *self.values[type(value)]]
 
 
 class AsItWas(bytes):
