@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock, Thread
 from typing import Any, Final
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from ottla_core.telemetry import LATENCY_BUCKETS_S, Counter, Histogram, Metrics
@@ -49,6 +49,8 @@ class AdminHttp:
     async def start(self) -> None:
         registry = CollectorRegistry()
         registry.register(_Collector(self._metrics))
+        for of_the_process in (ProcessCollector, PlatformCollector, GCCollector):
+            of_the_process(registry=registry)
 
         def answer(path: str) -> tuple[int, str, bytes]:
             match path.partition("?")[0]:
@@ -161,7 +163,8 @@ class _Collector:
         for name, by_labels in list(self._metrics.samples.items()):
             yield _family(name, self._metrics.help[name], dict(by_labels))
         for name, table in list(self._metrics.tables.items()):
-            family = GaugeMetricFamily(name, table.help, labels=table.labels)
+            kind = CounterMetricFamily if table.counts else GaugeMetricFamily
+            family: CounterMetricFamily | GaugeMetricFamily = kind(name, table.help, labels=table.labels)
             for values, number in table.read().items():
                 family.add_metric(values, number)
             yield family

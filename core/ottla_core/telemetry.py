@@ -43,11 +43,12 @@ Sample = Counter | Histogram | Callable[[], float]
 
 
 class Table(NamedTuple):
-    """Gauges whose series come and go: `read` gives all of them, by the values of `labels`."""
+    """Series that come and go: `read` gives all of them, by the values of `labels`. Gauges, or what `counts` up."""
 
     help: str
     labels: tuple[str, ...]
     read: Callable[[], Mapping[tuple[str, ...], float]]
+    counts: bool = False
 
 
 class Metrics:

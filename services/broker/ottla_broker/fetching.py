@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -73,6 +74,10 @@ class Audience(Protocol):
         """Whether the partition is worth an answer without records."""
         ...
 
+    def on_answer(self, fetched: Sequence[Fetched]) -> None:
+        """It is sent."""
+        ...
+
 
 async def fetch(
     wants: Sequence[FetchWant],
@@ -96,12 +101,15 @@ async def fetch(
             fetched = await _read_all(wants, audience, max_bytes, room)
             missing_bytes = _missing(fetched, wants, min_bytes)
             if missing_bytes <= 0 or max_wait_s <= 0:
-                return fetched
+                break
             room.give_back(sum(len(part.records) for part in fetched))
             del fetched  # what was read is not kept while more is waited for
             if not await waiter.sleep(deadline, missing_bytes):
                 # What has come meanwhile, though it is not enough.
-                return await _read_all(wants, audience, max_bytes, room)
+                fetched = await _read_all(wants, audience, max_bytes, room)
+                break
+    audience.on_answer(fetched)
+    return fetched
 
 
 def _missing(fetched: Sequence[Fetched], wants: Sequence[FetchWant], min_bytes: int) -> int:
@@ -205,6 +213,12 @@ class Consumers:
     def has_news(self, want: FetchWant, replica: Replica) -> bool:
         return False
 
+    def on_answer(self, fetched: Sequence[Fetched]) -> None:
+        with suppress(OttlaError):  # one may have gone meanwhile
+            for part in fetched:
+                if part.records:
+                    self._replicas.find(part.id).traffic.bytes_out += len(part.records)
+
 
 class Closest(Protocol):
     def __call__(self, replica: Replica, offset: int) -> int | None:
@@ -254,3 +268,6 @@ class Followers:
         start = replica.log.log_start_offset
         moved = replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
         return moved or replica.newest_check > self._seen_check
+
+    def on_answer(self, fetched: Sequence[Fetched]) -> None:
+        """Copies are nobody's traffic."""

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ottla_broker.replica import Replica
 from ottla_broker.replicas import Replicas
 from ottla_broker.replication import Replication
+from ottla_broker.traffic import add_topic_tables
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.telemetry import Metrics
 
 
 def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
+    def there() -> list[Replica]:
+        return list(replicas.all())  # in one step: a scrape has a thread of its own
+
     def gauge(name: str, help_text: str, value: Callable[[], float]) -> None:
         metrics.gauge(name, help_text, lambda: float(value()))
 
     gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
     gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: len(replicas.consumers))
-    gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in replicas.all()))
+    gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in there()))
     gauge(
         "ottla_broker_under_replicated_partitions",
         "Led partitions with replicas out of sync.",
-        lambda: sum(r.is_under_replicated for r in replicas.all()),
+        lambda: sum(r.is_under_replicated for r in there()),
     )
     gauge(
         "ottla_broker_under_min_isr_partitions",
         "Led partitions that refuse acks=all.",
-        lambda: sum(r.is_under_min_isr for r in replicas.all()),
+        lambda: sum(r.is_under_min_isr for r in there()),
     )
     gauge(
         "ottla_broker_failing_partitions",
@@ -39,3 +44,4 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas,
     gauge("ottla_broker_replica_lag_records", "Largest lag of a follower here behind its leader.", replication.lag)
     gauge("ottla_metadata_revision", "Revision of the own image.", lambda: follower.image.revision)
     gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
+    add_topic_tables(metrics, replicas)

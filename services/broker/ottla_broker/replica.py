@@ -24,6 +24,7 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.validator import check_appendable
+from ottla_broker.traffic import Traffic
 from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.image import Partition
@@ -58,6 +59,8 @@ class Surroundings:
     pending_bytes: PendingBytes = field(default_factory=PendingBytes)
     turn: Slice = field(default_factory=Slice)
     """Of what is appended later than it came, for all partitions."""
+    traffic: Callable[[str], Traffic] = Traffic
+    """What a topic's replicas count in."""
 
 
 class LeaderAnswer(NamedTuple):
@@ -82,6 +85,7 @@ class Replica(HeldLog):
         self._tenures = 0
         self._working: asyncio.Future[object] | None = None
         self.newest_check = 0
+        self.traffic: Final = around.traffic(topic)
         self.pending: Final = PendingActs()
         """What is to be appended before anything that comes now."""
 
@@ -303,6 +307,8 @@ class Replica(HeldLog):
         return done
 
     def _on_appended(self, leader: Leader, done: Appended, now_ms: int) -> None:
+        self.traffic.bytes_in += done.size_bytes
+        self.traffic.records_in += done.record_count
         self._commits.on_appended(self.log.log_end_offset, done.size_bytes)
         self._around.followers.on_bytes(self.id, done.size_bytes)
         self._after(leader.on_appended(self.log.log_end_offset, self._now()))

@@ -28,6 +28,7 @@ from ottla_broker.storage.checkpoint import Followed
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir, Strays
+from ottla_broker.traffic import TopicTraffic
 from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
@@ -107,6 +108,7 @@ class Replicas:
         """Those that took their part while the others had gone on: the image may say something else by then."""
         self._room: Final = asyncio.Semaphore(_AT_ONCE)
         self._removals: Final = Removals(log_dir, threads)
+        self._traffic: Final = TopicTraffic()
         self._stopping = False
         self._configs: dict[str, tuple[Topic, LogConfig]] = {}
         self._changed = asyncio.Event()
@@ -143,6 +145,7 @@ class Replicas:
             self.checks,
             self._is_registered,
             self._read_only,
+            traffic=self._traffic.of,
         )
         self._metadata.on_change(lambda old, new: self._changed.set())
         await self._removals.start()

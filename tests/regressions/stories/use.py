@@ -19,4 +19,9 @@ STORIES = (
             "",
         ),
     ),
+    Story(
+        "nothing-to-draw-a-dashboard-from",
+        "A broker had no traffic by topic and no latency of Kafka's requests, and no service what its process takes",
+        Edit("services/broker/ottla_broker/gauges.py", "    add_topic_tables(metrics, replicas)\n", ""),
+    ),
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from time import perf_counter
 from typing import Any, Final
 
 from kafka.protocol.admin import (
@@ -89,7 +90,7 @@ from ottla_broker.kafka.limits import PRODUCE_KEY
 from ottla_core.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug
-from ottla_core.telemetry import Counter, Metrics
+from ottla_core.telemetry import Counter, Histogram, Metrics
 
 _LARGE_BYTES: Final = 4096
 """Of a request, beyond its header: what is smaller has two thousand elements at most."""
@@ -214,6 +215,9 @@ class Dispatcher:
             api.key: metrics.counter("ottla_kafka_requests_total", "Requests of Kafka clients.", api=api.name)
             for api in APIS.values()
         }
+        self._metrics = metrics
+        self._times: Final[dict[int, Histogram]] = {}
+        """Of those that were asked for: a histogram has many series."""
 
     def may_overlap(self, key: int) -> bool:
         return key == PRODUCE_KEY
@@ -228,6 +232,7 @@ class Dispatcher:
         flexible = head.version >= api.flexible_from
         request = frames.read_request(frame, head.version, caller, flexible=flexible)
         self._requests[head.key].value += 1
+        begun_at = perf_counter()
         tagged = flexible and head.key != api_versions.KEY
         try:
             answered = self._handlers[head.key](self._backend, request)
@@ -235,23 +240,36 @@ class Dispatcher:
             raise
         except Exception as error:
             raise _bug(api, error) from None
-        if answered is None:
-            return None
-        if isinstance(answered, list):
-            return frames.answer(request.correlation_id, answered, tagged=tagged)
-        return _framed(api, answered, request.correlation_id, tagged=tagged)
+        if answered is None or isinstance(answered, list):
+            self._on_answered(api, begun_at)
+            return None if answered is None else frames.answer(request.correlation_id, answered, tagged=tagged)
+        return self._later(api, answered, request.correlation_id, begun_at, tagged=tagged)
 
+    async def _later(
+        self,
+        api: Api,
+        answered: Coroutine[Any, Any, Parts | None],
+        correlation_id: int,
+        begun_at: float,
+        *,
+        tagged: bool,
+    ) -> Parts | None:
+        try:
+            body = await answered
+        except (MalformedError, CloseConnectionError):
+            raise
+        except Exception as error:
+            raise _bug(api, error) from None
+        self._on_answered(api, begun_at)
+        return None if body is None else frames.answer(correlation_id, body, tagged=tagged)
 
-async def _framed(
-    api: Api, answered: Coroutine[Any, Any, Parts | None], correlation_id: int, *, tagged: bool
-) -> Parts | None:
-    try:
-        body = await answered
-    except (MalformedError, CloseConnectionError):
-        raise
-    except Exception as error:
-        raise _bug(api, error) from None
-    return None if body is None else frames.answer(correlation_id, body, tagged=tagged)
+    def _on_answered(self, api: Api, begun_at: float) -> None:
+        times = self._times.get(api.key)
+        if times is None:
+            words = "From a request of a Kafka client to its answer, waits included."
+            times = self._metrics.histogram("ottla_kafka_request_seconds", words, api=api.name)
+            self._times[api.key] = times
+        times.observe(perf_counter() - begun_at)
 
 
 def _refused(api: Api, version: int, frame: memoryview) -> Parts:

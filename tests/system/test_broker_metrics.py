@@ -1,0 +1,77 @@
+"""What a dashboard asks a broker for: traffic by topic, latencies by API, the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.request import urlopen
+
+import pytest
+from kafka import KafkaProducer
+from prometheus_client.parser import text_string_to_metric_families
+from waiting import wait_until
+
+import ottla
+from ottla.testing import Cluster
+
+Scraped = dict[tuple[str, str], float]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster(brokers=2) as cluster:
+        yield cluster
+
+
+def scraped(cluster: Cluster) -> Scraped:
+    """What both brokers tell, added up: by the sample's name and its label, if it has one beside `le`."""
+    found: Scraped = {}
+    for broker in cluster.brokers:
+        assert broker._app is not None
+        port = broker._app._components[0].port  # type: ignore[attr-defined]
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+            for family in text_string_to_metric_families(answer.read().decode()):
+                for sample in family.samples:
+                    label = next((value for name, value in sample.labels.items() if name in ("topic", "api")), "")
+                    found[sample.name, label] = found.get((sample.name, label), 0) + sample.value
+    return found
+
+
+@pytest.mark.story("nothing-to-draw-a-dashboard-from")
+def test_a_topics_traffic_is_counted_at_its_leaders_and_goes_with_it(cluster: Cluster) -> None:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create("orders", partitions=4, replicas=2)
+        with ottla.Producer(cluster.bootstrap, topic="orders") as producer:
+            for number in range(100):
+                producer.send(b"x" * 100, key=str(number))
+        assert len(list(ottla.Consumer("orders", bootstrap=cluster.bootstrap, start="earliest", stop="end"))) == 100
+        seen = scraped(cluster)
+        assert seen["ottla_topic_records_in_total", "orders"] == 100, "copies are not counted"
+        bytes_in = seen["ottla_topic_bytes_in_total", "orders"]
+        assert 100 * 100 < bytes_in < 100 * 200
+        assert seen["ottla_topic_bytes_out_total", "orders"] >= bytes_in, "whole batches, copies not counted"
+        wait_until(lambda: scraped(cluster)["ottla_topic_log_bytes", "orders"] == 2 * bytes_in)
+        admin.topics.delete("orders")
+        wait_until(lambda: ("ottla_topic_bytes_in_total", "orders") not in scraped(cluster))
+
+
+@pytest.mark.story("nothing-to-draw-a-dashboard-from")
+def test_requests_of_kafka_clients_have_latencies_by_api(cluster: Cluster) -> None:
+    with ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create("kafkas", partitions=1)
+    producer = KafkaProducer(bootstrap_servers=cluster.kafka_bootstrap)
+    try:
+        for _ in range(3):
+            producer.send("kafkas", b"x").get(timeout=20)
+    finally:
+        producer.close()
+    seen = scraped(cluster)
+    assert seen["ottla_kafka_request_seconds_count", "Produce"] == 3
+    assert seen["ottla_kafka_request_seconds_sum", "Produce"] > 0
+    assert ("ottla_kafka_request_seconds_count", "DeleteTopics") not in seen, "what nobody asked for has no series"
+
+
+def test_a_process_tells_what_it_takes_of_its_machine(cluster: Cluster) -> None:
+    seen = scraped(cluster)
+    assert seen["process_cpu_seconds_total", ""] > 0
+    assert seen["process_resident_memory_bytes", ""] > 10 << 20
+    assert ("python_info", "") in seen
