@@ -6,8 +6,9 @@ import gc
 from types import SimpleNamespace
 from typing import Any, cast
 
+from ottla_broker.gauges import add_topic_tables
 from ottla_broker.replicas import Replicas
-from ottla_broker.traffic import OTHERS, TopicTraffic, add_topic_tables
+from ottla_broker.traffic import OTHERS, TopicTraffic
 from ottla_core.telemetry import Metrics
 
 
