@@ -175,10 +175,13 @@ class Groups:
 
         def check(reply: pb.CommitOffsetsReply, repeated: bool) -> None:
             for outcome in reply.partitions:
-                raise_in_band(outcome.error)
+                if outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # asked again it would be so again
+                    raise_in_band(outcome.error)
 
         try:
-            self._coordinators.call(group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check)
+            told = self._coordinators.call(group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check)
+            for outcome in told.partitions:
+                raise_in_band(outcome.error)
         except OttlaError as error:
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # somebody has joined meanwhile
                 raise non_empty(group, self._describe(group, deadline).members, "committed for") from None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from typing import Final, TypeVar
+from uuid import UUID
 
 from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
 from ottla.errors import ConfigError, ErrorCode, RetriableError, UnknownTopicError, error_from_code
@@ -20,7 +21,7 @@ from ottla.transport import grpc_transport
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
-from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds
 from pyspark_ottla.options import ReadOptions, Wanted
 
 T = TypeVar("T")
@@ -34,6 +35,8 @@ class Partitions:
 
     def __init__(self, options: ReadOptions) -> None:
         self._options: Final = options
+        self.ids: TopicIds = {}
+        """Of the topics that `wanted` has found last."""
         self._cluster: Final = Cluster(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
 
     def wanted(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
@@ -53,6 +56,7 @@ class Partitions:
     def _there(self, skip_missing: bool, known_topics: Set[str]) -> list[TopicPartition]:
         wanted = self._options.wanted
         topics = self._tried(lambda: self._topics(wanted, skip_missing, known_topics))
+        self.ids = {name: str(UUID(bytes=topic.id)) for name, topic in topics.items()}
         if wanted.partitions:
             for partition in wanted.partitions:
                 if partition.topic not in topics:

@@ -38,9 +38,9 @@ class Commits:
         self._thread.start()
 
     def commit(self, processed: Offsets) -> None:
-        """Soon. Offsets never go back within one query."""
+        """Soon, in place of what waits: what the query has processed of all that it reads."""
         with self._news:
-            self._wanted = {**self._wanted, **processed}
+            self._wanted = dict(processed)
             self._news.notify_all()
 
     def settle(self) -> None:

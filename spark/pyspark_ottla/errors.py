@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from ottla.errors import ConfigError, ErrorCode, OffsetOutOfRangeError, OttlaError, UnknownTopicError
@@ -60,12 +60,22 @@ def foreign_checkpoint(told: str, read: str) -> ConfigError:
     )
 
 
+def topics_made_anew(names: Collection[str]) -> UnknownTopicError:
+    """The error for topics whose names other topics have now: raised, or logged."""
+    named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return UnknownTopicError(
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        f"{named}: deleted and made anew since the query read it; what it had not read of the former topic is gone",
+        hint="to go on with the new one, from its beginning, set failOnDataLoss to false, or give a new checkpoint",
+    )
+
+
 def partitions_gone(missing: Sequence[TopicPartition]) -> PartitionsGoneError:
     """The error for partitions that a query has read and that are no more: raised, or logged."""
     named = ", ".join(map(str, missing[:_NAMED])) + (", …" if len(missing) > _NAMED else "")
     return PartitionsGoneError(
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         f"{named}: deleted while the query read them",
-        hint="to go on without them, set failOnDataLoss to false; to read a topic that was made anew from its "
-        "beginning, start with a new checkpoint",
+        hint="to go on without them, set failOnDataLoss to false; a topic that was made anew is then read from its "
+        "beginning",
     )

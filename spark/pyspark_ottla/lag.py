@@ -22,7 +22,7 @@ from pyspark.sql.streaming.listener import (
 
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
-from pyspark_ottla.machines.offsets import from_json, to_json
+from pyspark_ottla.machines.offsets import differing, from_json, ids_in, to_json
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -80,8 +80,9 @@ def lag_of(end: str | None, latest: str | None) -> dict[TopicPartition, int]:
     None where they are not offsets of partitions: the source is another one.
     """
     try:
-        read, there = from_json(json.loads(end or "null")), from_json(json.loads(latest or "null"))
-        return {p: max(0, at - read.get(p, 0)) for p, at in there.items()}
+        ended, told = json.loads(end or "null"), json.loads(latest or "null")
+        read, there, anew = from_json(ended), from_json(told), differing(ids_in(ended), ids_in(told))
+        return {p: at if p.topic in anew else max(0, at - read.get(p, 0)) for p, at in there.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
 

@@ -18,7 +18,7 @@ from ottla.units import size_bytes
 from ottla_core.model import TopicPartition
 from pyspark_ottla.given import Given
 from pyspark_ottla.machines.admission import Limits
-from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound
+from pyspark_ottla.machines.offsets import EARLIEST, ID, LATEST, Bound
 
 READ_OPTIONS: Final = (
     "kafka.bootstrap.servers",
@@ -237,6 +237,8 @@ def _by_partition(options: Given, name: str, wanted: Wanted, *, least: int) -> d
     by_partition: dict[TopicPartition, int] = {}
     for topic, numbers in told.items() if isinstance(told, dict) else [("", None)]:
         for number, at in numbers.items() if isinstance(numbers, dict) else [("", None)]:
+            if number == ID:
+                continue  # the offsets are those that a query's progress tells
             if not str(number).isdigit() or not isinstance(at, int) or isinstance(at, bool) or at < least:
                 raise config_error(
                     f"{name} can't be read: {json.dumps(told)}", hint='give JSON, such as {"orders": {"0": 23, "1": 0}}'

@@ -33,9 +33,10 @@ from pyspark_ottla.errors import (
     foreign_checkpoint,
     partitions_gone,
     raise_or_warn,
+    topics_made_anew,
 )
 from pyspark_ottla.machines.admission import Admission
-from pyspark_ottla.machines.offsets import Json, Offsets, from_json, to_json
+from pyspark_ottla.machines.offsets import Json, Offsets, TopicIds, differing, from_json, ids_in, to_json
 from pyspark_ottla.machines.ranges import Range, cut, lost, ranges_between, without
 from pyspark_ottla.options import ReadOptions
 from pyspark_ottla.reading import RangeOfOffsets, RangeReader
@@ -55,6 +56,8 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
+        self._ids: TopicIds = {}  # of the topics in `_latest`
+        self._made_anew: set[tuple[str, str]] = set()  # names and ids of which that has been said
 
     # ---- what Spark asks, in this order ------------------------------------------------------------------------------
 
@@ -66,7 +69,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = partitions.earliest(wanted), partitions.latest(wanted)
         self._report_lost([Range(p, at, first[p]) for p, at in start.items() if at < first[p]])
         self._report_beyond([Range(p, last[p], at) for p, at in start.items() if at > last[p]])
-        return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()})
+        return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()}, partitions.ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Which limit there is: so `latestOffset` sees where a trigger wants all there is (Trigger.Once)."""
@@ -83,29 +86,32 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
         """Where the next micro-batch ends; `start` for "nothing yet". What lies before `start` has been processed."""
-        processed = self._offsets(start)
-        self._commit(processed)
-        latest = _twice(lambda: self._ends(processed)) if self._target is None else self._target
+        told, ids = self._offsets(start), ids_in(start)
+        latest = _twice(lambda: self._ends(told, ids)) if self._target is None else self._target
+        processed = self._still(told, ids)
+        self._commit({p: at for p, at in processed.items() if p in latest})
         if self._available_now:
             self._target = latest
             if self._commits is not None and all(processed.get(p, -1) >= at for p, at in latest.items()):
                 self._commits.settle()  # this was the last question: Spark ends the query, and kills this process
         begins = self._with_new({p: min(at, latest.get(p, at)) for p, at in processed.items()}, latest)
         if isinstance(limit, ReadAllAvailable):
-            return to_json({p: max(at, begins[p]) for p, at in latest.items()})
+            return to_json({p: max(at, begins[p]) for p, at in latest.items()}, self._ids)
         sizes = {} if self._options.limits.max_bytes is None else self._asked().record_bytes(latest)
         patient = not self._available_now  # a query over what is there now does not wait for more
         end = self._admission.end_of(begins, latest, time.monotonic(), sizes, patient=patient)
-        return start if end is None else to_json(end)
+        return start if end is None else to_json(end, self._ids)
 
     def reportLatestOffset(self) -> Json | None:
         """Where the logs ended when they were last asked: `latestOffset` of a query's progress; what lag is told by."""
-        return to_json(self._latest) if self._latest else None
+        return to_json(self._latest, self._ids) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range a task. Raises OffsetOutOfRangeError for offsets that are gone, unless failOnDataLoss is false."""
-        options, begins = self._options, self._offsets(start)
-        ranges, first, last = _twice(lambda: self._ranges(begins, self._offsets(end)))
+        options, begins, ids = self._options, self._offsets(start), ids_in(end)
+        anew = differing(ids_in(start), ids)  # which was said when the batch was planned
+        begins = {p: at for p, at in begins.items() if p.topic not in anew}
+        ranges, first, last = _twice(lambda: self._ranges(begins, self._offsets(end), ids))
         gone = lost(ranges, first)
         self._report_lost(gone)
         self._report_beyond([Range(p, last[p], at) for p, _, at in ranges if at > last[p]])
@@ -120,7 +126,9 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """A batch was processed. It comes one batch late: `latestOffset` learns of the same earlier."""
-        self._commit(self._offsets(end))
+        gone = differing(ids_in(end), self._ids)
+        processed = {p: at for p, at in self._offsets(end).items() if p in self._latest and p.topic not in gone}
+        self._commit(processed)
 
     def stop(self) -> None:
         """The query ends."""
@@ -150,32 +158,49 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise_or_warn(error, self._options)
         return {partition: offset for partition, offset in offsets.items() if partition not in foreign}
 
-    def _ends(self, processed: Offsets) -> Offsets:
+    def _ends(self, told: Offsets, ids: TopicIds) -> Offsets:
         """Where the logs end now. Partitions that are gone are a loss of data, and have no end."""
         asked = self._asked()
-        wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=processed)
+        wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=told)
+        self._ids = asked.ids
+        processed = self._still(told, ids)
         if missing := sorted(set(processed) - set(wanted)):
             raise_or_warn(partitions_gone(missing), self._options)
         self._latest = asked.latest(wanted, processed)
         self._report_beyond([Range(p, at, processed[p]) for p, at in self._latest.items() if at < processed.get(p, 0)])
         return self._latest
 
-    def _there(self, ends: Offsets) -> Offsets:
+    def _still(self, told: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
+        """`told` without the topics that were made anew: they are read from their beginning."""
+        anew = differing(ids, self._ids)
+        if unsaid := {name for name in anew if (name, self._ids[name]) not in self._made_anew}:
+            raise_or_warn(topics_made_anew(unsaid), self._options)
+            self._made_anew |= {(name, self._ids[name]) for name in unsaid}
+        return {p: at for p, at in told.items() if p.topic not in anew}
+
+    def _there(self, ends: Offsets, ids: TopicIds) -> Offsets:
         """`ends` without the partitions that were deleted since the batch was planned: perhaps in an earlier run."""
-        there = set(self._asked().wanted(skip_missing=not self._options.fail_on_data_loss, known=ends))
+        asked = self._asked()
+        wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=ends)
+        others = differing(ids, asked.ids)
+        there = {partition for partition in wanted if partition.topic not in others}
         if missing := sorted(set(ends) - there):
             raise_or_warn(partitions_gone(missing), self._options)
         return {partition: end for partition, end in ends.items() if partition in there}
 
-    def _ranges(self, begins: dict[TopicPartition, int], ends: Offsets) -> tuple[list[Range], Offsets, Offsets]:
-        """What of a batch is still there, and where the logs of it begin and end."""
-        there = self._there(ends)
-        ranges = ranges_between(self._with_new(begins, there), there)
+    def _ranges(self, begins: Offsets, ends: Offsets, ids: TopicIds) -> tuple[list[Range], Offsets, Offsets]:
+        """What of a batch is still there, and where the logs of it begin and end.
+
+        Partitions that were added begin at 0, whatever is left of them: so a batch is the same however often it is
+        planned, and what is gone of it is told.
+        """
+        there = self._there(ends, ids)
+        ranges = ranges_between({**dict.fromkeys(there, 0), **begins}, there)
         ends = {each.partition: each.end for each in ranges}
         return ranges, self._asked().earliest(ends), self._asked().latest(ends, ends)
 
     def _with_new(self, begins: dict[TopicPartition, int], ends: Offsets) -> dict[TopicPartition, int]:
-        """`begins` with the partitions that were added since: they are read from their beginning."""
+        """`begins` with the partitions that were added since. What is gone of them takes no part of a batch's limit."""
         new = [p for p in ends if p not in begins]
         return {**begins, **self._asked().earliest(new)} if new else begins
 

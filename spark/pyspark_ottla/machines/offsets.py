@@ -1,20 +1,27 @@
 """Offsets as Spark keeps them, and the places where a query may begin and end.
 
-In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}.
+In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}. In the
+checkpoint each topic has its "id", too: offsets mean nothing in another topic of its name. Older checkpoints have none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 """For each partition the next offset to read."""
 
-Json = dict[str, dict[str, int]]
+TopicIds = Mapping[str, str]
+"""By the names of topics."""
+
+Json = dict[str, dict[str, int | str]]
+
+ID: Final = "id"
+"""Beside the numbers of a topic's partitions."""
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
 """-2 in place of an offset."""
@@ -22,19 +29,37 @@ LATEST: Final = LATEST_TIMESTAMP
 """-1 in place of an offset."""
 
 
-def to_json(offsets: Offsets) -> Json:
+def to_json(offsets: Offsets, ids: TopicIds | None = None) -> Json:
     """Topics and partitions in their order, so that equal offsets are equal texts."""
     told: Json = {}
     for (topic, number), offset in sorted(offsets.items()):
         told.setdefault(topic, {})[str(number)] = offset
+    for topic, numbers in told.items():
+        if ids and topic in ids:
+            numbers[ID] = ids[topic]
     return told
 
 
-def from_json(told: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """What `to_json` made. Raises ValueError for anything else."""
+def from_json(told: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """The offsets of what `to_json` made. Raises ValueError for anything else."""
     if not all(isinstance(numbers, Mapping) for numbers in told.values()):
         raise ValueError(f"{told} are no offsets of topics")
-    return {TopicPartition(topic, int(number)): at for topic, numbers in told.items() for number, at in numbers.items()}
+    return {
+        TopicPartition(topic, int(number)): at
+        for topic, numbers in told.items()
+        for number, at in numbers.items()
+        if number != ID
+    }
+
+
+def ids_in(told: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The topics' ids, of those that have one."""
+    return {topic: numbers[ID] for topic, numbers in told.items() if ID in numbers}
+
+
+def differing(some: TopicIds, others: TopicIds) -> frozenset[str]:
+    """The names that stand for different topics in these."""
+    return frozenset(name for name, id_ in some.items() if others.get(name, id_) != id_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_core.model import TopicPartition
-from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, from_json, to_json
+from pyspark_ottla.lag import lag_of
+from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, differing, from_json, ids_in, to_json
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 PARTITIONS = st.tuples(st.sampled_from(["a", "b-1", "c.d_e"]), st.integers(0, 2000)).map(lambda p: TopicPartition(*p))
@@ -23,6 +24,21 @@ def test_offsets_come_back_from_the_checkpoint(offsets: dict[TopicPartition, int
 def test_equal_offsets_are_equal_texts_as_spark_compares_them() -> None:
     texts = {json.dumps(to_json(told)) for told in ({A1: 2, B0: 3, A0: 1}, {A0: 1, A1: 2, B0: 3})}
     assert texts == {'{"a": {"0": 1, "1": 2}, "b": {"0": 3}}'}
+
+
+def test_each_topic_has_its_id_beside_its_partitions_and_older_checkpoints_have_none() -> None:
+    told = to_json({B0: 3, A0: 1}, {"a": "one", "c": "not read"})
+    assert json.dumps(told) == '{"a": {"0": 1, "id": "one"}, "b": {"0": 3}}'
+    assert from_json(told) == {A0: 1, B0: 3}
+    assert ids_in(told) == {"a": "one"}
+    assert differing(ids_in(told), {"a": "two", "b": "three"}) == {"a"}
+    assert differing(ids_in(told), {"b": "three"}) == frozenset()
+
+
+def test_of_a_topic_that_was_made_anew_nothing_was_read() -> None:
+    ended, latest = ({A0: at, A1: 1} for at in (90, 100))
+    assert lag_of(json.dumps(to_json(ended)), json.dumps(to_json(latest, {"a": "one"}))) == {A0: 10, A1: 0}
+    assert lag_of(json.dumps(to_json(ended, {"a": "x"})), json.dumps(to_json(latest, {"a": "y"}))) == {A0: 100, A1: 1}
 
 
 @pytest.mark.parametrize("told", [{"a": 5}, {"a": {"x": 1}}, {"logOffset": 3}])

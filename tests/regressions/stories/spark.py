@@ -1,0 +1,26 @@
+"""Spark's offsets: what a checkpoint says of topics, and what a batch is when it is planned again."""
+
+from __future__ import annotations
+
+from tests.regressions.story import Edit, Story
+
+STORIES = (
+    Story(
+        "spark-partition-that-does-not-begin-at-0",
+        "A partition was added while a query was down, its first records aged out: gone without a word, batch by batch",
+        Edit(
+            "spark/pyspark_ottla/stream_reader.py",
+            "ranges = ranges_between({**dict.fromkeys(there, 0), **begins}, there)",
+            "ranges = ranges_between(self._with_new(dict(begins), there), there)",
+        ),
+    ),
+    Story(
+        "spark-topic-made-anew",
+        "A topic was made anew and grew past what a query had read of the former one: read on from there in silence",
+        Edit(
+            "spark/pyspark_ottla/machines/offsets.py",
+            "return frozenset(name for name, id_ in some.items() if others.get(name, id_) != id_)",
+            "return frozenset()",
+        ),
+    ),
+)
