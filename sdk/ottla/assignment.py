@@ -44,14 +44,16 @@ class Assignment:
         self._timeout: Final = timeout
         self._keeper: MetadataKeeper | None = None
         self._first_use: Final = Lock()
+        self._assigned = False
 
     def ensure(self) -> None:
         """Look the topics up and take their partitions, unless that was done."""
-        if self._subscription.positions:
+        if self._assigned:
             return
         with self._first_use:
-            if not self._subscription.positions:
+            if not self._assigned:
                 self._assign(self._start_keeper())
+                self._assigned = True
 
     def positions(self) -> Mapping[TopicPartition, Position]:
         """All partitions' positions."""
@@ -117,7 +119,7 @@ class Assignment:
 
     def _on_metadata(self, view: ClusterView) -> None:
         with self._fetcher.lock:
-            if self._plan.follows_growth and self._subscription.positions:
+            if self._plan.follows_growth and self._assigned:
                 self._take_new(view)
         self._fetcher.on_metadata(view)
 
@@ -128,7 +130,7 @@ class Assignment:
                 partition = TopicPartition(name, number)
                 if partition not in self._subscription.positions:
                     logger.info("%s is new; reading it from its beginning", partition)
-                    self._subscription.assign(partition).start = EARLIEST_TIMESTAMP
+                    self._subscription.assign(partition, EARLIEST_TIMESTAMP)
 
 
 def resolve(subscription: Subscription, fetcher: Fetcher, cluster: Cluster, timeout: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from ottla.by_partition import ByPartition
@@ -17,8 +18,8 @@ from ottla_core.model import TopicPartition
 class Committing:
     """The part of a Consumer that needs a group."""
 
-    def __init__(self, group: GroupAssignment | None) -> None:
-        self.one_thread = OneThread()
+    def __init__(self, group: GroupAssignment | None, settle: Callable[[], None]) -> None:
+        self.one_thread = OneThread(settle)
         self._group: Final = group
 
     @for_one_thread

@@ -210,17 +210,18 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             "timeout": self._timeout,
         }
         self._assignment: Assignment | GroupAssignment
-        self.reader: Reader[K, V] | GroupReader[K, V]
+        self.reader: Reader[K, V]
         if options is None:
             self._assignment = Assignment(plan, self._subscription, self._fetcher, self._cluster, **where)
             self.reader = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
-            super().__init__(None)
+            super().__init__(None, self.reader.take_back)
         else:
             member = GroupAssignment(options, self._subscription, self._fetcher, self._cluster, **where)
-            reader: Reader[K, V] = Reader(member, self._subscription, self._fetcher, serdes, skip, most)
             self._assignment = member
-            self.reader = GroupReader(reader, member, self._subscription, self._fetcher, serdes, self.max_poll_records)
-            super().__init__(member)
+            self.reader = GroupReader(
+                member, self._subscription, self._fetcher, serdes, skip, most, self.max_poll_records
+            )
+            super().__init__(member, self.reader.take_back)
         # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
         self._close = weakref.finalize(self, _close, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
@@ -241,7 +242,6 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         """
         return self.reader.records(self, self.one_thread)
 
-    @for_one_thread
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
 
@@ -250,8 +250,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         if self._fetcher.closed:
             raise closed_error()
         limit = self.max_poll_records if max_records is None else positive(max_records, "max_records")
-        self._note_poll(True)
-        return self.reader.gather(limit, seconds(timeout, "timeout"), 0.0)
+        batch = self._gather(limit, seconds(timeout, "timeout"), 0.0, polls=True)
+        self.reader.on_handed_out()
+        return batch
 
     @property
     def finished(self) -> bool:
@@ -265,7 +266,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         those raise where the batch is looked at.
         """
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
-        while batch := self._gather(limit, wait):
+        while batch := self._gather(limit, FOREVER, wait, polls=False):
+            self.reader.on_handed_out()
             yield batch
 
     def wakeup(self) -> None:
@@ -290,9 +292,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             self.reader.polls = polls
 
     @for_one_thread
-    def _gather(self, limit: int, wait: float) -> Batch[K, V]:
-        self._note_poll(False)
-        return self.reader.gather(limit, FOREVER, wait)
+    def _gather(self, limit: int, wait_first: float, wait_more: float, *, polls: bool) -> Batch[K, V]:
+        self._note_poll(polls)
+        return self.reader.gather(limit, wait_first, wait_more)
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
@@ -317,11 +319,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def _finish(self, *, processed: bool) -> None:
         self._fetcher.close()
         try:
-            if self._group is not None and self._close.alive and self.one_thread.enter_last(self._timeout):
-                try:
-                    self._leave(self._group, processed)
-                finally:
-                    self.one_thread.__exit__(None, None, None)
+            if self._group is not None and self._close.alive:
+                self.one_thread.run_last(self._timeout, functools.partial(self._leave, self._group, processed))
         finally:
             self._close()
 

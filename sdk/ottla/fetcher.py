@@ -7,10 +7,10 @@ when it has read something or waits, the metadata thread when a leader moved.
 from __future__ import annotations
 
 import logging
-from threading import Condition
 from typing import Final
 
 from ottla.cluster import Cluster
+from ottla.condition import Condition
 from ottla.consumed import Consumed
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.keeper import MetadataKeeper
@@ -48,6 +48,8 @@ class Fetcher:
         self.closed = False
         self.attention_at = float("inf")  # when the assignment wants the reader to come by
         self.consumed: Final = Consumed()
+        self.hurried = False  # whether the reader is to come back with what it has
+        self.raised: OttlaError | None = None  # the last interruption that was asked for, and raised
         self._interruption: OttlaError | None = None
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
@@ -104,7 +106,7 @@ class Fetcher:
                 now = self.clock.monotonic()
                 if chunk is not None or self.closed or now >= deadline_at or self._subscription.done:
                     return chunk
-                if self._subscription.unresolved() or now >= self.attention_at:
+                if self._subscription.unresolved() or now >= self.attention_at or self.hurried:
                     return None
                 looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
                 wake_at = min(deadline_at, overdue_at, looks_at)
@@ -122,11 +124,17 @@ class Fetcher:
             self.attention_at = float("-inf")
             self.lock.notify_all()
 
+    def hurry(self, hurried: bool) -> None:
+        """Let the reader come back with what it has, now and until this is taken back."""
+        with self.lock:
+            self.hurried = hurried
+            self.lock.notify_all()
+
     def check_interrupted(self) -> None:
         """Raise what `interrupt` was called with, once."""
         if self._interruption is not None:
-            error, self._interruption = self._interruption, None
-            raise error
+            self.raised, self._interruption = self._interruption, None
+            raise self.raised
 
     def check_wanted(self) -> None:
         """Raise where whoever waits need not wait any longer: somebody interrupted or closed the consumer."""

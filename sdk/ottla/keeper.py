@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from threading import Condition, Thread
+from threading import Thread
 from typing import Final
 
 from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.condition import Condition
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import ClusterView, TopicView, merge, with_leader
 from ottla_core.model import PartitionId

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from threading import RLock, Thread, current_thread
-from types import TracebackType
 from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from ottla.errors import ConcurrentUseError, ErrorCode
@@ -23,33 +22,33 @@ T = TypeVar("T")
 
 
 class OneThread:
-    """`with one_thread:` around what is not for two threads. The same thread may come in again."""
+    """`run` what is not for two threads. The same thread may come in again.
 
-    def __init__(self) -> None:
+    `settle` sees to what a call may have left behind that was interrupted, before the next one.
+    """
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self.settle: Final = settle
         self._inside: Final = RLock()
         self._owned: Final = whether_owned(self._inside)
-        self._last = current_thread()
+        self._user: Thread | None = None  # who is inside
         self._loops: dict[object, Thread] = {}
         self._ends = False
         self._once_out: Callable[[], object] | None = None
         self.guard: Final = Guard("the consumer")
 
-    def __enter__(self) -> None:
-        self._enter(None)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._release()
+    def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What is for one thread at a time. However it is interrupted, the thread is out afterwards."""
+        return self._run(None, call, *args, **kwargs)
 
     def step(self, loop: object, call: Callable[[], T]) -> T:
         """What an iteration does from time to time; from now on `loop` is the current thread's."""
-        self._enter(loop)
-        try:
-            self._loops[loop] = self._last
+
+        def take() -> T:
+            self._loops[loop] = current_thread()
             return call()
-        finally:
-            self._release()
+
+        return self._run(loop, take)
 
     def once_out(self, call: Callable[[], object]) -> bool:
         """Whether this thread is inside: then `call` is called when it is out."""
@@ -58,33 +57,48 @@ class OneThread:
             return True
         return False
 
-    def enter_last(self, timeout: float) -> bool:
-        """Come in when whoever is inside is out; False where that takes longer than `timeout` seconds.
+    def run_last(self, timeout: float, call: Callable[[], object]) -> None:
+        """When whoever is inside is out; not at all where that takes longer than `timeout` seconds.
 
-        Whoever comes now waits for the `__exit__`, for what it finds then is an end, and not somebody who disturbs.
+        Whoever comes now waits for its end, for what it finds then is an end, and not somebody who disturbs.
         """
         self._ends = True
-        return self._inside.acquire(timeout=timeout)
+        if self._inside.acquire(timeout=timeout):
+            try:
+                call()
+            finally:
+                self._inside.release()
 
     def leave(self, loop: object) -> None:
         """The iteration is over, or nobody holds it any more."""
         self._loops.pop(loop, None)
 
-    def _release(self) -> None:
-        self._inside.release()
+    def _run(self, mine: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._check(mine)
+        me = current_thread()
+        try:
+            with self._inside:
+                outer, self._user = self._user, me
+                try:
+                    return call(*args, **kwargs)
+                finally:
+                    self._user = outer
+        finally:
+            self._call_once_out()
+
+    def _call_once_out(self) -> None:
         if self._once_out is not None and not self._owned():
             call, self._once_out = self._once_out, None
             call()
 
-    def _enter(self, mine: object) -> None:
+    def _check(self, mine: object) -> None:
         self.guard.check_process()
-        me = current_thread()
+        me, user = current_thread(), self._user
         for loop, thread in list(self._loops.items()):
             if thread is not me and loop is not mine and thread.is_alive():
                 raise _concurrent(f"{thread.name} iterates over", me)
-        if not self._inside.acquire(blocking=self._ends):
-            raise _concurrent(f"{self._last.name} uses", me)
-        self._last = me
+        if user is not None and user is not me and not self._ends:
+            raise _concurrent(f"{user.name} uses", me)
 
 
 class Guarded(Protocol):
@@ -100,10 +114,13 @@ G = TypeVar("G", bound=Guarded)
 def for_one_thread(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """The method, which raises ConcurrentUseError where another thread is using its object."""
 
+    def settled(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.one_thread.settle()
+        return method(self, *args, **kwargs)
+
     @functools.wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with self.one_thread:
-            return method(self, *args, **kwargs)
+        return self.one_thread.run(settled, self, *args, **kwargs)
 
     return call
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from threading import Condition
 from typing import Any
 
 from ottla.assignment import Assignment
 from ottla.by_partition import ByPartition
 from ottla.cluster import Cluster
+from ottla.condition import Condition
 from ottla.errors import config_error
 from ottla.group.assignment import GroupAssignment
-from ottla.group.reading import GroupReader
 from ottla.machines.subscription import Subscription
 from ottla.offsets import list_offsets
 from ottla.one_thread import OneThread, for_one_thread
@@ -25,7 +24,7 @@ class Seeking:
     """The part of a Consumer that is about places."""
 
     one_thread: OneThread
-    reader: Reader[Any, Any] | GroupReader[Any, Any]
+    reader: Reader[Any, Any]
     _assignment: Assignment | GroupAssignment
     _subscription: Subscription
     _lock: Condition
@@ -53,6 +52,7 @@ class Seeking:
         (position,) = self._assignment.of([partition])
         with self._lock:
             self._subscription.seek(position, offset)
+        self.reader.on_seek(position)
 
     @for_one_thread
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
@@ -107,3 +107,4 @@ class Seeking:
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.seek_to_time(position, timestamp)
+            self.reader.on_seek(position)

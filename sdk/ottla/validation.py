@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from threading import Condition, Thread
+from threading import Thread
 from typing import Final
 
 from ottla.cluster import Cluster
+from ottla.condition import Condition
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.position import EpochCheck, News
 from ottla.machines.subscription import Subscription
@@ -41,7 +42,7 @@ class Validator:
         for check in checks:
             by_leader[check.route.address].append(check)
         self._questions.extend(by_leader.items())
-        if self._questions and self._thread is None:
+        if self._questions and (self._thread is None or not self._thread.is_alive()):
             self._thread = Thread(target=self._run, name="ottla-validation", daemon=True)
             self._thread.start()
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 from ottla.aio.arguments import same_arguments
 from ottla.by_partition import ByPartition
 from ottla.consumer import Consumer as SyncConsumer
-from ottla.errors import OttlaError, SerializationError
+from ottla.errors import OttlaError, WakeupError
 from ottla.generics import K, V
 from ottla.group.commits import OnCommitted
 from ottla.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, OffsetsLike
@@ -40,7 +40,8 @@ class Consumer(Generic[K, V]):
     Listeners of a group (`on_assigned` and so on) are plain functions, and run on the consumer's thread: they must not
     wait for this consumer.
 
-    A reading that is cancelled or left loses nothing: what it had fetched comes with the next one.
+    A reading that is cancelled or left loses nothing: what it had fetched comes with the next one, and whatever is
+    called in between finds the consumer as if it had not been fetched.
     """
 
     @same_arguments(SyncConsumer[K, V])
@@ -48,54 +49,47 @@ class Consumer(Generic[K, V]):
         self._sync: SyncConsumer[K, V] = SyncConsumer(*topics, **arguments)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
         self._under_way: asyncio.Future[Batch[K, V]] | None = None
-        self._rest: _Rest[K, V] | None = None
+        self._turn = asyncio.Lock()  # of whoever has something done on the thread
+        self._rest: Iterator[Record[K, V]] | None = None  # of a loop that was left, without a group
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Record by record until the stop, or until `close`. Raises like iterating over ottla.Consumer."""
-        if isinstance(self._sync.reader, GroupReader):
-            async for record in self._by_polls(self._sync.reader):
-                yield record
-            return
+        reader = self._sync.reader
+        by_polls = reader if isinstance(reader, GroupReader) else None
         while True:
-            if self._rest is None:
-                batch = await self._take(_READ_AHEAD, _STEP_S, 0.0)
+            if self._rest is None or by_polls:
+                batch = await self._take(by_polls.stride.next() if by_polls else _READ_AHEAD, _STEP_S, 0.0)
                 if not batch and self._sync.finished:
                     return
-                self._rest = _Rest(batch)
+                if by_polls:
+                    by_polls.stride.begin()
+                self._rest = reader.hand_out(batch)
             rest = self._rest
             try:
-                for record in rest.records:
-                    rest.on_handed_out(record.topic, record.partition, record.offset)
+                for record in rest:
                     yield record
-                    if self._rest is not rest:  # somebody went elsewhere meanwhile
-                        break
-                else:
-                    self._rest = None
-            except SerializationError:
-                await self._give_back()
+            except GeneratorExit:
+                raise  # between two records
+            except BaseException:
+                self._rest = None  # a generator that has raised is at its end
                 raise
-
-    async def _by_polls(self, reader: GroupReader[K, V]) -> AsyncIterator[Record[K, V]]:
-        """A member of a group: the positions go along with each record, so nothing is to be given back."""
-        while True:
-            batch = await self._take(reader.stride.next(), _STEP_S, 0.0)
-            if not batch and self._sync.finished:
-                return
-            reader.stride.begin()
-            for record in reader.hand_out(batch):
-                yield record
+            if self._rest is rest:
+                self._rest = None
 
     async def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """Like ottla.Consumer.poll."""
         limit = self._sync.max_poll_records if max_records is None else positive(max_records, "max_records")
         self._sync._note_poll(True)
-        return await self._first(limit, seconds(timeout, "timeout"), 0.0)
+        batch = await self._first(limit, seconds(timeout, "timeout"), 0.0)
+        self._sync.reader.on_handed_out()
+        return batch
 
     async def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> AsyncIterator[Batch[K, V]]:
         """Like ottla.Consumer.batches."""
         limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
         self._sync._note_poll(False)
         while batch := await self._first(limit, float("inf"), wait):
+            self._sync.reader.on_handed_out()
             yield batch
 
     async def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
@@ -129,25 +123,23 @@ class Consumer(Generic[K, V]):
 
     async def position(self, partition: tuple[str, int]) -> int:
         """Like ottla.Consumer.position."""
-        if self._rest is not None and partition in self._rest.offsets:
-            return self._rest.offsets[TopicPartition(*partition)]
         return await self._call(self._sync.position, partition)
 
     async def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Like ottla.Consumer.seek."""
-        await self._elsewhere(self._sync.seek, partition, offset)
+        await self._call(self._sync.seek, partition, offset)
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.seek_to_beginning."""
-        await self._elsewhere(self._sync.seek_to_beginning, *partitions)
+        await self._call(self._sync.seek_to_beginning, *partitions)
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.seek_to_end."""
-        await self._elsewhere(self._sync.seek_to_end, *partitions)
+        await self._call(self._sync.seek_to_end, *partitions)
 
     async def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.seek_to_time."""
-        await self._elsewhere(self._sync.seek_to_time, moment, *partitions)
+        await self._call(self._sync.seek_to_time, moment, *partitions)
 
     async def offsets(self, at: Moment = "latest") -> ByPartition[int | None]:
         """Like ottla.Consumer.offsets."""
@@ -160,7 +152,7 @@ class Consumer(Generic[K, V]):
 
     async def pause(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.pause."""
-        await self._elsewhere(self._sync.pause, *partitions)
+        await self._call(self._sync.pause, *partitions)
 
     async def resume(self, *partitions: tuple[str, int]) -> None:
         """Like ottla.Consumer.resume."""
@@ -177,7 +169,7 @@ class Consumer(Generic[K, V]):
     @property
     def finished(self) -> bool:
         """Like ottla.Consumer.finished; what `async for` has read ahead is not handed out yet."""
-        return self._rest is None and self._under_way is None and self._sync.finished
+        return self._under_way is None and self._sync.finished
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -207,18 +199,19 @@ class Consumer(Generic[K, V]):
     # ---- one thread --------------------------------------------------------------------------------------------------
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What a cancelled reading has gathered meanwhile is taken back first, by the call itself."""
         self._sync.one_thread.guard.check_process()  # in a child nobody works for that executor
+        async with self._turn:
+            if self._under_way is not None:
+                await self._end(self._under_way)
+            return await self._on_thread(call, *args, **kwargs)
+
+    async def _on_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         bound = functools.partial(call, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._thread, bound)
 
-    async def _elsewhere(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """A call that moves positions: what was read ahead is given back first."""
-        await self._give_back()
-        await self._call(call, *args, **kwargs)
-
     async def _first(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """Like Reader.gather, in steps; empty when the time is over, the stop is reached, or the consumer closed."""
-        await self._give_back()
         loop = asyncio.get_running_loop()
         deadline_at = loop.time() + wait_first
         while True:
@@ -228,36 +221,30 @@ class Consumer(Generic[K, V]):
                 return batch
 
     async def _take(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
-        """One gathering; first comes what a cancelled one has gathered, unless it is too much."""
+        """One gathering; first comes what a cancelled one has gathered, unless it is too much.
+
+        It is in hand, in the reader's words, until whoever awaits it says otherwise before it awaits anything else.
+        """
         self._sync.one_thread.guard.check_process()
-        while True:
-            fresh = self._under_way is None
-            if self._under_way is None:
-                gathering = self._call(self._sync.reader.gather, limit, wait_first, wait_more)
-                self._under_way = asyncio.ensure_future(gathering)
-            await asyncio.wait([self._under_way])  # a cancellation ends this wait, not the gathering
-            under_way, self._under_way = self._under_way, None
-            batch = under_way.result()
-            if len(batch) > limit:
-                await self._call(self._sync.reader.unread, batch.first_offsets, len(batch))
-            elif batch or fresh:
-                return batch
+        async with self._turn:
+            while True:
+                fresh = self._under_way is None
+                if self._under_way is None:
+                    gathering = self._on_thread(self._sync.reader.gather, limit, wait_first, wait_more)
+                    self._under_way = asyncio.ensure_future(gathering)
+                await asyncio.wait([self._under_way])  # a cancellation ends this wait, not the gathering
+                under_way, self._under_way = self._under_way, None
+                batch = under_way.result()
+                if fresh or 0 < len(batch) <= limit:
+                    return batch
 
-    async def _give_back(self) -> None:
-        """What was read ahead and not handed out is fetched again."""
-        rest, self._rest = self._rest, None
-        if rest is not None:
-            await self._call(self._sync.reader.unread, rest.offsets, rest.left)
-
-
-class _Rest(Generic[K, V]):
-    """A batch that is being handed out: `offsets` says where each partition goes on, `left` how many are left."""
-
-    def __init__(self, batch: Batch[K, V]) -> None:
-        self.records: Iterator[Record[K, V]] = iter(batch)
-        self.offsets = batch.first_offsets
-        self.left = len(batch)
-
-    def on_handed_out(self, topic: str, partition: int, offset: int) -> None:
-        self.offsets[TopicPartition(topic, partition)] = offset + 1
-        self.left -= 1
+    async def _end(self, under_way: asyncio.Future[Batch[K, V]]) -> None:
+        """Let a gathering that nobody waits for any more come to its end. What woke it up is for the next one."""
+        self._sync._fetcher.hurry(True)
+        try:
+            await asyncio.wait([under_way])
+        finally:
+            self._sync._fetcher.hurry(False)
+        self._under_way = None
+        if isinstance(error := under_way.exception(), WakeupError):
+            self._sync._fetcher.interrupt(error)

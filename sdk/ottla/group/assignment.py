@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from threading import Condition
 from typing import Final
 
 from ottla.assignment import resolve
 from ottla.cluster import Cluster
+from ottla.condition import Condition
 from ottla.errors import OttlaError, WakeupError, config_error
 from ottla.fetcher import Fetcher, closed_error
 from ottla.group.call import Call
@@ -74,10 +74,11 @@ class GroupAssignment:
         self._keeper: MetadataKeeper | None = None
         self._joining: Call[Joined | Refused] | None = None
         self._given: Sequence[TopicPartition] | None = None  # what it is to take over
+        self._untold: Final[set[TopicPartition]] = set()  # what it has taken over, and nobody was told of
         self._former: tuple[TopicPartition, ...] = ()
         self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
         self._joined_topics: frozenset[str] = frozenset()
-        self._busy = False
+        self.busy = False  # with the group's affairs: a callback may come by
         self._leaving = False
         self._commit_at = cluster.clock.monotonic() + options.auto_commit_interval_s
         self._callbacks: Final = Callbacks()
@@ -87,13 +88,13 @@ class GroupAssignment:
 
     def ensure(self) -> None:
         """Do what is to be done for the group now. Raises what the user has to know, and what callbacks raise."""
-        if self._busy:  # a callback reads
+        if self.busy:  # a callback reads
             return
-        self._busy = True
+        self.busy = True
         try:
             self._attend()
         finally:
-            self._busy = False
+            self.busy = False
 
     def positions(self) -> Mapping[TopicPartition, Position]:
         """Those of the partitions that it has at the moment."""
@@ -184,10 +185,9 @@ class GroupAssignment:
     def _step(self) -> bool:
         """One step of a rebalance; False where it is for others to go on."""
         if self._joining is not None:
-            if not self._joining.done:
+            if not self._joining.start().done:
                 return False
-            call, self._joining = self._joining, None
-            self._on_answer(call.result())
+            self._on_answer(self._joining)
         if self._given is not None:
             self._adopt(self._given)
             self._given = None
@@ -217,12 +217,12 @@ class GroupAssignment:
         )
         try:
             keeper.until_known(self.options.topics, self._timeout, check=self._fetcher.check_wanted)
-        except OttlaError:
+            self._fetcher.start(keeper)
+            self._heartbeats.start(self._name)
+        except BaseException:
             keeper.close()
             raise
         self._keeper = keeper
-        self._fetcher.start(keeper)
-        self._heartbeats.start(self._name)
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
@@ -244,16 +244,22 @@ class GroupAssignment:
             if held and self.member.lost:
                 return  # the next step gives them up
             claims = Claims(topics, held, self._former, self.member.generation, self.member.why_join)
+            work = Joining(self._coordinator, self._cluster, self.options, self.member, self.lock, claims)
+            joining = Call(f"ottla-join-{self._name}", work.run, self._fetcher.call_attention)
+            self._joined_topics, self._joining = topics, joining
             self.member.begin_join()
-        self._joined_topics = topics
-        joining = Joining(self._coordinator, self._cluster, self.options, self.member, self.lock, claims)
-        self._joining = Call(f"ottla-join-{self._name}", joining.run, self._fetcher.call_attention)
+        joining.start()
 
-    def _on_answer(self, answer: Joined | Refused) -> None:
+    def _on_answer(self, joining: Call[Joined | Refused]) -> None:
+        """Done with only at the end: whoever is interrupted in here comes by again."""
+        if joining.error is not None:
+            self._joining = None
+            raise joining.error
+        answer = joining.result()
         if isinstance(answer, Refused):
             self._on_refused(answer)
+            self._joining = None
             return
-        self.rebalances += 1
         self._led = answer.partitions_of
         self._keeper_there().follow(answer.partitions_of)
         logger.info(
@@ -264,22 +270,26 @@ class GroupAssignment:
             self.member.generation,
         )
         self._given = answer.partitions
+        self.rebalances += 1
+        self._joining = None
 
     def _on_refused(self, refused: Refused) -> None:
         """Trouble that passes is told of now and then, and raised where the group was never reached at all."""
         error, now = refused.error, self._cluster.clock.monotonic()
         if refused.meaning is Meaning.FATAL:
+            self._joining = None
             raise error
         if refused.meaning in (Meaning.FIND, Meaning.AGAIN):
             if not self.rebalances and now - self.member.failing_since >= self._timeout:
                 self.member.failing_since = NEVER
+                self._joining = None
                 raise error
             if now - self._told_at >= _TELL_S:
                 self._told_at = now
                 logger.warning("group %s is not joined yet: %s", self.options.group, error)
 
     def _adopt(self, given: Sequence[TopicPartition]) -> None:
-        """Nothing has changed where a commit is interrupted: then it is done again."""
+        """Whoever is interrupted in here does it again."""
         held = set(self.positions())
         added = sorted(set(given) - held)
         self._former = tuple(given)
@@ -292,10 +302,12 @@ class GroupAssignment:
             self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
         for partition in added:
             self.commits.known.pop(partition, None)  # others may have committed since
+        self._untold.update(added)
         with self._fetcher.lock:
             for partition in added:
-                self._subscription.assign(partition).start = None  # where the group left off, which is looked up
-        self._callbacks.call(self.options.listener.on_assigned, added)
+                self._subscription.assign(partition, None)  # where the group left off, which is looked up
+        self._callbacks.call(self.options.listener.on_assigned, sorted(self._untold))
+        self._untold.clear()
 
     def _give_up(self, partitions: Sequence[TopicPartition], call: Listener) -> None:
         """Tell the user, then read them no more."""
@@ -303,6 +315,7 @@ class GroupAssignment:
         with self._fetcher.lock:
             for partition in partitions:
                 self._subscription.unassign(partition)
+                self._untold.discard(partition)
 
     # ---- topics --------------------------------------------------------------------------------------------------
 
@@ -375,7 +388,7 @@ class GroupAssignment:
 
     def leave(self, offsets: Offsets, timeout: float) -> None:
         """Commit `offsets`, give all up and say goodbye, within `timeout` seconds; raises what callbacks raise."""
-        self._busy = self._leaving = True
+        self.busy = self._leaving = True
         held = sorted(self.positions())
         lost = bool(self.member.lost)
         try:

@@ -1,35 +1,47 @@
-"""A call on a thread of its own: joining waits for the slowest member, and whoever reads has to stay reachable."""
+"""A call on a thread of its own: joining waits for the slowest member, and whoever reads has to stay reachable.
+
+Whoever reads may be interrupted while the thread is started, and then nobody knows whether it was.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from threading import Thread
+from threading import Lock, Thread
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """`work` from now on; `tell` is called, on that thread, once there is an outcome."""
+    """`work`, once it is started; `tell` is called, on that thread, when there is an outcome."""
 
     def __init__(self, name: str, work: Callable[[], T], tell: Callable[[], None]) -> None:
         self.done = False
         self._work: Final = work
         self._tell: Final = tell
+        self._name: Final = name
+        self._runs: Final = Lock()
         self._outcome: T | None = None
-        self._error: Exception | None = None
-        Thread(target=self._run, name=name, daemon=True).start()
+        self.error: Exception | None = None
+
+    def start(self) -> Call[T]:
+        """Run, unless it does."""
+        if not self._runs.locked():
+            Thread(target=self._run, name=self._name, daemon=True).start()
+        return self
 
     def result(self) -> T:
         """What came of it, once it is `done`; raises what it raised."""
-        if self._error is not None:
-            raise self._error
+        if self.error is not None:
+            raise self.error
         return self._outcome  # type: ignore[return-value]
 
     def _run(self) -> None:
+        if not self._runs.acquire(blocking=False):
+            return
         try:
             self._outcome = self._work()
         except Exception as error:
-            self._error = error
+            self.error = error
         self.done = True
         self._tell()

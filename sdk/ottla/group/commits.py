@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
-from threading import Condition, Thread
+from threading import Thread
 from typing import Final
 
 from ottla.cluster import Cluster
+from ottla.condition import Condition
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
 from ottla.group.coordinator import Coordinator, raise_if
 from ottla.group.heartbeats import spoken
@@ -63,16 +64,14 @@ class Commits:
         self._tell: Final = tell
         self._waiting: deque[Commit] = deque()
         self._to_call: deque[Commit] = deque()
-        self._thread: Thread | None = None
+        self._runs = False
 
     def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
         """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
         with self._lock:
             commit = Commit(self._member.identity, offsets, retries, callback)
             self._waiting.append(commit)
-            if self._thread is None:
-                self._thread = Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True)
-                self._thread.start()
+        self._see_to_thread()
         return commit
 
     def wait(self, commit: Commit, timeout: float, check: Callable[[], None]) -> None:
@@ -105,8 +104,9 @@ class Commits:
 
     def drain(self, timeout: float) -> None:
         """Wait until no commit is under way, for `timeout` seconds at most."""
+        self._see_to_thread()
         with self._lock:
-            self._lock.wait_for(lambda: self._thread is None, timeout)
+            self._lock.wait_for(lambda: not self._waiting and not self._runs, timeout)
 
     def fetch(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
         """What is committed for these, without those for which nothing is; asked until `timeout` seconds are over."""
@@ -138,15 +138,28 @@ class Commits:
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 
+    def _see_to_thread(self) -> None:
+        """Whoever began a commit may have been interrupted before the thread ran."""
+        if self._waiting and not self._runs:
+            Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True).start()
+
     def _run(self) -> None:
+        with self._lock:
+            if self._runs:
+                return
+            self._runs = True
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._thread = None
+                    self._runs = False
                     self._lock.notify_all()
                     return
                 commit = self._waiting.popleft()
-            error = self._tried(commit)
+            try:
+                error = self._tried(commit)
+            except Exception as unforeseen:  # it is this commit's alone: others come after it
+                logger.exception("group %s: a commit failed", self._coordinator.group)
+                error = OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the commit failed: {unforeseen!r}")
             with self._lock:
                 commit.done, commit.error = True, error
                 if error is None:

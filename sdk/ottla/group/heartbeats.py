@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from threading import Condition, Thread
+from threading import Lock, Thread
 from typing import Final
 
+from ottla.condition import Condition
 from ottla.errors import OttlaError
 from ottla.group.coordinator import TRY_S, Coordinator, raise_if
 from ottla.machines.membership import NEVER, Identity, Meaning, Membership, State
@@ -35,13 +36,12 @@ class Heartbeats:
         self._clock: Final = clock
         self._tell: Final = tell
         self._stopped = False
-        self._thread: Thread | None = None
+        self._runs: Final = Lock()
 
     def start(self, name: str) -> None:
         """From now on, whenever the member is in the group; a second call does nothing."""
-        if self._thread is None:
-            self._thread = Thread(target=self._run, name=f"ottla-heartbeat-{name}", daemon=True)
-            self._thread.start()
+        if not self._runs.locked():
+            Thread(target=self._run, name=f"ottla-heartbeat-{name}", daemon=True).start()
 
     def stop(self) -> None:
         """No more; a heartbeat that is under way is not waited for."""
@@ -50,6 +50,8 @@ class Heartbeats:
             self._lock.notify_all()
 
     def _run(self) -> None:
+        if not self._runs.acquire(blocking=False):
+            return  # whoever started another one was interrupted, and did not know
         member = self._member
         looks_at = NEVER  # when it asks whether a coordinator that lets it wait still is one
         while True:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Condition
 from typing import Final, NamedTuple
 
 from ottla.cluster import Cluster
+from ottla.condition import Condition
 from ottla.errors import ErrorCode, OttlaError, from_core
 from ottla.fetcher import closed_error
 from ottla.group.coordinator import TRY_S, Coordinator, raise_if

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from threading import Condition
 from typing import Final
 
+from ottla.condition import Condition
 from ottla.errors import OttlaError
 from ottla.fetcher import Fetcher
 from ottla.group.call import Call
@@ -45,7 +45,7 @@ class Placing:
         if self._call is None and missing and self._fetcher.clock.monotonic() >= self._again_at:
             self._asked = {position: position.version for position in missing}
             wanted = sorted(position.partition for position in missing)
-            self._call = Call(f"ottla-places-{self._name}", lambda: self._finder.find(wanted), self._tell)
+            self._call = Call(f"ottla-places-{self._name}", lambda: self._finder.find(wanted), self._tell).start()
 
     def wait(self) -> None:
         """Until nothing is missing. Raises like `see_to`, and what interrupts or closes the consumer."""

@@ -41,11 +41,11 @@ class Position:
         "waiting_bytes",
     )
 
-    def __init__(self, partition: TopicPartition) -> None:
+    def __init__(self, partition: TopicPartition, start: int | None = LATEST_TIMESTAMP) -> None:
         self.partition = partition
         self.offset: int | None = None
         self.offset_epoch = NO_EPOCH
-        self.start: int | None = LATEST_TIMESTAMP
+        self.start = start
         self.stop: int | None = None
         self.fetch_offset = 0
         self.epoch = NO_EPOCH
@@ -92,10 +92,14 @@ class Position:
         self.replica = None
         self.replica_until = until
 
-    def go_to(self, offset: int | None, epoch: int = NO_EPOCH) -> None:
-        """Go on at `offset`, whatever was fetched; `epoch` of what lies before it, where that is known."""
+    def go_to(self, offset: int | None, epoch: int = NO_EPOCH, start: int | None = None) -> None:
+        """Go on at `offset`, whatever was fetched; `epoch` of what lies before it, where that is known.
+
+        Without an offset where `start` is. Nothing is called in here, so no interrupt can leave half of it.
+        """
         self.version += 1
         self.offset = offset
+        self.start = start
         self.offset_epoch = epoch
         self.fetch_offset = offset or 0
         self.epoch = epoch

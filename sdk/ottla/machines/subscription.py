@@ -77,32 +77,46 @@ class Subscription:
 
     # ---- what the user says --------------------------------------------------------------------------------------
 
-    def assign(self, partition: TopicPartition) -> Position:
-        """Begin with a partition; its `offset` or `start` is then to be set by `seek` or `seek_to_time`."""
+    def assign(self, partition: TopicPartition, start: int | None = LATEST_TIMESTAMP) -> Position:
+        """Begin with a partition where `start` is, unless `seek` or `seek_to_time` says otherwise."""
         position = self.positions.get(partition)
         if position is None:
-            position = self.positions[partition] = Position(partition)
+            position = Position(partition, start)
             self._turns[position] = None
+            self.positions[partition] = position
         return position
 
     def unassign(self, partition: TopicPartition) -> None:
         """Read a partition no more; what was fetched of it is dropped, and what is under way will be."""
-        position = self.positions.pop(partition, None)
+        position = self.positions.get(partition)
         if position is not None:
             self._turns.pop(position, None)
-            self._drop(position)
+            del self.positions[partition]
             position.go_to(None)
+            self._drop(position)
 
     def seek(self, position: Position, offset: int, epoch: int = NO_EPOCH) -> None:
         """Go on at `offset`, whatever was fetched so far; `epoch` of what lies before it, where that is known."""
-        self._drop(position)
         position.go_to(offset, epoch)
+        self._drop(position)
 
     def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
         """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
+        position.go_to(None, start=timestamp_ms)
         self._drop(position)
-        position.go_to(None)
-        position.start = timestamp_ms
+
+    def start_over(self) -> None:
+        """Somebody was interrupted, nobody knows in what: all but the positions is forgotten, and fetched anew."""
+        for position in self.positions.values():
+            position.in_flight = None
+            if position.offset is not None:
+                position.go_to(position.offset, position.offset_epoch)
+            position.waiting_bytes = 0
+        self._chunks.clear()
+        self.waiting_bytes = 0
+        self._turns = dict.fromkeys(self.positions.values())
+        self._open.clear()
+        self._fetches.clear()
 
     def pause(self, position: Position) -> None:
         """Hand out and fetch nothing of it; what was fetched is kept."""
@@ -212,8 +226,9 @@ class Subscription:
         return news
 
     def _on_done(self, fetch: Fetch) -> None:
-        self._open.pop(fetch, None)
-        self._fetches[fetch.address] -= 1
+        if fetch in self._open:
+            del self._open[fetch]
+            self._fetches[fetch.address] -= 1
 
     def _on_fetched(self, fetch: Fetch, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
         position = part.position

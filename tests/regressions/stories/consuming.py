@@ -1,0 +1,44 @@
+"""The SDK's consumers: what was handed out, what is committed, and what comes after an interrupt."""
+
+from __future__ import annotations
+
+from tests.regressions.story import Edit, Story
+
+_SDK = "sdk/ottla/"
+
+STORIES = (
+    Story(
+        "interrupted-reading-skips",
+        "Ctrl-C or a signal's handler raised while records were gathered: committed, and seen by nobody",
+        Edit(
+            _SDK + "reading.py",
+            "        if not self._in_hand:\n            return\n",
+            "        if self:\n            return\n",
+        ),
+    ),
+    Story(
+        "interrupted-joining-hangs",
+        "A member was interrupted between two steps of a rebalance: it forgot the answer, and read nothing ever after",
+        Edit(
+            _SDK + "group/assignment.py",
+            "            self._on_answer(self._joining)\n",
+            "            joining, self._joining = self._joining, None\n            self._on_answer(joining)\n",
+        ),
+        Edit(_SDK + "group/assignment.py", "self._joining.start().done", "self._joining.done"),
+    ),
+    Story(
+        "cancelled-poll-is-committed",
+        "A poll of aio.Consumer was cancelled and gathered records all the same: the next commit covered them",
+        Edit(_SDK + "one_thread.py", "            self.one_thread.settle()\n", ""),
+        Edit(_SDK + "group/reading.py", "        self.take_back()\n        offsets", "        offsets"),
+    ),
+    Story(
+        "cancelled-poll-undoes-a-seek",
+        "A seek after a cancelled poll of aio.Consumer: the next poll gave what the cancelled one had gathered",
+        Edit(
+            _SDK + "aio/consumer.py",
+            "            if self._under_way is not None:\n                await self._end(self._under_way)\n",
+            "",
+        ),
+    ),
+)
