@@ -39,6 +39,7 @@ class Unasked:
     def _settle(self) -> None:
         failed, self._failed = self._failed, []
         for sending in failed:
-            if sending._log_traceback:  # asyncio's own mark of an error that was never retrieved; retrieves it
+            if sending._log_traceback:  # asyncio's own mark of an error that was never retrieved
+                error = sending.exception()  # retrieves it: it is told once
                 self._count += 1
-                self._first = self._first or sending.exception()
+                self._first = self._first or error

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import time
 from typing import Any
 
@@ -99,6 +100,18 @@ async def test_failures_of_what_never_left_count_too() -> None:
 
     with pytest.raises(DeliveryError, match=r"2 records were not delivered; the first: .*bytes serializer got str"):
         await send()
+
+
+async def test_what_a_flush_has_raised_asyncio_does_not_tell_again(caplog: pytest.LogCaptureFixture) -> None:
+    producer = producer_of(ScriptedCluster({"t": 1}))
+    await producer.send(b"good")
+    for _ in range(3):
+        producer.send("not bytes")
+    with pytest.raises(DeliveryError):
+        await producer.flush()
+    await producer.close()
+    gc.collect()
+    assert "never retrieved" not in caplog.text
 
 
 async def test_failures_that_somebody_awaited_are_not_raised_again() -> None:
