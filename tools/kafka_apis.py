@@ -28,8 +28,10 @@ Versions are Kafka 4.x's, less what needs services that are not there yet. What 
 - **Produce** that is refused for single records of a batch names each of them (KIP-467), up to 1,000: clients blame
   those, and may send the others again. Of a batch that is compressed, or above 64 KiB, no timestamps are named.
 - **FindCoordinator** names a broker for a group: it passes on what it is asked to the group's coordinator. For a
-  transactional id it answers COORDINATOR_NOT_AVAILABLE: transactions are not served yet.
-- **InitProducerId** serves idempotent producers; with a transactional id it answers COORDINATOR_NOT_AVAILABLE.
+  transactional id it answers TRANSACTIONAL_ID_AUTHORIZATION_FAILED, and says in words that transactions are not served
+  yet: of all codes it is the one after which every client gives up at once. (librdkafka asks again for ever after most
+  others; Java's client shows no broker's words beside this one.)
+- **InitProducerId** serves idempotent producers; with a transactional id it answers the same.
 - **Fetch** with a replica id is refused (TOPIC_AUTHORIZATION_FAILED): brokers copy from each other over gRPC.
 - **Metadata** that names an unknown topic creates it, unless the client or `auto.create.topics.enable` says no. That is
   on, as in Kafka: a console producer, and many a program, counts on it. Where a typing error must not make a topic, set

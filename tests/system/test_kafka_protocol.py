@@ -10,6 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+import confluent_kafka
+import kafka as kafka_python
+import kafka.errors as kafka_errors
 import pytest
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -286,7 +289,7 @@ def test_init_producer_id(kafka: KafkaWire, version: int) -> None:
     assert len(ids) == 3
     request.transactional_id = "tx"
     answer = kafka.ask(request, version, InitProducerIdResponse)
-    assert (answer.error_code, answer.producer_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert (answer.error_code, answer.producer_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
 
 
 @pytest.mark.parametrize("version", versions(10))
@@ -307,7 +310,24 @@ def test_transactions_have_no_coordinator_yet(kafka: KafkaWire, version: int) ->
     request = FindCoordinatorRequest(key="tx", key_type=1, coordinator_keys=["tx"])
     answer = kafka.ask(request, version, FindCoordinatorResponse)
     told = answer.coordinators[0] if version >= 4 else answer
-    assert (told.error_code, told.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert (told.error_code, told.node_id) == (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, -1)
+
+
+@pytest.mark.story("transactions-until-they-are-there")
+def test_a_transactional_client_hears_at_once_that_there_are_no_transactions(cluster: Cluster) -> None:
+    """It waited for its own time-out before, and gave no reason."""
+    producer = confluent_kafka.Producer(
+        {"bootstrap.servers": cluster.kafka_bootstrap, "transactional.id": "tx", "log_level": 0}
+    )
+    with pytest.raises(confluent_kafka.KafkaException, match="this release serves no transactions") as raised:
+        producer.init_transactions(10)
+    assert raised.value.args[0].fatal()
+    python = kafka_python.KafkaProducer(
+        bootstrap_servers=cluster.kafka_bootstrap, transactional_id="tx", max_block_ms=10_000
+    )
+    with pytest.raises(kafka_errors.TransactionalIdAuthorizationFailedError):
+        python.init_transactions()
+    python.close(timeout=1)
 
 
 # ---- order, silence, sessions --------------------------------------------------------------------------------------

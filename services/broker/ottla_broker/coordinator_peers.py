@@ -101,15 +101,9 @@ def shard_count(image: ClusterImage, kind: str) -> int:
     return 0 if topic is None else topic.partition_count
 
 
-_REMEDIES: Final = {
-    "group": "try again; if it stays so, start ottla-group-coordinator",
-    "txn": "this release serves no transactions: produce without a transactional.id",
-}
-
-
 def not_available(kind: str) -> OttlaError:
     return OttlaError(
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         f"no {kind}-coordinator answers for it at the moment",
-        hint=_REMEDIES[kind],
+        hint=f"try again; if it stays so, start ottla-{kind}-coordinator",
     )

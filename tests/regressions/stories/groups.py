@@ -48,4 +48,13 @@ STORIES = (
         Edit("sdk/ottla/cli/group.py", '"members", "protocol_type", "coordinator")', '"members", "protocol_type")'),
         Edit("sdk/ottla/cli/group_lag.py", "{who}; {behind}", "{count(item['members'], 'member')}; {behind}"),
     ),
+    Story(
+        "transactions-until-they-are-there",
+        "A transactional client asked again for its own time-out, 30 to 120 s, and then gave no reason",
+        Edit(
+            "services/broker/ottla_broker/kafka/errors.py",
+            "        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,\n",
+            "        ErrorCode.COORDINATOR_NOT_AVAILABLE,\n",
+        ),
+    ),
 )

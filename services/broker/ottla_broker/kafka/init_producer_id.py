@@ -6,14 +6,15 @@ from kafka.protocol.producer import InitProducerIdResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import no_transactions
 from ottla_broker.kafka.frames import Request
-from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.errors import OttlaError
 
 
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
-    if asked.transactional_id is not None:  # FindCoordinator has named nobody
-        return _failed(version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    if asked.transactional_id is not None:
+        return _failed(version, no_transactions().code)
     try:
         producer_id = await backend.producer_ids.next()
     except OttlaError as error:

@@ -82,11 +82,17 @@ async def test_nobody_owns_the_shard(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(FIND, since=1))
 @pytest.mark.parametrize(
-    ("kind", "code"), [(TXN, ErrorCode.COORDINATOR_NOT_AVAILABLE), (SHARE, ErrorCode.INVALID_REQUEST)]
+    ("kind", "code", "words"),
+    [
+        (TXN, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "this release serves no transactions"),
+        (SHARE, ErrorCode.INVALID_REQUEST, "there are no coordinators of type 2"),
+    ],
 )
-async def test_other_kinds_of_coordinators(version: int, kind: int, code: ErrorCode) -> None:
+@pytest.mark.story("transactions-until-they-are-there")
+async def test_other_kinds_of_coordinators(version: int, kind: int, code: ErrorCode, words: str) -> None:
     told = found(await GroupBackend().answer(find(version, kind), version), version)
     assert {(t.error_code, t.node_id) for t in told} == {(code, -1)}
+    assert all(words in t.error_message and "ottla-txn" not in t.error_message for t in told)
 
 
 # ---- list --------------------------------------------------------------------------------------------------------
