@@ -175,14 +175,14 @@ class Cluster:
         self.view = view
         return view
 
-    def unknown_topic(self, name: str) -> UnknownTopicError:
-        """The error for a topic that does not exist, with the nearest names that do."""
+    def unknown_topic(self, name: str, otherwise: str = "create it with Admin().topics.create(…)") -> UnknownTopicError:
+        """The error for a topic that does not exist, with the nearest names that do; `otherwise` for want of them."""
         try:
             names = list(self.fetch_metadata(all_topics=True, timeout=2.0).topics)
         except OttlaError:
             names = []
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(near)}?" if near else "create it with Admin().topics.create(…)"
+        hint = f"did you mean {' or '.join(near)}?" if near else otherwise
         return UnknownTopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint=hint)
 
     def wait(self, pause: float) -> None:

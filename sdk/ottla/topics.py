@@ -136,7 +136,7 @@ class Topics:
             if missing and (if_missing == "ok" or answered.repeated):
                 continue
             if missing:
-                raise self._access.cluster.unknown_topic(topic.name)
+                raise self._access.cluster.unknown_topic(topic.name, 'with if_missing="ok" that is fine')
             raise_in_band(topic.error)
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:

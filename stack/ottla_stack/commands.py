@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 
 from ottla.cli.options import Settings
@@ -92,7 +92,9 @@ async def _supervise(plan: StackPlan) -> int:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    if not _out.is_terminal:
+    if _out.is_terminal:
+        _out.print(f"starting etcd and {_told(plan)}; logs are in {plan.directory / 'logs'}", soft_wrap=True)
+    else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
         await supervisor.start()
@@ -123,10 +125,20 @@ async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> No
         await stopped
         return
     _out.print(words)
-    with Live(stack_table(supervisor.state()), console=_out, refresh_per_second=2) as live:
+    with Live(_live_view(supervisor), console=_out, refresh_per_second=2) as live:
         while not stopped.done():
             await asyncio.wait({stopped}, timeout=1.0)
-            live.update(stack_table(supervisor.state()))
+            live.update(_live_view(supervisor))
+
+
+def _live_view(supervisor: Supervisor) -> Group:
+    """With an empty line at its end for the terminal's ^C, which would break the table's last one and shift it all."""
+    return Group(stack_table(supervisor.state()), "")
+
+
+def _told(plan: StackPlan) -> str:
+    kinds = {"controller": plan.controllers, "broker": plan.brokers, "group-coordinator": plan.group_coordinators}
+    return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in kinds.items() if number)
 
 
 def _detach(plan: StackPlan) -> int:

@@ -61,6 +61,7 @@ class FakeAdmin:
         self.logs = topics
         self.calls: list[tuple[Any, ...]] = []
         self.broken: set[str] = set()
+        self.advice = "did you mean orders?"
         self.infos: dict[tuple[str, int], PartitionInfo] = {}
         """Partitions that are otherwise than led by broker 0 and held by nobody else."""
         self.values = {"retention.ms": ("604800000", DEFAULT), "segment.ms": ("3600000", TOPIC)}
@@ -153,7 +154,7 @@ class FakeTopics:
     def _there(self, name: str) -> None:
         if name not in self.admin.logs:
             raise UnknownTopicError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint="did you mean orders?"
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint=self.admin.advice
             )
 
     def _info(self, name: str) -> TopicInfo:

@@ -84,9 +84,9 @@ class App:
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
         for unknown in self._producer.keys() - _PRODUCERS:
-            raise config_error(
-                f"producer={{{unknown!r}: …}} can't be set", hint=f"there are {', '.join(sorted(_PRODUCERS))}"
-            )
+            there_are = f"there are {', '.join(sorted(_PRODUCERS))}"
+            hint = "give it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else there_are
+            raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)
         self._handlers: Final[list[Handler]] = []
         self._workers: list[Worker] = []
         self._running: _Running | None = None

@@ -30,6 +30,14 @@ _OURS: Final = frozenset(
         "stop", "listener", "on_assigned", "on_revoked", "on_lost", "on_bad_record", "max_poll_records",
     ]
 )  # fmt: skip
+_GIVEN_OTHERWISE: Final = {
+    "bootstrap": "give it to the App itself: App(name, bootstrap=…)",
+    "group": "give it to App.on: @app.on(topic, group=…)",
+    "key": "give it to App.on: @app.on(topic, key=…)",
+    "value": "give it to App.on: @app.on(topic, value=…)",
+    "auto_commit_interval": "give App.on commit_interval=…",
+    "max_poll_records": "give App.on max_in_flight=…",
+}
 _CONSUMERS: Final = frozenset(inspect.signature(Consumer.__init__).parameters) - _OURS - {"self", "topics"}
 
 _CONTEXT_NAMES: Final = ("ctx", "context")
@@ -122,7 +130,8 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ottla.Consumer that an App leaves to its user. Raises ConfigError for any other."""
     for name in arguments:
         if name in _OURS:
-            raise config_error(f"{name}= of the consumer is the App's own business", hint="leave it out")
+            hint = _GIVEN_OTHERWISE.get(name, "leave it out")
+            raise config_error(f"{name}= of the consumer is the App's own business", hint=hint)
         if name not in _CONSUMERS:
             raise config_error(
                 f"{name}= is no argument of App.on nor of ottla.Consumer",

@@ -134,9 +134,11 @@ def _changes(
 
 def _check_there(name: str, entries: dict[str, ConfigEntry]) -> None:
     if name not in entries:
+        from ottla.cli.explain import of_client
+
         near = get_close_matches(name, entries, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "see the names with --all"
-        raise NotFoundError(f"there is no config {name!r} here", hint=hint)
+        raise NotFoundError(f"there is no config {name!r} here", hint=of_client(name) or hint)
 
 
 def _owner(topic: str | None, broker: int | None) -> str:

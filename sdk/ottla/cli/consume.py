@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -33,8 +34,16 @@ _FORMS: Final = {"table": r"%p@%o %k %v\n", "jsonl": "json", "name": r"%t-%p@%o\
 
 
 def _table_of(documentation: str | None) -> str:
-    """A module's documentation as help shows it: the lines as they are, without the first."""
-    return "\b\n" + (documentation or "").partition("\n\n")[2].strip().replace("\n\n", "\n\n\b\n")
+    """A module's documentation as help shows it, without the first line: tables in columns, without their lines."""
+    paragraphs = (documentation or "").partition("\n\n")[2].strip().split("\n\n")
+    return "\b\n" + "\n\n\b\n".join(_in_columns(text) if text.startswith("| ") else text for text in paragraphs)
+
+
+def _in_columns(table: str) -> str:
+    rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines() if line[1] != "-"]
+    rows = [[cell.strip(" |") for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)

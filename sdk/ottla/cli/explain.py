@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from ottla.cli.failures import NotFoundError
+from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS
@@ -26,8 +27,17 @@ def explained(names: Sequence[str]) -> Iterator[dict[str, Any]]:
         if not keys:
             near = get_close_matches(name, [known for table in _TABLES for known in table], n=3)
             hint = f"did you mean {' or '.join(near)}?" if near else "see all of them with `ottla config explain`"
-            raise NotFoundError(f"there is no config {name!r}", hint=hint)
+            raise NotFoundError(f"there is no config {name!r}", hint=of_client(name) or hint)
         yield from map(_item, keys)
+
+
+def of_client(name: str) -> str:
+    """Where a setting of clients, which no topic and no broker has, is to be given; "" for any other name."""
+    of = [kind for kind, names in (("producer", PRODUCER_NAMES), ("consumer", CONSUMER_NAMES)) if name in names]
+    if not of:
+        return ""
+    clients = " or ".join(f"{kind.capitalize()}(config={{…}})" for kind in of)
+    return f"it is a setting of a {' and a '.join(of)}: give it to the client, with -X {name}=… or {clients}"
 
 
 def in_words(item: dict[str, Any]) -> str:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import traceback
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import typer
 from typer.exceptions import TyperException
@@ -44,6 +45,25 @@ _NOT_FOUND: Final = (
     ErrorCode.GROUP_ID_NOT_FOUND,
 )
 
+
+_CALLED_HERE: Final = {
+    "list": ("ls", "brokers"),
+    "describe": ("show", "info"),
+    "info": ("show",),
+    "get": ("show",),
+    "new": ("create",),
+    "add": ("create",),
+    "delete": ("rm",),
+    "remove": ("rm",),
+    "trim-prefix": ("delete-records",),
+    "add-partitions": ("alter",),
+    "nodes": ("brokers",),
+    "logdirs": ("log-dirs",),
+}
+"""What Kafka's tools and others call the commands."""
+
+_NO_COMMAND: Final = re.compile(r"No such command '([^']*)'")
+_NOISE: Final = re.compile(r"(?<=: )Value error, ")
 
 _SAID_OTHERWISE: Final = {
     "Admin().topics.create(…)": "`ottla topic create`",
@@ -109,7 +129,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"
-        message = error.format_message()
+        message = _usage_error(error.format_message(), context)
         return (
             f"{message} See `{path} --help`" if message.endswith("?") else f"{message.rstrip('.')}; see `{path} --help`"
         )
@@ -118,6 +138,18 @@ def sentence(error: BaseException) -> str:
     return (
         f"internal error, {type(error).__name__}: {error}; "
         "please report it, with what OTTLA_DEBUG=1 in the environment adds"
+    )
+
+
+def _usage_error(message: str, context: Any) -> str:
+    """Typer's message, with the name of a command that is called otherwise here."""
+    missing = _NO_COMMAND.match(message)
+    others = _CALLED_HERE.get(missing[1], ()) if missing else ()
+    here = [name for name in others if name in getattr(context.command, "commands", ())] if context else []
+    return (
+        f"No such command {missing[1]!r}: it is called {here[0]!r} here"
+        if missing and here
+        else _NOISE.sub("", message)
     )
 
 

@@ -66,6 +66,9 @@ class Command(TyperCommand):
         *own, help_option = super().get_params(ctx)
         return [*own, *_shared(ctx), help_option]
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *map(_in_usage, (p for p in self.params if p.param_type_name == "argument"))]
+
     def invoke(self, ctx: Any) -> Any:
         outer = ctx.find_root().params
         given = {option.name: (outer.get(option.name), ctx.params.pop(option.name)) for option in _shared(ctx)}
@@ -76,6 +79,13 @@ class Command(TyperCommand):
         except BrokenPipeError as error:  # Typer would make it a failure
             raise typer.Exit(fail(error)) from None
         return result
+
+
+def _in_usage(argument: Any) -> str:
+    """`TOPIC...` and `[FILE]`, as manual pages have it; Typer writes `{TOPIC...}...` and `[[FILE]]`."""
+    name = (argument.metavar or argument.name.upper()).replace("...", "").strip("[]")
+    words = name if argument.nargs == 1 else f"{name}..."
+    return words if argument.required else f"[{words}]"
 
 
 def _shared(ctx: Any) -> list[Any]:

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from json import JSONEncoder
-from typing import IO, Any, Final
+from typing import IO, Any, Final, Literal
 
 from ottla.cli.options import Form
 
 Item = Mapping[str, Any]
 
 _WIDE: Final = 100_000  # columns of a table that no terminal bounds
+_WHOLE: Final = 24  # characters of a name that is not broken: the headers of others are, where it is narrow
 _encode: Final = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -66,11 +67,13 @@ def write_table(listing: Listing, *, indent: int = 0) -> None:
 
     items = list(listing.items)
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in listing.columns:
-        numbers = any(isinstance(item.get(column), int) for item in items)
-        table.add_column(column.upper().replace("_", " "), justify="right" if numbers else "left", overflow="fold")
-    for item in items:
-        table.add_row(*(_cell(item.get(column)) for column in listing.columns))
+    rows = [[_cell(item.get(column)) for column in listing.columns] for item in items]
+    for number, column in enumerate(listing.columns):
+        justify: Literal["left", "right"] = "right" if any(isinstance(i.get(column), int) for i in items) else "left"
+        whole = number == 0 and all(len(row[0]) <= _WHOLE for row in rows)
+        table.add_column(column.upper().replace("_", " "), justify=justify, overflow="fold", no_wrap=whole)
+    for row in rows:
+        table.add_row(*row)
     console = Console(width=None if sys.stdout.isatty() else _WIDE, markup=False, highlight=False)
     with console.capture() as capture:
         console.print(table, width=console.width - indent)

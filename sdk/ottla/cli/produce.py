@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -32,6 +33,8 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 _LINGER_S: Final = 1.0
+_SAY_S: Final = 2.0
+_LOOK: Final = 100
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?)(?:/(s|m|h))?")
 _SECONDS: Final = {None: 1, "s": 1, "m": 60, "h": 3600}
 
@@ -62,6 +65,18 @@ class Sent:
     size_bytes: int = 0
     failed: int = 0
     error: OttlaError | None = None
+
+
+class Progress:
+    """Says every few seconds how many records were taken so far, where somebody looks at a terminal."""
+
+    def __init__(self) -> None:
+        self._say_at = time.monotonic() + _SAY_S if sys.stderr.isatty() else math.inf
+
+    def look(self, records: int) -> None:
+        if time.monotonic() >= self._say_at:
+            say(f"{count(records, 'record')} so far")
+            self._say_at = time.monotonic() + _SAY_S
 
 
 def lines(stream: IO[bytes]) -> Iterator[bytes]:
@@ -152,7 +167,7 @@ def send(
     producer: Producer[bytes, bytes], rows: Iterator[Line], headers: list[tuple[str, bytes]], partition: int | None
 ) -> Sent:
     """Hand over what comes until it ends or a record is refused; then wait for the outcome of all."""
-    sent = Sent()
+    sent, progress = Sent(), Progress()
     try:
         with producer:
             try:
@@ -160,6 +175,8 @@ def send(
                     producer.send(value, key=key, headers=headers or None, partition=partition)
                     sent.records += 1
                     sent.size_bytes += len(key or b"") + len(value or b"")
+                    if not sent.records % _LOOK:
+                        progress.look(sent.records)
             except OttlaError as error:
                 sent.error = error
     except DeliveryError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -21,7 +21,7 @@ from ottla.cli.options import DryRun, Internal, Numbers, Settings, Topic, Topics
 from ottla.cli.output import Item, Listing, form_for, write, write_table
 from ottla.cli.places import Extent, check_reached, look_up
 from ottla.cli.standing import MIN_ISR, Standing
-from ottla.errors import TopicExistsError, config_error
+from ottla.errors import TopicExistsError, UnknownTopicError, config_error
 
 if TYPE_CHECKING:
     from ottla.admin import Admin
@@ -130,7 +130,7 @@ def remove(
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         there = [name for name in names if admin.topics.exists(name)] if if_exists else names
-        topics = admin.topics.describe(*there) if there else []
+        topics = _described(admin, there)
         for topic in topics:
             say(f"{topic.name}: {count(len(topic.partitions), 'partition')}, {_records(admin, topic)}")
         if not topics:
@@ -139,6 +139,15 @@ def remove(
             confirm("Delete this for good?" if len(topics) == 1 else f"Delete these {len(topics)} for good?", settings)
         done, failed = each(there, lambda name: _remove(admin, name, dry_run=dry_run))
     report("topic-changes/v1", done, failed, settings)
+
+
+def _described(admin: Admin, names: list[str]) -> Sequence[TopicInfo]:
+    """Those that are to go. Raises UnknownTopicError, which does not advise to create one."""
+    try:
+        return admin.topics.describe(*names) if names else []
+    except UnknownTopicError as error:
+        near = error.hint if error.hint.startswith("did you mean") else "with --if-exists that is fine"
+        raise UnknownTopicError(error.code, error.message, hint=near) from None
 
 
 def _remove(admin: Admin, name: str, *, dry_run: bool) -> Item:

@@ -24,4 +24,28 @@ STORIES = (
         "A broker had no traffic by topic and no latency of Kafka's requests, and no service what its process takes",
         Edit("services/broker/ottla_broker/gauges.py", "    add_topic_tables(metrics, replicas)\n", ""),
     ),
+    Story(
+        "header-of-up-doubled-by-ctrl-c",
+        "Ctrl-C of `ottla up`: the terminal's ^C broke the table's last line, and its header stood there twice",
+        Edit(
+            "stack/ottla_stack/commands.py",
+            'return Group(stack_table(supervisor.state()), "")',
+            "return Group(stack_table(supervisor.state()))",
+        ),
+    ),
+    Story(
+        "help-in-raw-markdown",
+        "`ottla consume --help` showed the sources' Markdown tables as they are",
+        Edit("sdk/ottla/cli/consume.py", '_in_columns(text) if text.startswith("| ") else text', "text"),
+    ),
+    Story(
+        "rm-advises-to-create",
+        "`ottla topic rm x`: there is no x; create it",
+        Edit("sdk/ottla/cli/topic.py", "topics = _described(admin, there)", "topics = admin.topics.describe(*there)"),
+    ),
+    Story(
+        "names-broken-at-80-columns",
+        "`ottla status` on a terminal of 80 columns broke the names of the processes in two",
+        Edit("sdk/ottla/cli/output.py", "whole = number == 0 and", "whole = number < 0 and"),
+    ),
 )

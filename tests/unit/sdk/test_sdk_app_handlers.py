@@ -158,6 +158,18 @@ def test_a_setting_that_can_not_be_is_refused_where_it_is_given(arguments: dict[
     assert refused.value.hint
 
 
+def test_what_is_given_at_the_wrong_place_is_shown_the_right_one() -> None:
+    for given, place in (
+        ({"consumer": {"bootstrap": "localhost:9650"}}, "App(name, bootstrap=…)"),
+        ({"producer": {"bootstrap": "localhost:9650"}}, "App(name, bootstrap=…)"),
+        ({"consumer": {"group": "g"}}, "@app.on(topic, group=…)"),
+        ({"consumer": {"stop": "end"}}, "leave it out"),
+    ):
+        with pytest.raises(ottla.ConfigError) as refused:
+            ottla.App("billing", **given)  # type: ignore[arg-type]
+        assert refused.value.hint.endswith(place)
+
+
 def test_topics_are_named() -> None:
     app = ottla.App("billing")
     with pytest.raises(ottla.ConfigError, match="no topic"):
