@@ -1,7 +1,8 @@
 """Fill docs/features.md and docs/rules.md with the tests that show each row, from the markers on the tests.
 
-Fails on a broken link: a marker on something that pytest does not collect, or a number that no row has. The last line
-is one JSON object. `--check` writes nothing and fails where the pages are stale.
+Fails on a broken link: a marker on something that pytest does not collect, or a number that no row has; and where a row
+that no test shows is not in the page's list of such rows, or one that is shown is. The last line is one JSON object.
+`--check` writes nothing and fails where the pages are stale.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {"feature": ROOT / "docs/features.md", "rule": ROOT / "docs/rules.md"}
 ROW = re.compile(r"^\| (\d+) \| .* \| ([^|]*) \|$")
+OPEN = re.compile(r"^- ([\d–, ]+): ")
+"""A line of the list of rows that no test shows, with the reason: single numbers, and from-to with an en dash."""
 
 Place = tuple[str, str, int]  # kind, test file and function, number
 Tests = dict[tuple[str, int], list[str]]
@@ -79,6 +82,15 @@ def fill(page: Path, kind: str, tests: Tests) -> tuple[str, set[int]]:
     return "\n".join(lines) + "\n", numbers
 
 
+def listed_as_open(page: Path) -> set[int]:
+    """The rows that the page gives a reason for, why no test shows them."""
+    spans = [
+        span for line in page.read_text().splitlines() if (found := OPEN.match(line)) for span in found[1].split(",")
+    ]
+    ends = [[int(end) for end in span.split("–")] for span in spans]
+    return {number for first, *last in ends for number in range(first, (last or [first])[0] + 1)}
+
+
 def main() -> int:
     collected, in_source = collect(), written()
     tests: Tests = defaultdict(list)
@@ -93,7 +105,13 @@ def main() -> int:
             for (k, n), t in tests.items()
             if k == kind and n not in numbers
         ]
-        counts[kind] = (len(numbers), len({n for k, n in tests if k == kind} & numbers))
+        shown = {n for k, n in tests if k == kind} & numbers
+        open_rows = listed_as_open(page)
+        broken += [
+            f"{kind} {n} has no test, and {page.name} does not say why" for n in sorted(numbers - shown - open_rows)
+        ]
+        broken += [f"{kind} {n} has a test, and {page.name} says that it has none" for n in sorted(shown & open_rows)]
+        counts[kind] = (len(numbers), len(shown))
         if page.read_text() != text:
             stale.append(page.name)
             if "--check" not in sys.argv:
@@ -102,12 +120,12 @@ def main() -> int:
         print(line)
     if "--check" in sys.argv and stale:
         print(f"stale: {', '.join(stale)}; run `make coverage-table`")
-    (features, shown), (rules, rules_shown) = counts["feature"], counts["rule"]
+    (features, features_shown), (rules, rules_shown) = counts["feature"], counts["rule"]
     print(
         json.dumps(
             {
                 "features": features,
-                "shown": shown,
+                "shown": features_shown,
                 "rules": rules,
                 "rules_shown": rules_shown,
                 "broken_links": len(broken),

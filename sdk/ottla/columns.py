@@ -58,6 +58,9 @@ def to_pandas(batches: Iterable[Batch[Any, Any]], columns: Sequence[str] | None 
     """
     pandas = _imported("pandas")
     collected = collect(batches, columns)
+    for name in {"key", "value"} & collected.keys():  # pandas would make floats of integers, and NaN of None
+        if any(each is None for each in collected[name]):
+            collected[name] = pandas.Series(collected[name], dtype=object)
     frame = pandas.DataFrame(collected, columns=list(collected))
     if "timestamp" in collected:
         frame["timestamp"] = pandas.to_datetime(frame["timestamp"], unit="ms", utc=True)

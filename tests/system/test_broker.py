@@ -43,7 +43,7 @@ def values(records: bytes) -> list[bytes | None]:
     return [r[3] for at, h in iter_headers(records) for r in read_records(records[at : at + h.size_bytes])]
 
 
-@pytest.mark.feature(7, 83, 130, 131)
+@pytest.mark.feature(7, 83)
 @pytest.mark.parametrize("acks", [1, -1])
 def test_what_is_acknowledged_is_read_back(wire: Wire, topic: bytes, acks: int) -> None:
     first = wire.produce(topic, batch(b"a", b"b"), acks=acks)
@@ -120,6 +120,7 @@ def test_a_bad_batch_is_refused_and_harms_nothing(wire: Wire, topic: bytes, name
     assert values(wire.fetch(topic, 0).records) == [b"good"]
 
 
+@pytest.mark.feature(130)
 def test_a_partition_that_can_not_be_served_is_named(wire: Wire, topic: bytes) -> None:
     unknown = wire.produce(b"?" * 16, batch(b"v"))
     assert unknown.error.code == ErrorCode.UNKNOWN_TOPIC_ID
@@ -140,7 +141,6 @@ def test_a_client_of_another_leader_epoch_is_told_who_is_behind(wire: Wire, topi
     assert wire.fetch(topic, 0, epoch=0).error.code == 0
 
 
-@pytest.mark.feature(132)
 def test_an_offset_outside_the_log_is_out_of_range(wire: Wire, topic: bytes) -> None:
     wire.produce(topic, batch(b"v"))
     for offset in (-1, 5):

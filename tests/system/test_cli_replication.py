@@ -64,7 +64,7 @@ def until_in_sync(items: Items) -> None:
     wait_until(lambda: items("partition ls") and not items("partition ls --under-replicated"))
 
 
-@pytest.mark.feature(159)
+@pytest.mark.feature(159, 173)
 def test_a_broker_that_is_killed_shows_wherever_one_looks(
     cluster: Cluster, items: Items, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -111,7 +111,7 @@ def test_partitions_without_a_leader_show_and_can_be_given_one_at_a_price(
     assert cluster.read("alone") == [], "what only broker 1 had is lost: that is what was agreed to"
 
 
-@pytest.mark.feature(114)
+@pytest.mark.feature(114, 162)
 def test_preferred_leaders_lead_again_after_a_restart(
     cluster: Cluster, items: Items, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -152,7 +152,7 @@ def test_the_sdk_elects_too_and_every_broker_knows_when_it_returns(cluster: Clus
             assert admin.topics.describe("orders")[0].partitions[moved["partition"]].leader == 1
 
 
-@pytest.mark.feature(115)
+@pytest.mark.feature(115, 163)
 def test_replicas_that_are_equal_are_found_equal_while_records_come(cluster: Cluster, items: Items) -> None:
     with sdk.Producer(cluster.bootstrap, topic="orders", value="int", linger=0) as producer:
         for n in range(300):
@@ -181,7 +181,7 @@ def rewrite(log: Path, *, sound: bool) -> int:
     return header.base_offset
 
 
-@pytest.mark.feature(115)
+@pytest.mark.feature(115, 163)
 @pytest.mark.parametrize("sound", [True, False], ids=["another record", "a flipped bit"])
 def test_a_replica_with_other_bytes_is_found_and_can_be_made_anew(
     cluster: Cluster, items: Items, capsys: pytest.CaptureFixture[str], sound: bool
@@ -211,7 +211,7 @@ def test_a_replica_with_other_bytes_is_found_and_can_be_made_anew(
     assert ottla("doctor replicas") == 0, "made anew from the leader's, as the message says"
 
 
-@pytest.mark.feature(115)
+@pytest.mark.feature(115, 163)
 def test_a_replica_that_can_not_be_read_is_named_and_the_others_are_compared(
     cluster: Cluster, items: Items, capsys: pytest.CaptureFixture[str]
 ) -> None:

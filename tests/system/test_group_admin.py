@@ -267,6 +267,43 @@ def test_every_kind_of_reset(cluster: Cluster, admin: ottla.Admin, topic: str, m
         assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
 
 
+@pytest.mark.feature(160)
+def test_the_command_line_has_it_all(
+    cluster: Cluster, admin: ottla.Admin, topic: str, members: list[Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """kafka-consumer-groups' --list, --describe with --members and --state, --reset-offsets, --delete[-offsets]."""
+    group, at = f"commanded-{topic}", f"-b {cluster.bootstrap} -o json"
+    stopped(cluster, admin, topic, group, members)
+
+    def items(line: str) -> list[dict[str, Any]]:
+        capsys.readouterr()
+        assert command(f"group {line} {at}") == 0
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["items"]
+        return found
+
+    def state() -> str:
+        (shown,) = items(f"show {group}")
+        return str(shown["state"])
+
+    assert [(g["name"], g["members"]) for g in items("ls") if g["name"] == group] == [(group, 0)]
+    assert (state(), items(f"members {group}")) == ("Empty", [])
+    assert {p["after"] for p in items(f"reset {group} --to earliest")} == {0}
+    assert set(admin.groups.committed(group).values()) == {8}, "a dry run"
+    items(f"reset {group} --to earliest --execute")
+    (shown,) = items(f"show {group}")
+    assert [(p["committed"], p["records"]) for p in shown["partitions"]] == [(0, 8)] * PARTITIONS
+    member = reader(cluster, topic, group, members)
+    (told,) = items(f"members {group}")
+    assert told["client_id"] == admin.groups.members(group)[0].client_id
+    assert command(f"group rm {group} --yes {at}") == 1, "it has a member"
+    member.close()
+    wait_until(lambda: state() == "Empty")
+    items(f"rm-offsets {group} -t {topic} --yes")
+    assert admin.groups.committed(group) == {}
+    assert command(f"group rm {group} --yes {at}") == 0
+    assert group not in {g["name"] for g in items("ls")}
+
+
 @pytest.mark.feature(65)
 def test_offsets_and_groups_are_forgotten(
     cluster: Cluster, admin: ottla.Admin, topic: str, members: list[Any], capsys: pytest.CaptureFixture[str]

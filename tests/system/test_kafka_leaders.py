@@ -53,6 +53,7 @@ def endpoints(answer: Any) -> list[tuple[int, str]]:
     return [(e.node_id, f"{e.host}:{e.port}") for e in answer.node_endpoints or ()]
 
 
+@pytest.mark.feature(132)
 def test_metadata_names_all_brokers_with_their_own_ports(cluster: Cluster, led: Led, wrong: KafkaWire) -> None:
     asked = MetadataRequest(topics=[MetadataRequest.MetadataRequestTopic(name=led.topic)])
     answer = wrong.ask(asked, 12, MetadataResponse)
@@ -100,6 +101,7 @@ def test_fetch(led: Led, wrong: KafkaWire, version: int) -> None:
 
 
 @pytest.mark.rule(66)
+@pytest.mark.feature(133)
 def test_acks_all_waits_for_the_followers_and_acks_1_does_not() -> None:
     with Cluster(brokers=2) as cluster, KafkaWire(cluster.brokers[0].kafka_address) as kafka:
         with ottla.Admin(cluster.bootstrap) as admin:

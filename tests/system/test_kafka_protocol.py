@@ -334,6 +334,7 @@ def test_a_transactional_client_hears_at_once_that_there_are_no_transactions(clu
 
 
 @pytest.mark.rule(70)
+@pytest.mark.feature(127)
 def test_answers_come_in_the_order_of_the_requests(kafka: KafkaWire, topic: Topic) -> None:
     """A produce, a fetch that waits, and what is quick, all sent at once."""
     sent = [kafka.send(produce(topic.name, batch(b"a"), acks=-1), 9)]

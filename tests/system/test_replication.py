@@ -59,7 +59,7 @@ def test_every_replica_has_the_same_bytes(cluster: Cluster) -> None:
     assert sum(map(len, logs(cluster)[0].values())) > 2000
 
 
-@pytest.mark.feature(32, 120)
+@pytest.mark.feature(32, 120, 180)
 def test_a_leader_that_is_killed_costs_no_record_and_no_error(cluster: Cluster) -> None:
     create(cluster)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int") as producer:
@@ -91,7 +91,7 @@ def test_a_leader_that_stops_in_order_hands_over_first(cluster: Cluster) -> None
 
 
 @pytest.mark.rule(9)
-@pytest.mark.feature(108)
+@pytest.mark.feature(108, 125)
 def test_below_min_insync_replicas_acks_all_waits_and_goes_on(cluster: Cluster) -> None:
     create(cluster)
     leader = described(cluster).leader
@@ -142,6 +142,7 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: Cluster) -> None
 
 
 @pytest.mark.rule(21)
+@pytest.mark.feature(90)
 def test_a_broker_that_may_have_lost_a_tail_is_in_no_isr_before_it_serves(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,8 +44,6 @@ def everything(cluster: Cluster, topic: str, **arguments: Any) -> list[ottla.Rec
         return list(consumer)
 
 
-@pytest.mark.feature(1)
-@pytest.mark.feature(62)
 @pytest.mark.feature(164)
 def test_the_first_program() -> None:
     with Cluster() as c:

@@ -147,9 +147,7 @@ def test_who_falls_silent_is_replaced_after_its_session_and_nothing_is_lost(
 @pytest.mark.feature(70)
 @pytest.mark.feature(75)
 @pytest.mark.rule(47)
-def test_cooperative_members_give_up_only_what_moves_and_never_stop_reading_the_rest(
-    cluster: Cluster, topic: str, start: Start
-) -> None:
+def test_cooperative_members_give_up_only_what_moves(topic: str, start: Start) -> None:
     diary, newcomer = Diary(), Diary()
     first = start(assignors="cooperative-sticky", listener=diary)
     wait_until(lambda: shares([first]) == [PARTITIONS])
@@ -160,6 +158,36 @@ def test_cooperative_members_give_up_only_what_moves_and_never_stop_reading_the_
     told = [(kind, len(some)) for kind, some in diary.entries if some]
     assert told == [("assigned", 6), ("revoked", 3), ("assigned", 3)]
     assert [(kind, len(some)) for kind, some in newcomer.entries if some] == [("assigned", 3), ("revoked", 3)]
+
+
+@pytest.mark.feature(70)
+def test_a_cooperative_member_reads_the_rest_while_a_rebalance_waits_for_another(
+    cluster: Cluster, topic: str, start: Start
+) -> None:
+    """`slow` has a share and does not poll, so that the rebalance for the newcomer lasts as long as the test wants."""
+    slow_got: list[tuple[str, int, int]] = []
+    with consumer_of(cluster, topic, assignors="cooperative-sticky") as slow:
+
+        def poll() -> bool:
+            slow_got.extend((r.topic, r.partition, r.offset) for r in slow.poll(0.05))
+            return True
+
+        member = start(assignors="cooperative-sticky")
+        wait_until(lambda: poll() and (len(slow.assignment()), len(member.owned)) == (3, 3))
+        generation, owned = member.consumer.group_metadata.generation, set(member.owned)
+        newcomer = start(assignors="cooperative-sticky")
+        with ottla.Admin(cluster.bootstrap) as admin:
+            wait_until(lambda: admin.groups.describe(topic).state == "PreparingRebalance")
+            places = write(cluster, topic, 120)
+            mine = [place for place in places if TopicPartition(*place[:2]) in owned]
+            wait_until(lambda: len(member.got) >= len(mine))
+            assert sorted(member.got) == sorted(mine)
+            assert admin.groups.describe(topic).state == "PreparingRebalance", "it has not ended meanwhile"
+        assert (member.consumer.group_metadata.generation, newcomer.owned) == (generation, [])
+        wait_until(lambda: poll() and len(slow.assignment()) == 2 and shares([member, newcomer]) == [2, 2])
+        places += write(cluster, topic, 120)
+        wait_until(lambda: poll() and len(slow_got) + sum(read_by([member, newcomer]).values()) >= len(places))
+        assert read_by([member, newcomer]) + Counter(slow_got) == Counter(places)
 
 
 @pytest.mark.feature(69)

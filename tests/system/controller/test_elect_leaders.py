@@ -36,7 +36,6 @@ async def node(world: World) -> ActingNode:
 
 
 @pytest.mark.feature(114)
-@pytest.mark.feature(162)
 async def test_preferred_leaders_by_name(node: ActingNode) -> None:
     asked = [("t", 0), ("t", 1), ("t", 2), ("t", 9), ("nowhere", 0)]
     assert await elect(node, pb.ELECTION_PREFERRED, *asked) == {

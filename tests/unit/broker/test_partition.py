@@ -54,6 +54,7 @@ class Led:
 
 
 @pytest.mark.rule(6)
+@pytest.mark.feature(176)
 def test_the_high_watermark_waits_for_every_member_of_the_isr() -> None:
     led = Led()
     assert not led.append(10)

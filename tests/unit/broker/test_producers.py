@@ -51,6 +51,7 @@ def six() -> Producers:
 
 
 @pytest.mark.rule(25)
+@pytest.mark.feature(137)
 def test_a_repeat_is_answered_with_the_original_offset_and_time(six: Producers) -> None:
     for n in range(1, 6):
         found = repeated(six, header_of(3 * n, 3, at_ms=NOON + n))
@@ -80,6 +81,7 @@ def test_a_batch_is_repeated_only_if_both_its_sequences_and_its_epoch_agree(six:
 
 
 @pytest.mark.rule(26)
+@pytest.mark.feature(139)
 def test_a_gap_is_refused_and_filled_later(six: Producers) -> None:
     assert refused(six, header_of(19)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     append(six, 118, header_of(18), header_of(19))

@@ -40,6 +40,7 @@ def append(replica: Replica, *values: bytes) -> int:
 
 
 @pytest.mark.rule(1)
+@pytest.mark.feature(105)
 async def test_a_follower_has_its_leaders_bytes_and_epochs(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     for n in range(40):  # several segments
@@ -50,7 +51,7 @@ async def test_a_follower_has_its_leaders_bytes_and_epochs(brokers: Brokers) -> 
 
 
 @pytest.mark.rule(6)
-@pytest.mark.feature(7, 112)
+@pytest.mark.feature(7, 133, 176)
 async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
@@ -66,6 +67,7 @@ async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) 
 
 
 @pytest.mark.rule(9)
+@pytest.mark.feature(130)
 async def test_too_few_in_sync_refuse_before_the_append(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     brokers.apply(replace(ALL, isr=(1,), partition_epoch=1))
@@ -278,7 +280,28 @@ async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_ans
     assert room.left == 10_000 - len(whole), "what was read before the wait was given back"
 
 
+@pytest.mark.feature(104)
+async def test_a_follower_takes_no_write_and_serves_no_reader_that_its_leader_has_not_sent(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    append(leader, b"a")
+    for broker_id in (3, 2, 3, 2):
+        await brokers.fetch(broker_id, 1)
+    with pytest.raises(OttlaError) as refused:
+        append(follower, b"b")
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert follower.log.log_end_offset == 1
+    want = FetchWant(PARTITION, 1, 0, 1000)
+    told = {}
+    for broker_id in (1, 2):
+        audience = Consumers(brokers.found_on(broker_id), None, from_follower=False)
+        [told[broker_id]] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
+    assert (told[1].error, told[1].records != b"") == (None, True)
+    assert told[2].error is not None
+    assert (told[2].error.code, told[2].records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+
+
 @pytest.mark.rule(17)
+@pytest.mark.feature(112, 178)
 async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     append(leader, b"a")
@@ -394,6 +417,22 @@ async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(br
     await brokers.fetch(3, 2)
     [answer] = await asyncio.wait_for(parked, 10)
     assert answer.records
+
+
+@pytest.mark.rule(56)
+async def test_a_fetch_that_waits_hears_of_what_comes_after_the_log_has_rolled(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    brokers.apply(replace(ALL, isr=(1,), replicas=(1,), partition_epoch=1), 1)
+    append(leader, bytes(600))
+    audience = Consumers(brokers.found_on(1), None, from_follower=False)
+    want = FetchWant(PARTITION, 1, 1, 10_000)
+    parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=600, max_bytes=10_000))
+    await asyncio.sleep(0)
+    segments = leader.log.segment_count
+    append(leader, bytes(600))
+    assert leader.log.segment_count == segments + 1
+    [answer] = await asyncio.wait_for(parked, 10)
+    assert len(answer.records) > 600
 
 
 @pytest.mark.rule(15)

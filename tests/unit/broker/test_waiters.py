@@ -17,7 +17,7 @@ def soon(seconds: float = 5.0) -> float:
     return asyncio.get_running_loop().time() + seconds
 
 
-@pytest.mark.feature(133, 134)
+@pytest.mark.feature(134)
 async def test_bytes_of_all_its_partitions_add_up() -> None:
     waiters = Waiters()
     with waiters.parked([ONE, TWO]) as waiter:

@@ -63,9 +63,19 @@ def test_a_replica_that_is_missing_differs(replicas: list[Log]) -> None:
     assert "is on 2 brokers" in audit(replicas[:2]).differences[0]
 
 
-def test_a_flipped_byte_differs(replicas: list[Log]) -> None:
+@pytest.mark.parametrize("at", [9, 11, 16, 20, 70, -1], ids=["size", "size, too", "magic", "CRC", "record", "last"])
+def test_a_flipped_byte_differs(replicas: list[Log], at: int) -> None:
     path = min(replicas[1].directory.glob("*.log"))
     damaged = bytearray(path.read_bytes())
-    damaged[70] ^= 1
+    damaged[at] ^= 1
     path.write_bytes(damaged)
-    assert "no sound batch at byte 0" in audit(replicas).differences[0]
+    (difference,) = audit(replicas).differences
+    assert "no sound batch at byte " in difference
+    assert ("at byte 0 " in difference) == (at >= 0)
+
+
+@pytest.mark.parametrize("cut", [1, 60, 61])
+def test_a_file_that_ends_within_a_batch_differs(replicas: list[Log], cut: int) -> None:
+    path = max(replicas[1].directory.glob("*.log"))
+    path.write_bytes(path.read_bytes()[:-cut])
+    assert "no sound batch at byte " in audit(replicas).differences[0]

@@ -243,6 +243,30 @@ def test_an_assignment_is_written_before_anybody_is_told(shard: Shard) -> None:
     }
 
 
+@pytest.mark.rule(49)
+def test_who_waits_for_its_assignment_is_not_told_where_it_could_not_be_written(
+    shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = ("a", "b")
+    for key in keys:
+        shard.join(key=key)
+    shard.sleep(3)
+    a, b = (shard.answers.pop(key).member_id for key in keys)
+    leader, other = sorted((a, b), key=lambda m: m != shard.group().leader)
+    assert shard.sync(other, 1) is WAITS
+
+    def no_room(record: Record) -> None:
+        raise OSError("the log takes nothing")
+
+    with monkeypatch.context() as full:
+        full.setattr(shard, "apply", no_room)
+        with pytest.raises(OSError, match="takes nothing"):
+            shard.sync(leader, 1, {other: b"for the other"})
+    assert shard.answers == {}
+    assert shard.sync(leader, 1, {other: b"for the other"}, key="again") is WAITS
+    assert shard.answers[f"sync-{other}-1"] == Synced("consumer", "range", b"for the other")
+
+
 def test_a_late_member_finds_its_assignment(shard: Shard) -> None:
     shard.join(key="a")
     shard.join(key="b")

@@ -63,6 +63,29 @@ def test_a_full_batch_does_not_wait_and_holds_one_partition() -> None:
     assert values(request) == [b"x" * 100]
 
 
+@pytest.mark.feature(103)
+def test_larger_batches_are_fewer_and_wait_longer() -> None:
+    """A record of 50 bytes every 10 ms. A batch is what is sent and what a broker appends, whatever is in it."""
+
+    def sent(batch_bytes: int) -> tuple[int, float]:
+        """How many batches, and how long the first record of one has waited on average."""
+        acc = accumulator(linger_s=60, batch_bytes=batch_bytes)
+        waits = []
+        for n in range(200):
+            add(acc, bytes(50), now=n / 100)
+            for request in acc.drain(n / 100, ROUTES).requests:
+                (part,) = request.parts
+                waits += [n / 100 - batch.opened_at for batch in part.batches]
+                headers = list(iter_headers(b"".join(batch.encode(Codec.NONE) for batch in part.batches)))
+                assert [header.record_count for _, header in headers] == [batch.count for batch in part.batches]
+                acc.on_reply(request, answered(request), n / 100)
+        return len(waits), sum(waits) / len(waits)
+
+    (many, briefly), (few, long) = sent(300), sent(3_000)
+    assert many > 5 * few > 0
+    assert long > 5 * briefly > 0
+
+
 def test_flushing_sends_what_lingers() -> None:
     acc = accumulator(linger_s=60)
     add(acc, b"a")

@@ -50,8 +50,6 @@ def consumer_of(cluster: ScriptedCluster, *topics: str, **arguments: Any) -> Con
     return Consumer(*(topics or ("t",)), **{**defaults, "_transport": cluster.connect, **arguments})
 
 
-@pytest.mark.feature(59)
-@pytest.mark.feature(62)
 @pytest.mark.feature(83)
 def test_everything_is_read_in_order_and_the_end_is_exact() -> None:
     cluster = filled({0: 500, 1: 300, 2: 0}, brokers=2)
@@ -89,6 +87,26 @@ def test_several_topics_and_chosen_partitions() -> None:
         assert [r.partition for r in consumer] == [1] * 4
     with consumer_of(cluster, stop="end", partitions=[5]) as consumer, pytest.raises(ConfigError, match="0 to 1"):
         next(iter(consumer))
+
+
+@pytest.mark.feature(59)
+def test_readers_that_choose_their_partitions_have_each_key_to_themselves_and_are_no_group() -> None:
+    cluster = ScriptedCluster({"t": 2})
+    with Producer[Any, Any]("b0:1", topic="t", key="str", value="int", _transport=cluster.connect) as producer:
+        for n in range(100):
+            producer.send(n, key=f"key-{n % 10}")
+    cluster.seen.clear()
+    seen = []
+    for partition in (0, 1):
+        with consumer_of(cluster, stop="end", partitions=[partition], key="str", value="int") as consumer:
+            records = list(consumer)
+            assert consumer.assignment() == {TopicPartition("t", partition)}
+        seen.append({record.key for record in records})
+        assert sum(1 for record in records) == 10 * len(seen[-1]), "all of each key that comes here at all"
+    assert (len(seen[0] | seen[1]), seen[0] & seen[1]) == (10, set())
+    assert min(map(len, seen)) > 0
+    asked = {type(body).__name__ for _, body in cluster.seen}
+    assert asked <= {"MetadataRequest", "ListOffsetsRequest", "FetchRequest"}, "no coordinator is asked for anything"
 
 
 @pytest.mark.feature(55)
@@ -145,7 +163,6 @@ def test_poll_gives_what_is_there_and_nothing_after_its_timeout() -> None:
         assert batch.offsets == {T0: 23}
 
 
-@pytest.mark.feature(103)
 def test_batches_are_of_the_size_asked_for_and_the_last_is_what_is_left() -> None:
     cluster = filled({0: 130, 1: 120})
     with consumer_of(cluster, stop="end") as consumer:
@@ -251,8 +268,9 @@ def test_reading_goes_on_after_what_is_retriable(failure: Any) -> None:
 def test_a_broker_that_hangs_is_left_after_the_request_timeout() -> None:
     cluster = filled({0: 5})
     cluster.will(Broker.FETCH, Hang())
-    with consumer_of(cluster, stop="end", request_timeout=0.2) as consumer:
-        assert len(list(consumer)) == 5
+    with consumer_of(cluster, request_timeout=0.2) as consumer:
+        assert len(consumer.poll(WAIT)) == 5, "well before the 30 s that are the default"
+    assert len(cluster.requests(pb.FetchRequest)) >= 2
 
 
 @pytest.mark.feature(32)

@@ -400,6 +400,27 @@ def test_an_assignor_of_ones_own_may_fail_and_forget_something_and_the_group_goe
 # ---- several --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.feature(62)
+def test_groups_read_independently_and_take_nothing_away() -> None:
+    cluster = filled({0: 30, 1: 20})
+
+    def read(group: str, count: int) -> list[tuple[int, int]]:
+        """So many records from where the group left off; it commits as its block ends."""
+        got: list[tuple[int, int]] = []
+        with consumer_of(cluster, group=group) as consumer:
+            while len(got) < count:
+                got += [(r.partition, r.offset) for r in consumer.poll(WAIT, max_records=count - len(got))]
+        return got
+
+    everything = {(0, n) for n in range(30)} | {(1, n) for n in range(20)}
+    begun = read("slow", 10)
+    assert set(read("fast", 50)) == everything, "what another group has read is there"
+    rest = read("slow", 40)
+    assert set(begun + rest) == everything
+    assert len(begun + rest) == 50, "and it goes on where it was itself"
+    assert cluster.values("t", 0) == [b"%d" % n for n in range(30)]
+
+
 @pytest.mark.feature(63)
 @pytest.mark.feature(64)
 @pytest.mark.feature(67)

@@ -403,7 +403,6 @@ def test_closing_fails_what_is_left() -> None:
     producer.close()
 
 
-@pytest.mark.feature(1)
 def test_a_topic_that_does_not_exist_is_named_with_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.keeper.UNKNOWN_TOPIC_GRACE_S", 0.05)
     cluster = ScriptedCluster({"orders": 1})

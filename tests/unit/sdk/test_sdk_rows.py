@@ -1,10 +1,10 @@
-"""`ottla.read` and the tables of batches; pyarrow is real, pandas a stand-in that notes what it is asked for."""
+"""`ottla.read` and the tables of batches; with the real pyarrow and pandas."""
 
 import sys
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -33,16 +33,6 @@ def orders(count: int = 0) -> ScriptedCluster:
 
 def rows_of(cluster: ScriptedCluster, **arguments: Any) -> ottla.Rows[Any, Any]:
     return ottla.read("orders", bootstrap="b0:1", **{"_transport": cluster.connect, **arguments})
-
-
-@pytest.fixture
-def pandas(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    fake = SimpleNamespace(
-        DataFrame=lambda collected, columns: {name: collected[name] for name in columns},
-        to_datetime=lambda column, unit, utc: [datetime.fromtimestamp(ms / 1000, UTC) for ms in column],
-    )
-    monkeypatch.setitem(sys.modules, "pandas", fake)
-    return fake
 
 
 @pytest.mark.feature(55)
@@ -134,20 +124,39 @@ def test_values_without_a_type_in_common_are_named(values: list[Any], words: str
     assert rows_of(cluster, columns=["key"]).to_arrow()["key"].to_pylist() == [None] * len(values)
 
 
-def test_rows_as_a_data_frame(pandas: SimpleNamespace) -> None:
+def test_rows_as_a_data_frame() -> None:
     frame = rows_of(orders()).to_pandas()
-    assert list(frame) == list(COLUMNS)
-    assert frame["timestamp"][0] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)
-    assert frame["value"] == [value for _, value in ROWS]
-    assert list(rows_of(orders(), columns=["key"]).to_pandas()) == ["key"]
+    assert list(frame.columns) == list(COLUMNS)
+    assert isinstance(frame["timestamp"].dtype, pd.DatetimeTZDtype)
+    assert frame["timestamp"][1] == datetime(1970, 1, 1, 0, 0, 1, 1_000, tzinfo=UTC)
+    assert frame["offset"].tolist() == [0, 1, 2]
+    assert frame["key"].tolist() == [None, "eu", "us"]
+    assert frame["value"].tolist() == [value for _, value in ROWS]
+    assert frame["headers"].tolist() == [[("source", b"shop")]] * 3
+    assert list(rows_of(orders(), columns=["key"]).to_pandas().columns) == ["key"]
+    empty = rows_of(orders(), stop=0).to_pandas()
+    assert (len(empty), tuple(empty.columns)) == (0, COLUMNS)
 
 
-def test_a_batch_is_a_table_too(pandas: SimpleNamespace) -> None:
+@pytest.mark.story("integers-with-a-null-become-floats")
+@pytest.mark.parametrize("column", ["key", "value"])
+def test_large_integers_beside_a_null_stay_what_they_are_in_a_data_frame(column: str) -> None:
+    cluster = ScriptedCluster({"orders": 1})
+    with Producer[Any, Any]("b0:1", topic="orders", key="int", value="int", _transport=cluster.connect) as producer:
+        for n in (2**53 + 1, None):
+            producer.send(**{"key": 1, "value": 1} | {column: n})
+    frame = rows_of(cluster, key="int", value="int").to_pandas()
+    assert frame[column].tolist() == [2**53 + 1, None]
+    assert frame["key" if column == "value" else "value"].dtype == "int64", "a column without null is a plain one"
+
+
+def test_a_batch_is_a_table_too() -> None:
     cluster = orders()
     with ottla.Consumer("orders", bootstrap="b0:1", start="earliest", _transport=cluster.connect) as consumer:
         batch = consumer.poll(10)
         assert batch.to_arrow(["offset"]) == pa.table({"offset": pa.array([0, 1, 2], pa.int64())})
-        assert batch.to_pandas(["partition", "topic"]) == {"partition": [0] * 3, "topic": ["orders"] * 3}
+        expected = pd.DataFrame({"partition": [0] * 3, "topic": ["orders"] * 3})
+        pd.testing.assert_frame_equal(batch.to_pandas(["partition", "topic"]), expected)
 
 
 @pytest.mark.parametrize("library", ["pyarrow", "pandas"])
@@ -165,9 +174,9 @@ def test_a_record_that_can_not_be_read_is_named_in_a_table_too() -> None:
     assert skipping.to_arrow()["offset"].to_pylist() == [0, 2]  # 8 bytes are an int
 
 
-async def test_the_same_for_asyncio(pandas: SimpleNamespace) -> None:
+async def test_the_same_for_asyncio() -> None:
     rows = ottla.aio.read("orders", bootstrap="b0:1", _transport=orders(100).connect)
     assert [record.offset async for record in rows] == list(range(100))
     assert [len(batch) async for batch in rows.batches()] == [100]
     assert len(await rows.to_list()) == 100
-    assert (await rows.to_arrow())["offset"].to_pylist() == (await rows.to_pandas())["offset"]
+    assert (await rows.to_arrow())["offset"].to_pylist() == (await rows.to_pandas())["offset"].tolist()

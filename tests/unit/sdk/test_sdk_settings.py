@@ -48,6 +48,18 @@ def test_kafkas_names_mean_our_arguments() -> None:
     assert settings == {"linger": 0.02, "acks": "all", "compression": "zstd", "key": "str", "bootstrap": "h:9650"}
 
 
+@pytest.mark.feature(16, 43, 47, 48)
+def test_what_is_not_given_is_as_in_kafka() -> None:
+    with Producer[Any, Any]("b0:1") as producer:
+        assert producer._accumulator.limits.backoff_s == 0.1
+    with Consumer[Any, Any]("t", bootstrap="b0:1", group="g") as consumer:
+        assert consumer._group is not None
+        options = consumer._group.options
+        assert (options.commit, options.auto_commit_interval_s) == ("at_least_once", 5.0)
+        assert options.member == MemberSettings(45.0, 3.0, 300.0, None)
+        assert (consumer.max_poll_records, consumer._fetcher._timeout) == (500, 30.0)
+
+
 @pytest.mark.rule(66)
 @pytest.mark.feature(21)
 @pytest.mark.parametrize(
@@ -118,7 +130,6 @@ def test_the_same_setting_given_twice_must_agree() -> None:
     assert merged({"linger.ms": 100}, linger=0.1)["linger"] == 0.1
 
 
-@pytest.mark.feature(1)
 def test_bootstrap_is_given_or_from_the_environment_or_local(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
     assert bootstrap_addresses(None) == ["localhost:9650"]

@@ -200,6 +200,7 @@ async def test_frames_however_they_are_cut(client: Client, piece_bytes: int) -> 
 
 
 @pytest.mark.rule(70)
+@pytest.mark.feature(127)
 async def test_a_request_waits_for_those_before_it(client: Client) -> None:
     client.send(frame(b"wait") + frame(b"quick") + frame(b"silent") + frame(b"last"))
     assert client.around.began == [body(b"wait")]
@@ -209,6 +210,7 @@ async def test_a_request_waits_for_those_before_it(client: Client) -> None:
 
 
 @pytest.mark.rule(70)
+@pytest.mark.feature(127)
 async def test_produces_overlap_and_are_answered_in_order(client: Client) -> None:
     client.send(b"".join(frame(b, PRODUCE) for b in (b"wait-1", b"quick", b"wait-2", b"more")))
     assert client.around.began == [b"wait-1", body(b"quick"), b"wait-2"], "so many and no more"

@@ -54,6 +54,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     return requests
 
 
+@pytest.mark.feature(126)
 @pytest.mark.parametrize(
     ("sent", "client_id", "rest", "answered"),
     [

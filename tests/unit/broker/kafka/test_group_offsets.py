@@ -64,7 +64,6 @@ def committed(*codes: ErrorCode) -> pb.CommitOffsetsReply:
     return pb.CommitOffsetsReply(partitions=outcomes)
 
 
-@pytest.mark.rule(49)
 @pytest.mark.parametrize("version", versions(COMMIT))
 async def test_a_commit_is_passed_on_for_partitions_that_are_there(version: int) -> None:
     backend = GroupBackend(committed(ErrorCode.NONE, ErrorCode.OFFSET_METADATA_TOO_LARGE))

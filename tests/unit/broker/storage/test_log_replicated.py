@@ -92,7 +92,6 @@ def test_offsets_that_go_back_are_refused(leader: Log, follower: Log) -> None:
     follower.append_replicated(third + fourth, NOON)
 
 
-@pytest.mark.rule(62)
 def test_gaps_that_compaction_left_are_legal(leader: Log, follower: Log) -> None:
     parts = [leader.read(offset, 1, 60) for offset in range(0, 60, 3)]
     follower.append_replicated(parts[2] + parts[5] + parts[6], NOON)
@@ -173,6 +172,7 @@ def test_offsets_too_far_apart_for_one_segment_come_in_two_steps(follower: Log) 
 
 
 @pytest.mark.rule(28)
+@pytest.mark.feature(137)
 def test_a_follower_knows_the_producers_that_its_leader_knows(leader: Log, follower: Log) -> None:
     start = leader.log_end_offset
     for records in (produced(0, 2), produced(2), produced(5, producer_id=9), produced(0, epoch=1)):

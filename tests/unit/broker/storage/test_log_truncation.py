@@ -132,7 +132,6 @@ def test_a_cut_at_the_end_or_beyond_takes_only_epochs_without_batches(log: Log) 
     assert stored_bytes(log) == whole
 
 
-@pytest.mark.rule(62)
 def test_a_cut_within_a_gap_ends_the_log_there(tmp_path: Path, log: Log) -> None:
     follower = open_log(tmp_path / "follower", SMALL)
     parts = [log.read(offset, 1, 180) for offset in (0, 3, 30, 33)]

@@ -40,7 +40,7 @@ def appended(hand: Hand) -> list[Entry]:
 # ---- rule 6: answers wait for the high watermark --------------------------------------------------------------------
 
 
-@pytest.mark.rule(52)
+@pytest.mark.rule(49, 52)
 def test_nobody_is_answered_before_the_high_watermark_is_past_the_batch(hand: Hand) -> None:
     hand.ask("put", put(b"a", effects=("news",)))
     assert isinstance(hand.call, Append)
