@@ -75,9 +75,7 @@ def test_one_broker_of_the_list_suffices_and_names_the_others(cluster: Cluster, 
 @pytest.mark.feature(131)
 def test_consumers_and_followers_ask_by_the_same_request(cluster: Cluster) -> None:
     topic_of(cluster, replicas=3)
-    asked = {
-        who: cluster.faults.delay("Fetch", 0).of(who) for who in ("replica-0", "replica-1", "replica-2", "reader")
-    }
+    asked = {who: cluster.faults.delay("Fetch", 0).of(who) for who in ("replica-0", "replica-1", "replica-2", "reader")}
     cluster.produce("t", range(100), value="int")
     assert [r.value for r in cluster.read("t", value="int", client_id="reader")] == list(range(100))
     leader = ottla.Admin(cluster.bootstrap).topics.describe("t")[0].partitions[0].leader
