@@ -6,6 +6,7 @@ import pytest
 from groups import WAITS, Shard, code, subscription
 
 from ottla_core.consumer_protocol import Subscription, encode_subscription
+from ottla_core.coordination.shard import Record
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError, Synced
