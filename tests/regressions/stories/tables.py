@@ -7,7 +7,7 @@ from tests.regressions.story import Edit, Story
 STORIES = (
     Story(
         "integers-with-a-null-become-floats",
-        "`to_pandas()` made floats of integer keys and values where one was null: those beyond 2**53 were other numbers",
+        "`to_pandas()` made floats of integers where one of the column was null: beyond 2**53 they were other numbers",
         Edit("sdk/ottla/columns.py", "if any(each is None for each in collected[name]):", "if False:"),
     ),
 )
