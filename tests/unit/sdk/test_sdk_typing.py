@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -82,11 +81,15 @@ def test_the_snippets_of_the_pages_pass_a_users_mypy(snippets: list[str], tmp_pa
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
 
 
-@pytest.mark.skipif(shutil.which("basedpyright") is None, reason="pyright as a package of PyPI is not installed")
 def test_the_snippets_of_the_pages_pass_pyright(snippets: list[str], tmp_path: Path) -> None:
     settings = {"typeCheckingMode": "standard", "extraPaths": SOURCES, "reportMissingImports": False}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run(
-        ["basedpyright", "-p", str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-m", "basedpyright", "-p", str(tmp_path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
