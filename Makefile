@@ -96,9 +96,10 @@ regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its 
 test-spark: $(VENV)/.dev  ## the part of it that is about Spark
 	$(BIN)/python -m pytest -q tests/unit/spark tests/spark
 
-coverage-table: $(VENV)/.dev  ## which feature and which rule is shown by which test
+coverage-table: $(VENV)/.dev  ## the pages that are made from sources: what is shown by which test, APIs, settings, stories
 	$(BIN)/python tools/coverage_table.py
 	$(BIN)/python tools/kafka_apis.py
+	$(BIN)/python tools/configuration.py
 	$(BIN)/python -m tests.regressions --page
 
 bench-before: $(VENV)/.dev  ## the short list of figures of BASE=commit and of this tree, in turn; PAIRS=5 ONLY=commits

@@ -19,7 +19,7 @@ _KAFKA_PORT: Final = 9092
 class BrokerConfig:
     node_id: int = -1  # -1: what the data directory says, or else the controller hands one out
     cluster_id: str = "ottla"
-    data_dir: Path = Path("data")
+    data_dir: Path = Path("data")  # the logs, and who the broker is: one directory for each broker
     host: str = "127.0.0.1"
     port: int = 9650  # 0 picks a free one
     admin_port: int = 9750
@@ -28,11 +28,11 @@ class BrokerConfig:
     kafka_advertised: tuple[str, ...] = ()  # what Kafka clients are told; empty: as they came (`kafka.addresses`)
     advertised_host: str = ""  # what services and clients are told; empty: `host`
     published_hosts: tuple[str, ...] = ()  # who dials by one of these is told it for every service (`addresses`)
-    rack: str = ""
+    rack: str = ""  # replicas are spread over racks; consumers that name theirs read from it (client.rack)
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
-    checkpoint_interval_s: float = 5.0
-    retention_check_interval_s: float = 300.0
+    checkpoint_interval_s: float = 5.0  # between writes of high watermarks and recovery points
+    retention_check_interval_s: float = 300.0  # between looks for segments that retention deletes
     log_level: str = "INFO"
 
     def __post_init__(self) -> None:

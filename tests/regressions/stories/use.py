@@ -48,4 +48,13 @@ STORIES = (
         "`ottla status` on a terminal of 80 columns broke the names of the processes in two",
         Edit("sdk/ottla/cli/output.py", "whole = number == 0 and", "whole = number < 0 and"),
     ),
+    Story(
+        "settings-only-in-the-sources",
+        "What can be set was documented as `the fields of config.py`, some of them without a word",
+        Edit(
+            "services/broker/ottla_broker/config.py",
+            "  # between writes of high watermarks and recovery points",
+            "",
+        ),
+    ),
 )

@@ -1,0 +1,159 @@
+"""docs/configuration.md: every setting of the services, and every config that something acts on, from the sources.
+
+`--check` only says whether the page is current.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
+from importlib import import_module
+from inspect import getsource
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ottla_broker.config import BrokerConfig
+from ottla_controller.config import ControllerConfig
+from ottla_core.config_key import ConfigKey, Scope
+from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
+from ottla_group_coordinator.config import GroupCoordinatorConfig
+
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs/configuration.md"
+
+SERVICES: Final = {"broker": BrokerConfig, "controller": ControllerConfig, "group-coordinator": GroupCoordinatorConfig}
+
+OF_ALL: Final = {
+    "node_id": "who it is among those of its kind; a broker's -1: what its data directory says, or else the controller "
+    "hands one out",
+    "cluster_id": "whose metadata it reads and writes in etcd: all services of a cluster have the same",
+    "host": "the address that it listens at: 0.0.0.0 for all of the machine's",
+    "port": "for gRPC; 0 picks a free one",
+    "admin_port": "for /metrics, /healthz and /readyz, on the same host; 0 picks a free one",
+    "advertised_host": "what clients and other services are told; empty: `host`",
+    "etcd": "where etcd answers, one or more",
+    "lease_ttl_s": "for so long it may be silent before the others take it for gone",
+    "log_level": "DEBUG, INFO, WARNING or ERROR",
+}
+
+HEAD: Final = """# Settings and configs
+
+Two kinds of things can be set. **Settings** belong to a process and are given when it starts. **Configs** have Kafka's
+names, live in the cluster, and are changed while it runs: `ottla config set`, or any Kafka tool.
+`make coverage-table` writes this page from the sources.
+
+## How settings are given
+
+A setting comes from the command line, else from the environment, else from a file, else it has its default:
+
+```
+ottla-broker --data-dir /var/lib/ottla --kafka-port 9092    # - or _ in a name
+OTTLA_BROKER__DATA_DIR=/var/lib/ottla ottla-broker          # OTTLA_<SERVICE>__<KEY>; GROUP_COORDINATOR for that service
+ottla-broker --config /etc/ottla.toml                       # or OTTLA_CONFIG: a table [broker], data_dir = "…"
+```
+
+Several values have commas between them, in a file they are a list. An unknown name is refused with the nearest one.
+`ottla up` gives the services of this machine their settings itself; `docker-compose.yml` gives them by the environment.
+
+Besides, `OTTLA_BOOTSTRAP` is where SDK and command line find a broker, `OTTLA_DIR` the directory of `ottla up`,
+`OTTLA_ETCD` an etcd for it to start instead of the one on PATH or its own, and `OTTLA_DEBUG=1` makes the command line
+tell tracebacks and the SDK's log.
+"""
+
+_CONFIGS_HEAD: Final = """
+## Configs with an effect
+
+Kafka's other configs are taken and stored, and say that nothing acts on them (`docs/operating.md`). `ottla config
+explain NAME` says the same as here, and what is legal.
+"""
+
+
+class Setting(NamedTuple):
+    name: str
+    default: str
+    words: str
+
+
+def settings_of(config: type[Any]) -> Iterator[Setting]:
+    """The fields, each with the comment behind it; one that is Kafka's has Kafka's words before it."""
+    source = getsource(import_module(config.__module__)).splitlines()
+    (declared,) = (
+        n for n in ast.parse("\n".join(source)).body if isinstance(n, ast.ClassDef) and n.name == config.__name__
+    )
+    lines = {
+        n.target.id: source[(n.end_lineno or n.lineno) - 1]
+        for n in declared.body
+        if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)
+    }
+    for field in fields(config):
+        assert field.default is not MISSING, f"{field.name}: a setting has a default"
+        kafkas = BROKER_CONFIGS.get(field.name.replace("_", "."))
+        comment = lines[field.name].partition("  # ")[2].partition(" (`")[0]
+        words = " ".join(filter(None, (kafkas.doc if kafkas else "", comment)))
+        yield Setting(field.name, _shown(field.default), OF_ALL.get(field.name, words))
+
+
+def undescribed() -> list[str]:
+    return [f"{kind}: {s.name}" for kind, config in SERVICES.items() for s in settings_of(config) if not s.words]
+
+
+def page() -> str:
+    of_all = {name: [_default(config, name) for config in SERVICES.values()] for name in OF_ALL}
+    rows = [(f"`{name}`", _each(defaults), OF_ALL[name]) for name, defaults in of_all.items()]
+    parts = [HEAD, "\n## Of every service\n", "\n", _table(("setting", "default", ""), rows)]
+    for kind, config in SERVICES.items():
+        own = [(f"`{s.name}`", s.default, s.words) for s in settings_of(config) if s.name not in OF_ALL]
+        parts += [f"\n## Of a {kind}\n", "\n", _table(("setting", "default", ""), own)]
+    parts += [_CONFIGS_HEAD, "\n### Of topics\n\n", _configs(TOPIC_CONFIGS.values())]
+    of_topics = {synonym.name for synonyms in SYNONYMS.values() for synonym in synonyms}
+    of_cluster = [key for key in BROKER_CONFIGS.values() if key.name not in of_topics and key.scope is Scope.CLUSTER]
+    parts += ["\n### Of the cluster, or of one broker\n\n", _configs(of_cluster)]
+    return "".join(parts)
+
+
+def _configs(keys: Iterable[ConfigKey]) -> str:
+    rows = []
+    for key in keys:
+        if key.enforced:
+            synonyms = [f"`{synonym.name}`" for synonym in SYNONYMS.get(key.name, ()) if key.scope is Scope.TOPIC]
+            instead = f" Where a topic says nothing: {', '.join(synonyms)}." if synonyms else ""
+            rows.append((f"`{key.name}`", _shown(key.default), f"{key.doc}{instead}"))
+    return _table(("config", "default", ""), rows)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+
+
+def _default(config: type[Any], name: str) -> str:
+    return next(s.default for s in settings_of(config) if s.name == name)
+
+
+def _each(defaults: list[str]) -> str:
+    """One value where all services have the same."""
+    if len(set(defaults)) == 1:
+        return defaults[0]
+    return ", ".join(f"{kind} {default}" for kind, default in zip(SERVICES, defaults, strict=True))
+
+
+def _shown(value: object) -> str:
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else "" if value is None else str(value)
+    return text or "none"
+
+
+def main() -> int:
+    if missing := undescribed():
+        print(f"no words for {', '.join(missing)}: write a comment behind the field", file=sys.stderr)
+        return 1
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page())
+    elif not PAGE.exists() or PAGE.read_text() != page():
+        print("docs/configuration.md is not what the sources say: run `make coverage-table`", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
