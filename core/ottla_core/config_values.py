@@ -24,9 +24,23 @@ _BROKER_NAMES: Final = (*BROKER_CONFIGS, *OTHER_BROKER_CONFIGS)
 
 MIN_ISR: Final = "min.insync.replicas"
 
-ONE_FOR_ALL: Final = frozenset({MIN_ISR})
+OF_GROUPS: Final = (
+    "group.initial.rebalance.delay.ms",
+    "group.max.session.timeout.ms",
+    "group.max.size",
+    "group.min.session.timeout.ms",
+    "offset.metadata.max.bytes",
+    "offsets.commit.timeout.ms",
+    "offsets.retention.check.interval.ms",
+    "offsets.retention.minutes",
+)
+"""What group-coordinators act on. Each has a setting of the same name in their process, which stands where the cluster
+says nothing."""
+
+ONE_FOR_ALL: Final = frozenset({MIN_ISR, *OF_GROUPS})
 """Broker configs that have one value for the cluster: a leader and the controller must not disagree on who is eligible
-to lead (KIP-966, KAFKA-16540). One broker's own, which an older release took, counts for nothing."""
+to lead (KIP-966, KAFKA-16540), and groups are no broker's. One broker's own, which an older release took, counts for
+nothing."""
 
 _TOPIC_NAME_OF: Final = {s.name: topic for topic, synonyms in SYNONYMS.items() for s in synonyms if s.name != topic}
 

@@ -230,6 +230,32 @@ def test_a_leader_that_sees_new_partitions_is_told_as_the_cause(
     assert causes[-1] == f"silent asked to join again: {topic} has 6 partitions, 4 of which were given out"
 
 
+@pytest.mark.story("configs-of-groups-without-effect")
+def test_what_is_set_for_groups_holds_from_then_on(cluster: Cluster, admin: ottla.Admin, topic: str) -> None:
+    way = Way([cluster.bootstrap], grpc_transport("silent"))
+    asked = pb.JoinRequest(session_timeout_ms=6_000, rebalance_timeout_ms=60_000, protocol_type="consumer")
+    names = (f"set-{topic}-{n}" for n in itertools.count())
+    asked.protocols.add(name="range", metadata=encode_subscription(Subscription((topic,))))
+
+    def refused() -> bool:
+        """Or let into a group of its own."""
+        asked.group = next(names)
+        try:
+            Coordinators(way).call(asked.group, Group.JOIN, asked, timeout=30)
+        except ottla.OttlaError as error:
+            return error.code == ErrorCode.INVALID_SESSION_TIMEOUT
+        return False
+
+    admin.configs.set({"group.min.session.timeout.ms": "7s"})
+    wait_until(refused)
+    admin.configs.unset("group.min.session.timeout.ms")
+    wait_until(lambda: not refused())
+    assert admin.configs.get()["group.min.session.timeout.ms"].enforced
+    with pytest.raises(ottla.OttlaError, match="one value for the whole cluster"):
+        admin.configs.set({"group.min.session.timeout.ms": "7s"}, broker=0)
+    way.close()
+
+
 # ---- change ---------------------------------------------------------------------------------------------------------
 
 

@@ -90,7 +90,7 @@ class Owner(Generic[S]):
         chance: Callable[[], float],
     ) -> None:
         self.fence: Final = fence
-        self.limits: Final = limits
+        self.limits = limits
         self.phase = Phase.FENCING
         self.shard = shard
         self.next_offset = 0

@@ -88,7 +88,7 @@ class OwnedShards(Generic[S]):
     ) -> None:
         self.kind: Final = kind
         self.instance_id: Final = instance_id
-        self.limits: Final = limits or Limits()
+        self.limits = limits or Limits()
         self.log: Final = log
         self.perform: Final = perform
         self._incarnation = incarnation
@@ -206,6 +206,12 @@ class OwnedShards(Generic[S]):
     def owned(self) -> Sequence[int]:
         """The shards that are served, or will be when they are loaded."""
         return sorted(n for n, held in self._held.items() if held.owner.phase is not Phase.LEFT)
+
+    def limit(self, limits: Limits) -> None:
+        """From now on: what waits already waits as it would have."""
+        self.limits = limits
+        for held in self._held.values():
+            held.owner.limits = limits
 
     def standings(self) -> list[Standing[S]]:
         """How it is with each shard, by its number; from any thread."""

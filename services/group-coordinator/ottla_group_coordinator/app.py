@@ -19,7 +19,6 @@ from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import Coordinator
 from ottla_core.cluster.store import MetaStore
 from ottla_core.coordination.broker_log import BrokerShardLog
-from ottla_core.coordination.effects import Limits
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.lifecycle import App, Component
 from ottla_core.routing import GROUP
@@ -28,6 +27,7 @@ from ottla_core.telemetry import Metrics
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.deleted_topics import DeletedTopics
 from ottla_group_coordinator.gauges import GroupGauges
+from ottla_group_coordinator.heeding import Heeding
 from ottla_group_coordinator.lag import LagReader
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.service import GroupService
@@ -49,7 +49,6 @@ def build(
 
     Tests give a store, a clock and what is to be `around` each method that is served.
     """
-    settings = config.groups()
     metrics = Metrics()
     own_store = store is None
     store = store or EtcdStore(config.etcd)
@@ -85,16 +84,16 @@ def build(
         config.node_id,
         lambda: seat.epoch,
         log,
-        lambda number: GroupShard(settings),
+        lambda number: GroupShard(heeding.settings),
         release,
         metrics=metrics,
         perform=perform,
-        limits=Limits(
-            append_s=config.offsets_commit_timeout_ms / 1000, unproved_s=config.group_min_session_timeout_ms / 3000
-        ),
+        limits=config.limits(),
         clock=clock,
     )
+    heeding = Heeding(config, shards)
     follower.on_change(seat.on_image)
+    follower.on_change(heeding.on_image)
     follower.on_change(shards.on_image)
     deleted_topics = DeletedTopics(shards, follower)
     follower.on_change(deleted_topics.on_image)

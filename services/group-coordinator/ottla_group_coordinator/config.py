@@ -1,16 +1,22 @@
 """What a group-coordinator process is told: where it listens, where etcd is, and how groups behave.
 
-Spelled OTTLA_GROUP_COORDINATOR__<KEY> in the environment. The settings of groups are Kafka's, with `_` for `.`.
+Spelled OTTLA_GROUP_COORDINATOR__<KEY> in the environment. The settings of groups are Kafka's, with `_` for `.`; what
+the cluster's configs say of them (`ottla config set`) counts more, and holds from then on.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from ottla_core.config_values import OF_GROUPS
+from ottla_core.coordination.effects import Limits
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
+_LEAST_PROOF_S = 0.5
+"""Heartbeats would need a proof each below it, whatever is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +36,19 @@ class GroupCoordinatorConfig:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
-    offsets_commit_timeout_ms: int = 5_000
+    offsets_commit_timeout_ms: int = 5_000  # Kafka's clients, through a broker, wait for 10 s at most
     metrics_max_partitions: int = 1_000  # whose lag /metrics shows, two series each
     log_level: str = "INFO"
+
+    def with_cluster(self, told: Mapping[str, str]) -> GroupCoordinatorConfig:
+        """These settings under the cluster's configs: canonical texts, by Kafka's names."""
+        heard = {name.replace(".", "_"): int(told[name]) for name in OF_GROUPS if name in told}
+        return replace(self, **heard)  # type: ignore[arg-type]  # all of them are numbers: test_heeding
+
+    def limits(self) -> Limits:
+        """What holds for the shards' owners."""
+        proof_s = max(_LEAST_PROOF_S, self.group_min_session_timeout_ms / 3000)
+        return Limits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 
     def groups(self) -> GroupSettings:
         """Raises INVALID_CONFIG for settings under which nobody could join."""
@@ -46,7 +62,7 @@ class GroupCoordinatorConfig:
         return GroupSettings(
             min_session_timeout_ms=self.group_min_session_timeout_ms,
             max_session_timeout_ms=self.group_max_session_timeout_ms,
-            initial_rebalance_delay_ms=self.group_initial_rebalance_delay_ms,
+            initial_rebalance_delay_ms=max(0, self.group_initial_rebalance_delay_ms),
             max_size=self.group_max_size,
             offset_metadata_max_bytes=self.offset_metadata_max_bytes,
             offsets_retention_ms=self.offsets_retention_minutes * _MINUTE_MS,

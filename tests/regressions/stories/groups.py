@@ -57,4 +57,28 @@ STORIES = (
             "        ErrorCode.COORDINATOR_NOT_AVAILABLE,\n",
         ),
     ),
+    Story(
+        "configs-of-groups-without-effect",
+        "`ottla config set group.initial.rebalance.delay.ms=…` was stored, shown, and acted on by nobody",
+        Edit(_GROUPS + "app.py", "    follower.on_change(heeding.on_image)\n", ""),
+        Edit(_GROUPS + "config.py", "return replace(self, **heard)", "return replace(self)"),
+    ),
+    Story(
+        "commit-timeout-above-a-third-of-a-session",
+        "offsets.commit.timeout.ms had no effect above a third of the shortest session: commits failed after 2 s",
+        Edit(
+            "core/ottla_core/coordination/owner.py",
+            "self._began_at, self._late_at = now.at, now.at + self.limits.append_s",
+            "self._began_at, self._late_at = now.at, now.at + min(self.limits.append_s, self.limits.unproved_s)",
+        ),
+    ),
+    Story(
+        "waited-and-told-of-heartbeats",
+        "A member that had waited 300 s in its first join was put out for having sent no heartbeat",
+        Edit(
+            _GROUPS + "machines/membership.py",
+            "if member.joining is not None:  # while it waits it sends none, and its session has no end",
+            "if False:",
+        ),
+    ),
 )

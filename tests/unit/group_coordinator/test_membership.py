@@ -489,3 +489,15 @@ def test_a_rebalance_is_told_with_cause_and_duration(shard: Shard) -> None:
     assert kinds[-4:] == [Kind.LEFT, Kind.REBALANCE_BEGAN, Kind.GENERATION, Kind.ASSIGNED]
     assert shard.group().events[-3].cause == "client left"
     assert shard.group().events[-1].duration_ms == 2_000
+
+
+@pytest.mark.story("waited-and-told-of-heartbeats")
+def test_a_member_whose_client_may_be_gone_while_it_waits_is_put_out_for_that(shard: Shard) -> None:
+    shard.stable(1, session_timeout_ms=1_000_000, rebalance_timeout_ms=1_000_000)
+    assert shard.join(key="new", rebalance_timeout_ms=1_000_000) is WAITS
+    shard.sleep(299)
+    assert len(shard.group().members) == 2
+    shard.sleep(2)
+    assert len(shard.group().members) == 1
+    causes = [event.cause for event in shard.group().events if event.kind is Kind.EVICTED]
+    assert causes == ["waited 300 s for the others to join, and its client may be gone"]

@@ -364,6 +364,8 @@ def decide_session_end(group: Group, member_id: str, settings: GroupSettings, no
     member = group.members.get(member_id)
     if member is not None:
         cause = f"sent no heartbeat for {member.session_timeout_ms} ms (session.timeout.ms)"
+        if member.joining is not None:  # while it waits it sends none, and its session has no end
+            cause = f"waited {_NEW_MEMBER_JOIN_MS / 1000:.0f} s for the others to join, and its client may be gone"
         drop(step, member, Kind.EVICTED, cause)
         rebalance_without(step, f"{member.client_id or member_id} {cause}", settings.initial_rebalance_delay_ms)
     return step.decision(None)

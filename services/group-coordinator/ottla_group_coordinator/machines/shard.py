@@ -68,7 +68,7 @@ class Loaded(NamedTuple):
 
 class GroupShard:
     def __init__(self, settings: GroupSettings) -> None:
-        self.settings: Final = settings
+        self.settings = settings
         self._groups: Final[dict[str, Group]] = {}
         self._offsets: Final[dict[str, dict[TopicPartition, CommittedOffset]]] = {}
         self.pending: Final = PendingOffsets()

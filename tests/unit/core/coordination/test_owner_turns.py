@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from owners import MINE, Hand, get, later, put, resolve, set_timers, stored
+from owners import LIMITS, MINE, Hand, get, later, put, resolve, set_timers, stored
 
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Answer, Leave, Limits, Perform
@@ -154,6 +156,22 @@ def test_a_log_that_is_late_takes_no_shard_away(hand: Hand, said: Unknown | Refu
     hand.ask("read", get(b"a"))
     hand.prove()
     assert (hand.answers, len(hand.book.seen)) == ({"read": b"1"}, 1)
+
+
+@pytest.mark.story("commit-timeout-above-a-third-of-a-session")
+def test_a_commit_waits_as_long_as_it_may_however_short_sessions_are() -> None:
+    hand = Hand(limits=replace(LIMITS, append_s=8.0, unproved_s=2.0))
+    hand.serve()
+    hand.prove()
+    hand.ask("put", put(b"a"))
+    hand.tick(7.9)
+    assert (hand.refusals, hand.left) == ({}, None)
+    hand.prove()
+    assert list(hand.answers) == ["put"]
+    hand.owner.limits = replace(LIMITS, append_s=1.0)  # altered while it serves
+    hand.ask("put again", put(b"a"))
+    hand.tick(1.0)
+    assert list(hand.refusals) == ["put again"]
 
 
 def test_nobody_waits_for_a_late_log_longer_than_his_time(hand: Hand) -> None:
