@@ -247,7 +247,7 @@ def test_what_is_set_for_groups_holds_from_then_on(cluster: Cluster, admin: ottl
         return False
 
     admin.configs.set({"group.min.session.timeout.ms": "7s"})
-    wait_until(refused)
+    wait_until(refused, limit_s=20)
     admin.configs.unset("group.min.session.timeout.ms")
     wait_until(lambda: not refused())
     assert admin.configs.get()["group.min.session.timeout.ms"].enforced
