@@ -19,6 +19,7 @@ from pyspark.sql import functions as f
 
 import job
 import ottla
+from pyspark_ottla.machines.offsets import from_json
 
 _FIRST_SOURCE: Final = 2
 """The line of a checkpoint's offsets with those of the first source: a version and settings come before it."""
@@ -62,8 +63,8 @@ def kept_until(spark: SparkSession, checkpoint: str, topic: str) -> dict[int, in
     if last is None:
         return {}
     lines = spark.read.text(f"{checkpoint}/offsets/{last}").collect()
-    told = json.loads(lines[_FIRST_SOURCE].value).get(topic, {})
-    return {int(number): offset for number, offset in told.items()}
+    offsets = from_json(json.loads(lines[_FIRST_SOURCE].value))
+    return {partition.partition: offset for partition, offset in offsets.items() if partition.topic == topic}
 
 
 def compared(topic: DataFrame, lake: DataFrame, claimed: dict[int, int]) -> DataFrame:

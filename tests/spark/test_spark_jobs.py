@@ -134,7 +134,7 @@ def test_delays_joins_two_streams_and_closes_windows_as_the_clock_moves(
     assert first["windows"] + second["windows"] == len(wanted)
     table = pd.read_parquet(out)
     assert_equal(table, wanted)
-    records = list(ottla.read("delays", bootstrap=topics.bootstrap))
+    records = list(ottla.read("delays", bootstrap=topics.bootstrap, value="json"))
     assert_equal(pd.DataFrame([record.value for record in records]), wanted)
     assert len({record.key for record in records}) == len(wanted)
 
