@@ -2,9 +2,9 @@
 
 All rows of the log and their mutants take at most 15 minutes. The rows of groups (F10, F16, F18) are run by name, each
 with its mutants, and have a summary of their own, the last line. So have F21, hostile connections, F25 to F28, of
-disks and the metadata store, which go on until each had its hits, and F30, a starved cluster, whose minutes are those
-of the busy processes. Exit code 0: every row ran, reached its floors and its goals, and nothing was found; and every
-mutant was caught.
+disks and the metadata store, which go on until each had its hits, F30, a starved cluster, whose minutes are those of
+the busy processes, and F29, consumers that are interrupted, which is run alone. Exit code 0: every row ran, reached its
+floors and its goals, and nothing was found; and every mutant was caught.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from tests.faults.groups.rows import GROUP_ROWS, MUTANT_GROUP_ROWS, GroupRow
 from tests.faults.groups.run import GroupResult, run_group_row
 from tests.faults.hostile.report import run_hostile
 from tests.faults.hostile.row import HOSTILE_ROW
+from tests.faults.interrupted import row as interrupted
+from tests.faults.interrupted.report import run_interrupted
 from tests.faults.mutant_rows import MUTANT_ROWS
 from tests.faults.report import print_summary, print_table, summary
 from tests.faults.row_run import RowResult, run_row
@@ -52,18 +54,22 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
     others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW, HOSTILE_ROW, *DISK_ROWS, *DISK_MUTANTS)
-    there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT]
+    there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT, interrupted.NAME]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:
         parser.error(f"there is no row {', '.join(unknown)}; there are {', '.join(there_are)}")
+    seed = given.seed or random.randrange(1, 1 << 31)
+    directory = given.directory.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
+    if interrupted.NAME in chosen:  # it needs no network of its own, and has none of the others' machines
+        if len(chosen) > 1:
+            parser.error(f"{interrupted.NAME} is run alone")
+        return run_interrupted(given.minutes, directory / interrupted.NAME, seed)
     try:
         network.enter(arguments)
     except RuntimeError as error:
         print(f"no row can run: {error}", file=sys.stderr)
         return 1
 
-    seed = given.seed or random.randrange(1, 1 << 31)
-    directory = given.directory.absolute() / f"{time.strftime('%Y%m%d-%H%M%S')}-{seed}"
     code = 0
     if log_rows := [name for name in chosen if name in (*known, MUTANTS, *(row.name for row in MUTANT_ROWS))]:
         code |= _run_rows_of_the_log(log_rows, given, directory, seed)

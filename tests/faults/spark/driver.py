@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--executors", action="store_true", help="two, each a process of its own")
     parser.add_argument("--mutant", default="", choices=sorted(SOURCES))
     given = parser.parse_args(arguments)
-    spark = _session(Path(given.directory), executors=given.executors)
+    spark = session(Path(given.directory), executors=given.executors)
     spark.dataSource.register(SOURCES[given.mutant])
     for _ in range(_MOST_QUERIES):
         try:
@@ -45,7 +45,8 @@ def main(arguments: list[str]) -> int:
     return 1
 
 
-def _session(directory: Path, *, executors: bool) -> SparkSession:
+def session(directory: Path, *, executors: bool) -> SparkSession:
+    """Spark in this process, and two executors of their own where they are wanted."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": "512m",
