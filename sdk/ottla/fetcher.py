@@ -83,6 +83,9 @@ class Fetcher:
             now, view = self.clock.monotonic(), keeper.view
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
             self._validator.ask(self._subscription.checks(now, view.routes))
+            made_anew, self._subscription.made_anew = self._subscription.made_anew, []
+        for words in made_anew:
+            logger.warning("%s", words)
         if refresh:
             keeper.refresh()
         for fetch in fetches:

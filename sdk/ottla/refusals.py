@@ -62,6 +62,16 @@ def callbacks_late(timeout_s: float) -> OttlaError:
     )
 
 
+def topic_made_anew(topic: str, reset: str) -> OttlaError:
+    """The topic of that name is not the one that was read."""
+    then = "" if reset == "none" else f"; it is read from the {reset} record on, as auto_offset_reset says"
+    return error_from_code(
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        f"the topic {topic!r} was deleted and made anew: places in the one before are none in this one{then}",
+        hint="seek to where reading is to go on, or say auto_offset_reset='earliest' or 'latest'",
+    )
+
+
 def sender_failed(bug: BaseException) -> FatalError:
     """The thread that sends came upon something that nobody had thought of: it does not send any more."""
     error = FatalError(

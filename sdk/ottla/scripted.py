@@ -50,17 +50,26 @@ class ScriptedCluster:
         self.coordinator = 0  # the broker at whose address the groups' coordinator answers
         self.groups = ScriptedGroups(self.changed)
         self._producer_ids = itertools.count(1000)
+        self._topic_ids = itertools.count(1)
         for name, count in (topics or {}).items():
             self.add_topic(name, count)
 
     def add_topic(self, name: str, count: int) -> None:
         """Create a topic, or add partitions to it."""
         with self.changed:
-            self._ids.setdefault(name, TopicId(len(self._ids).to_bytes(16, "big")))
+            if name not in self._ids:
+                self._ids[name] = TopicId(next(self._topic_ids).to_bytes(16, "big"))
             for number in range(count):
                 partition = TopicPartition(name, number)
                 self.logs.setdefault(partition, ScriptedLog())
                 self.leaders.setdefault(partition, (number % len(self.addresses), 0))
+
+    def drop_topic(self, name: str) -> None:
+        """Delete a topic; one that is added under its name later is another."""
+        with self.changed:
+            del self._ids[name]
+            for partition in [partition for partition in self.logs if partition.topic == name]:
+                del self.logs[partition], self.leaders[partition]
 
     def will(self, method: Method[Any, Any], *steps: Step) -> None:
         """What the next calls or frames of `method` come to."""

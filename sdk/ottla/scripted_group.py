@@ -218,6 +218,7 @@ class ScriptedGroups:
                 offset=-1 if there is None else there.offset,
                 leader_epoch=epoch,
                 metadata="" if there is None else there.metadata,
+                topic_id=b"" if there is None else there.topic_id,
             )
         return reply
 

@@ -52,6 +52,7 @@ class Seeking:
         (position,) = self._assignment.of([partition])
         with self._lock:
             self._subscription.seek(position, offset)
+            position.topic_id = None  # in whichever topic has the name now
         self.reader.on_seek(position)
 
     @for_one_thread

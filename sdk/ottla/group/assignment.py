@@ -32,7 +32,7 @@ from ottla.machines.membership import NEVER, NO_GENERATION, Meaning, Membership,
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
 from ottla.machines.subscription import Subscription
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.group")
 
@@ -59,7 +59,9 @@ class GroupAssignment:
         self.lock: Final = Condition()
         self.rebalances = 0
         coordinator = Coordinator(cluster, options.group, timeout)
-        self.commits: Final = Commits(self.member, coordinator, cluster, self.lock, fetcher.call_attention)
+        self.commits: Final = Commits(
+            self.member, coordinator, cluster, self.lock, fetcher.call_attention, self._topic_ids
+        )
         self._coordinator: Final = coordinator
         self._placing: Final = Placing(
             PlaceFinder(self.commits, cluster, options, timeout), self.commits, subscription, fetcher, name
@@ -155,6 +157,11 @@ class GroupAssignment:
             for name, position in self.positions().items()
             if position.offset is not None
         }
+
+    def _topic_ids(self) -> dict[TopicPartition, TopicId]:
+        with self._fetcher.lock:
+            positions = self._subscription.positions.items()
+            return {name: position.topic_id for name, position in positions if position.topic_id is not None}
 
     def uncommitted(self, offsets: Offsets) -> Offsets:
         """Those of them that the group does not have yet, as far as known."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from threading import Thread
 from typing import Final
 
-from ottla.cluster import Cluster
+from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
 from ottla.condition import Condition
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
 from ottla.group.coordinator import Coordinator, raise_if
 from ottla.group.heartbeats import spoken
-from ottla.group.offsets import OffsetAndMetadata, Offsets, to_commit, told
+from ottla.group.offsets import OffsetAndMetadata, Offsets, to_commit, told, topic_told
 from ottla.machines.membership import NO_GENERATION, Identity, Meaning, Membership, meaning_of
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -31,13 +31,24 @@ OnCommitted = Callable[[Offsets, OttlaError | None], object]
 
 _RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
 
+_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""Of a topic that is no more, or that was made a moment ago; one that is another now is not waited for."""
+
 
 class Commit:
     """One commit: `done` once there is an outcome, `error` where it failed. `retries` while somebody waits for it."""
 
-    def __init__(self, who: Identity, offsets: Offsets, retries: bool, callback: OnCommitted | None) -> None:
+    def __init__(
+        self,
+        who: Identity,
+        offsets: Offsets,
+        topic_ids: Mapping[TopicPartition, TopicId],
+        retries: bool,
+        callback: OnCommitted | None,
+    ) -> None:
         self.who: Final = who
         self.offsets: Final = offsets
+        self.topic_ids: Final = topic_ids
         self.retries = retries
         self.callback: Final = callback
         self.done = False
@@ -54,6 +65,7 @@ class Commits:
         cluster: Cluster,
         lock: Condition,
         tell: Callable[[], None],
+        topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],
     ) -> None:
         self.known: Final[dict[TopicPartition, int]] = {}  # what the group has last committed, as far as heard of
         self.count = 0
@@ -62,14 +74,16 @@ class Commits:
         self._cluster: Final = cluster
         self._lock: Final = lock
         self._tell: Final = tell
+        self._topic_ids: Final = topic_ids
         self._waiting: deque[Commit] = deque()
         self._to_call: deque[Commit] = deque()
         self._runs = False
 
     def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
         """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
+        topic_ids = self._topic_ids()
         with self._lock:
-            commit = Commit(self._member.identity, offsets, retries, callback)
+            commit = Commit(self._member.identity, offsets, topic_ids, retries, callback)
             self._waiting.append(commit)
         self._see_to_thread()
         return commit
@@ -108,15 +122,25 @@ class Commits:
         with self._lock:
             self._lock.wait_for(lambda: not self._waiting and not self._runs, timeout)
 
-    def fetch(self, partitions: Iterable[TopicPartition], timeout: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is committed for these, without those for which nothing is; asked until `timeout` seconds are over."""
+    def fetch(
+        self,
+        partitions: Iterable[TopicPartition],
+        timeout: float,
+        topic_ids: dict[TopicPartition, TopicId] | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed for these, without those for which nothing is; asked until `timeout` seconds are over.
+
+        `topic_ids` gets the topics in which that was, where the coordinator knows them.
+        """
         asked = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
         request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=asked, require_stable=True)
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for answer in self._fetched(request, timeout).offsets if asked else ():
-            place = told(answer)
+            place, partition = told(answer), TopicPartition(answer.topic, answer.partition)
             if place is not None:
-                found[TopicPartition(answer.topic, answer.partition)] = place
+                found[partition] = place
+                if topic_ids is not None and (topic_id := topic_told(answer)) is not None:
+                    topic_ids[partition] = topic_id
         return found
 
     def _fetched(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsReply:
@@ -172,12 +196,14 @@ class Commits:
 
     def _tried(self, commit: Commit) -> OttlaError | None:
         """Why it failed for good; None: it did not."""
-        backoff = Backoff()
+        backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
             try:
                 self._send(commit)
             except OttlaError as error:
-                if not self._is_worth_another(commit, error) or not commit.retries:
+                over = error.code in _GONE and self._cluster.clock.monotonic() >= gone_at
+                over = over or error.code == ErrorCode.UNKNOWN_TOPIC_ID
+                if not self._is_worth_another(commit, error) or not commit.retries or over:
                     return self._failure(error)
             else:
                 return None
@@ -203,7 +229,7 @@ class Commits:
             group=self._coordinator.group,
             member=spoken(who),
             generation=who.generation,
-            offsets=to_commit(commit.offsets),
+            offsets=to_commit(commit.offsets, commit.topic_ids),
         )
         for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:
             raise_if(outcome.error)

@@ -29,7 +29,10 @@ _METADATA_S: Final = 10.0
 
 
 class Joined(NamedTuple):
-    """What this member is to read, and the topics that it gave out, where it leads, with their partitions."""
+    """What this member is to read; where it leads, all topics that somebody reads, and how many partitions they have.
+
+    None, where a topic is not there at the moment.
+    """
 
     partitions: tuple[TopicPartition, ...]
     partitions_of: Mapping[str, int]
@@ -111,7 +114,7 @@ class Joining:
 
     def _synced(self, joined: pb.JoinReply) -> Joined:
         assignments: dict[str, bytes] = {}
-        partitions_of: dict[str, int] = {}
+        led: dict[str, int] = {}
         if self._member.leads:
             members = [
                 Subscriber(
@@ -121,7 +124,9 @@ class Joining:
                 )
                 for each in joined.members
             ]
-            partitions_of = self._partitions_of(subscribed_topics(members))
+            topics = subscribed_topics(members)
+            partitions_of = self._partitions_of(topics)
+            led = dict.fromkeys(topics, 0) | partitions_of  # those that are away are watched for, too
             if not joined.skip_assignment:
                 assignments = self._assign(joined.protocol, partitions_of, members)
         with self._lock:
@@ -139,7 +144,7 @@ class Joining:
         partitions = decode_assignment(reply.assignment).partitions
         with self._lock:
             self._checked().on_synced(self._cluster.clock.monotonic())
-        return Joined(partitions, partitions_of)
+        return Joined(partitions, led)
 
     def _assign(self, protocol: str, partitions_of: Mapping[str, int], members: list[Subscriber]) -> dict[str, bytes]:
         assignor = next(each for each in self._options.assignors if each.name == protocol)

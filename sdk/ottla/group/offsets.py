@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ottla.errors import config_error
 from ottla.machines.position import NO_EPOCH
-from ottla_core.model import TopicPartition
+from ottla_core.model import TopicId, TopicPartition
 from ottla_proto import group_pb2 as pb
 
 
@@ -50,8 +50,8 @@ def checked_offsets(given: OffsetsLike) -> Offsets:
     return offsets
 
 
-def to_commit(offsets: Offsets) -> list[pb.OffsetToCommit]:
-    """As CommitOffsets carries them."""
+def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> list[pb.OffsetToCommit]:
+    """As CommitOffsets carries them, with the ids of the topics in which they are places, where those are known."""
     return [
         pb.OffsetToCommit(
             topic=partition.topic,
@@ -59,9 +59,15 @@ def to_commit(offsets: Offsets) -> list[pb.OffsetToCommit]:
             offset=place.offset,
             leader_epoch=place.leader_epoch,
             metadata=place.metadata,
+            topic_id=topic_ids.get(partition, b""),
         )
         for partition, place in offsets.items()
     ]
+
+
+def topic_told(answer: pb.CommittedOffset) -> TopicId | None:
+    """Of which topic; None where nobody knew when it was committed."""
+    return TopicId(answer.topic_id) if answer.topic_id else None
 
 
 def told(answer: pb.CommittedOffset) -> OffsetAndMetadata | None:

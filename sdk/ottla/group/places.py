@@ -13,7 +13,7 @@ from ottla.group.commits import Commits
 from ottla.group.options import GroupOptions
 from ottla.offsets import list_offsets_or_end
 from ottla.plan import stop_offsets
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.group")
 
@@ -22,7 +22,8 @@ logger = logging.getLogger("ottla.group")
 class Place:
     """Where one partition goes on, and in which epoch the record before it was written; `stop` where it ends.
 
-    `error` instead where nothing is committed and nobody says where to begin.
+    `topic_id` is the topic's in which it was committed, where the coordinator says. `error` instead where nothing is
+    committed and nobody says where to begin.
     """
 
     offset: int = 0
@@ -30,6 +31,7 @@ class Place:
     committed: bool = False
     stop: int | None = None
     error: OttlaError | None = None
+    topic_id: TopicId | None = None
 
 
 Places = dict[TopicPartition, Place]
@@ -46,7 +48,8 @@ class PlaceFinder:
 
     def find(self, partitions: Sequence[TopicPartition]) -> Places:
         """A place for each. Raises where nobody answers."""
-        committed = self._commits.fetch(partitions, self._timeout)
+        topic_ids: dict[TopicPartition, TopicId] = {}
+        committed = self._commits.fetch(partitions, self._timeout, topic_ids)
         fresh = [partition for partition in partitions if partition not in committed]
         begins = self._begins(fresh)
         stops = stop_offsets(self._options.stop, partitions, self._cluster, self._timeout)
@@ -55,7 +58,9 @@ class PlaceFinder:
             stop = stops.get(partition)
             if partition in committed:
                 at = committed[partition]
-                places[partition] = Place(at.offset, at.leader_epoch, committed=True, stop=stop)
+                places[partition] = Place(
+                    at.offset, at.leader_epoch, committed=True, stop=stop, topic_id=topic_ids.get(partition)
+                )
             elif partition in begins:
                 places[partition] = Place(begins[partition], stop=stop)
             else:

@@ -91,7 +91,7 @@ class Placing:
         with self._fetcher.lock:
             if position.version != version or place.error is not None:
                 return None if position.version != version else place.error
-            position.stop = place.stop
+            position.stop, position.topic_id = place.stop, place.topic_id
             self._subscription.seek(position, place.offset, NO_EPOCH if place.epoch is None else place.epoch)
         if place.committed:
             self._commits.known[position.partition] = place.offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ottla.machines.metadata import Route
-from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
+from ottla_core.model import LATEST_TIMESTAMP, TopicId, TopicPartition
 
 NO_EPOCH = -1
 
@@ -17,7 +17,8 @@ class Position:
     is None until `start` (a timestamp as in ListOffsets: -2 earliest, -1 latest, else milliseconds; None: where the
     group left off) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
     after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
-    `leader_epoch` is of the leader in whose log they are known to be right (KIP-320).
+    `leader_epoch` is of the leader in whose log they are known to be right (KIP-320). `topic_id` is of the topic in
+    which `offset` is a place, None while that is not known.
     """
 
     __slots__ = (
@@ -37,6 +38,7 @@ class Position:
         "route",
         "start",
         "stop",
+        "topic_id",
         "version",
         "waiting_bytes",
     )
@@ -50,6 +52,7 @@ class Position:
         self.fetch_offset = 0
         self.epoch = NO_EPOCH
         self.leader_epoch = NO_EPOCH
+        self.topic_id: TopicId | None = None
         self.version = 0
         self.in_flight: FetchPart | EpochCheck | None = None
         self.waiting_bytes = 0

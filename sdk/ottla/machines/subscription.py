@@ -12,6 +12,8 @@ The rules this file owns:
   raised.
 * With a new leader a position is checked before it fetches on: where did the epoch of what was fetched last end in that
   leader's log? If that is before the position, the log was truncated: go back to there and say so, or raise (KIP-320).
+* A topic that was made anew under its name is another topic: a place in the old one is none in it, so that its position
+  is reset, too, and says so once.
 * A leader may name a replica that is closer. It is asked until it fails, the leader changes, or its time is over; what
   it does not have, its leader may have (KIP-392).
 * A fetch that is overdue at a broker which has been replaced is not waited for.
@@ -29,9 +31,9 @@ from typing import Final, Literal
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, Pace, Route
 from ottla.machines.position import NO_EPOCH, Chunk, EpochCheck, Fetch, Fetched, FetchPart, News, Position
-from ottla.refusals import log_truncated, position_reset
+from ottla.refusals import log_truncated, position_reset, topic_made_anew
 from ottla_core.errors import is_retriable
-from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicPartition
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers
 
 Reset = Literal["earliest", "latest", "none"]
@@ -73,6 +75,8 @@ class Subscription:
         self._pace = Pace()
         self._look_again_at = float("inf")
         self.resets = 0
+        self.made_anew: list[str] = []  # words of warning about topics that are others now
+        self._told_anew: dict[str, TopicId] = {}
         self.truncations = 0
 
     # ---- what the user says --------------------------------------------------------------------------------------
@@ -103,6 +107,7 @@ class Subscription:
     def seek_to_time(self, position: Position, timestamp_ms: int) -> None:
         """Go on where ListOffsets says that `timestamp_ms` is; until then nothing is fetched."""
         position.go_to(None, start=timestamp_ms)
+        position.topic_id = None  # wherever that will be, it is in the topic of then
         self._drop(position)
 
     def start_over(self) -> None:
@@ -152,8 +157,8 @@ class Subscription:
             if route is None or (position.retry_at > now and route == position.route):
                 refresh = self._ask(now, FAILING_PACE_S) or refresh
                 continue
-            if not position.is_checked(route):
-                continue  # `checks` has it
+            if self._is_another_topic(position, route, now) or not position.is_checked(route):
+                continue  # it is to be resolved, or `checks` has it
             whom = self._nearest(position, route, brokers or {}, now)
             if self._fetches.get(whom[0], 0) < self.limits.requests_per_broker:
                 address, from_follower, may_name = whom
@@ -167,6 +172,24 @@ class Subscription:
             self._open[fetch] = None
             self._fetches[fetch.address] = self._fetches.get(fetch.address, 0) + 1
         return list(fetches.values()), refresh
+
+    def _is_another_topic(self, position: Position, route: Route, now: float) -> bool:
+        """Whether the topic is not the one that was read; then the position is reset."""
+        known, topic, there = position.topic_id, position.partition.topic, route.partition_id.topic_id
+        if known is None or known == there:
+            position.topic_id = there
+            return False
+        error = topic_made_anew(topic, self.reset)
+        if self.reset == "none":
+            self.error = error
+            position.retry_at, position.route = now + self.limits.backoff_most_s, route
+            return True
+        news = News()
+        self._reset(position, error.message, news)
+        if self._told_anew.get(topic) != there:  # not for each partition
+            self._told_anew[topic] = there
+            self.made_anew += news.reset
+        return True
 
     def _nearest(
         self, position: Position, route: Route, brokers: Mapping[int, BrokerView], now: float
@@ -300,6 +323,8 @@ class Subscription:
             route = routes.get(position.partition)
             if route is None or position.offset is None or position.in_flight is not None:
                 continue
+            if position.topic_id not in (None, route.partition_id.topic_id):
+                continue  # an epoch of the topic before it says nothing
             if position.is_checked(route) or (position.retry_at > now and route == position.route):
                 continue
             check = EpochCheck(position, route, position.epoch, position.version)

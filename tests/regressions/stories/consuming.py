@@ -41,4 +41,23 @@ STORIES = (
             "",
         ),
     ),
+    Story(
+        "topic-away-at-a-rebalance-is-read-by-nobody",
+        "A topic was deleted, the group rebalanced, and the topic was made anew: its partitions were given to nobody",
+        Edit(_SDK + "group/joining.py", "dict.fromkeys(topics, 0) | partitions_of", "partitions_of"),
+    ),
+    Story(
+        "topic-made-anew-is-read-from-the-middle",
+        "A topic was deleted, made anew and filled beyond the position: its first records were left out without a word",
+        Edit(
+            _SDK + "machines/subscription.py",
+            "if known is None or known == there:",
+            "if known is None or there:",
+        ),
+    ),
+    Story(
+        "commits-of-a-topic-made-anew",
+        "A group's offsets in a topic that was deleted were taken for places in the next one of that name",
+        Edit(_SDK + "group/placing.py", "place.stop, place.topic_id", "place.stop, None"),
+    ),
 )

@@ -35,14 +35,19 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 def filled(counts: dict[int, int], *, batch_size: int = 1000, brokers: int = 1) -> ScriptedCluster:
     """Topic t with so many records a partition, values b"<n>", timestamps 1,000 + n."""
     cluster = ScriptedCluster({"t": len(counts)}, brokers=brokers)
+    refill(cluster, counts, batch_size=batch_size)
+    cluster.seen.clear()
+    return cluster
+
+
+def refill(cluster: ScriptedCluster, counts: dict[int, int], *, batch_size: int = 1000) -> None:
+    """More of the same."""
     with Producer[Any, Any](
         "b0:1", topic="t", value="bytes", batch_size=batch_size, _transport=cluster.connect
     ) as producer:
         for partition, count in counts.items():
             for n in range(count):
                 producer.send(b"%d" % n, partition=partition, timestamp=1000 + n)
-    cluster.seen.clear()
-    return cluster
 
 
 def consumer_of(cluster: ScriptedCluster, *topics: str, **arguments: Any) -> Consumer[Any, Any]:
@@ -254,6 +259,42 @@ def test_a_position_that_is_gone_is_reset_as_asked(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.feature(32)
+@pytest.mark.story("topic-made-anew-is-read-from-the-middle")
+def test_a_topic_that_was_made_anew_is_another_and_is_read_as_auto_offset_reset_says(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = filled({0: 10, 1: 10})
+    with consumer_of(cluster, metadata_max_age=0.05) as consumer, caplog.at_level(logging.WARNING):
+        assert sum(len(consumer.poll(WAIT, max_records=10)) for _ in range(2)) == 20
+        cluster.drop_topic("t")
+        cluster.add_topic("t", 2)
+        refill(cluster, {0: 30, 1: 30})
+        got: list[tuple[int, int]] = []
+        for _ in range(10):
+            got += [(r.partition, r.offset) for r in consumer.poll(1.0)]
+            if len(got) == 60:
+                break
+        assert sorted(got) == [(partition, n) for partition in (0, 1) for n in range(30)]
+    (words,) = [r.message for r in caplog.records if "made anew" in r.message]
+    assert "read from the earliest record on" in words
+
+
+@pytest.mark.story("topic-made-anew-is-read-from-the-middle")
+def test_without_a_reset_a_topic_that_was_made_anew_is_an_error_until_somebody_seeks() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, metadata_max_age=0.05, auto_offset_reset="none") as consumer:
+        assert len(consumer.poll(WAIT)) == 10
+        cluster.drop_topic("t")
+        cluster.add_topic("t", 1)
+        refill(cluster, {0: 30})
+        for _ in range(2):
+            with pytest.raises(OttlaError, match="made anew") as raised:
+                consumer.poll(WAIT)
+            assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+        consumer.seek(T0, 5)
+        assert [r.offset for r in consumer.poll(WAIT)] == list(range(5, 30))
+
+
 @pytest.mark.parametrize(
     "failure", [Break(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER), Refuse(ErrorCode.OFFSET_NOT_AVAILABLE)]
 )

@@ -357,6 +357,25 @@ def test_the_leader_gives_out_partitions_that_are_added() -> None:
         assert "partitions" in cluster.requests(pb.JoinRequest)[-1].reason
 
 
+@pytest.mark.story("topic-away-at-a-rebalance-is-read-by-nobody")
+@pytest.mark.timeout(30)
+def test_a_topic_that_is_away_at_a_rebalance_is_read_when_it_is_there_again() -> None:
+    cluster = filled({0: 3})
+    cluster.add_topic("u", 1)
+    with consumer_of(cluster, "t", "u", metadata_max_age=0.05) as consumer:
+        until_joined(consumer, 2)
+        cluster.drop_topic("u")
+        cluster.groups.rebalance("g")
+        while consumer.assignment() != {T[0]}:
+            consumer.poll(0.05)
+        cluster.add_topic("u", 2)
+        until_joined(consumer, 3)
+        fill(cluster, {0: 2, 1: 2}, topic="u")
+        got: list[Any] = []
+        while len([r for r in got if r.topic == "u"]) < 4:
+            got += consumer.poll(WAIT)
+
+
 def test_a_pattern_follows_topics_that_are_new() -> None:
     cluster = filled({0: 3})
     cluster.add_topic("other", 1)

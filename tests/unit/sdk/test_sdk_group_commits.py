@@ -430,3 +430,29 @@ def test_a_member_reads_to_the_end_and_stops() -> None:
     assert committed(cluster) == {0: 5, 1: 7}
     with consumer_of(cluster, stop=3, group="h") as consumer:
         assert len(list(consumer)) == 3
+
+
+@pytest.mark.story("commits-of-a-topic-made-anew")
+def test_what_was_committed_in_a_topic_that_was_made_anew_is_no_place_in_it(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT)) == 10
+    assert committed(cluster) == {0: 10}
+    cluster.drop_topic("t")
+    cluster.add_topic("t", 1)
+    fill(cluster, {0: 30})
+    with consumer_of(cluster) as consumer:
+        assert [r.offset for r in consumer.poll(WAIT)] == list(range(30))
+    assert "made anew" in caplog.text
+
+
+def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.UNKNOWN_TOPIC_ID)] * 3)
+        with pytest.raises(OttlaError) as raised:
+            consumer.commit(timeout=WAIT)
+        assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert len(cluster.requests(pb.CommitOffsetsRequest)) == 1
+        cluster.forget(Group.COMMIT_OFFSETS)
