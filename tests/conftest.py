@@ -28,7 +28,8 @@ class _LongTurns(logging.Handler):
         self.told: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        used_ms, collecting_ms, *_ = record.args if isinstance(record.args, tuple) else ()
+        arguments: Any = record.args
+        used_ms, collecting_ms, *_ = arguments
         if used_ms - collecting_ms > _FAILS_AT_MS:  # the garbage is that of this process, tests and all
             self.told.append(record.getMessage())
 

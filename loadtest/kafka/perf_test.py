@@ -1,7 +1,4 @@
-"""Apache Kafka's own kafka-producer-perf-test, as its script starts it. Prints one JSON object of what it says.
-
-Its sisters, kafka-consumer-perf-test and kafka-e2e-latency, join a group and commit offsets.
-"""
+"""Apache Kafka's own kafka-producer-perf-test, as its script starts it. Prints one JSON object of what it says."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from peers.client import Rec
 from peers.kafka.tools import run_tool
 from tests.compat.cells import SDK, TOOLS
 from tests.compat.crossing import BASE_MS
+from tests.compat.kafka_groups import Confluent
 from tests.compat.topics import Topics
-from tests.support.kafka_groups import Confluent
 from waiting import wait_until
 
 import ottla

@@ -192,7 +192,7 @@ def test_a_stream_of_what_comes_later(user: Spark, cluster: Cluster, topics: Top
         wait(lambda: query.lastProgress is not None)
         for n in range(5, 25, 5):
             write(cluster, topic, range(n, n + 5))
-            wait(lambda n=n: topics.end(target) == n)  # type: ignore[misc]
+            wait(lambda n=n: topics.end(target) == n)
     finally:
         query.stop()
     assert user.values(target) == words(range(5, 25))

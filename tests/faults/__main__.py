@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from tests.faults import network
 from tests.faults.disks.mutants import DISK_MUTANTS, DiskMutant, catch
@@ -53,7 +53,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--unbroken", action="store_true", help="the mutants' faults without the mutants: all is well")
     given = parser.parse_args(arguments)
     known = {row.name: row for row in ROWS}
-    others = (*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, STARVED_ROW, HOSTILE_ROW, *DISK_ROWS, *DISK_MUTANTS)
+    others: list[Any] = [*MUTANT_ROWS, *GROUP_ROWS, *MUTANT_GROUP_ROWS, *DISK_ROWS, *DISK_MUTANTS]
+    others += [STARVED_ROW, HOSTILE_ROW]
     there_are = [*known, MUTANTS, *(row.name for row in others), MUTANT, interrupted.NAME]
     chosen = [name for name in given.rows.split(",") if name] or [*known, MUTANTS]
     if unknown := [name for name in chosen if name not in there_are]:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from tests.faults.audit import AuditResult, compare_replicas
 from tests.faults.cluster import BROKERS, CONTROLLERS, ETCD, FaultCluster
@@ -40,7 +40,7 @@ class Result(Generic[Row]):
     failures: list[str] = field(default_factory=list)
 
 
-AnyResult = TypeVar("AnyResult", bound=Result)
+AnyResult = TypeVar("AnyResult", bound=Result[Any])
 
 
 class FaultRun(ABC, Generic[AnyResult]):

@@ -11,7 +11,7 @@ import random
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import cramjam
 import google_crc32c
@@ -82,7 +82,12 @@ def _compressed(random_: random.Random) -> bytes:
     """In every codec, each of which may hold something else than it says, and no records at all."""
     plain = random_.choice((record(), b"", b"rubbish" * 20))
     codec = random_.choice((1, 2, 3, 4))
-    pack = {1: _gzip, 2: cramjam.snappy.compress_raw, 3: cramjam.lz4.compress, 4: cramjam.zstd.compress}
+    pack: dict[int, Callable[[bytes], Any]] = {
+        1: _gzip,
+        2: cramjam.snappy.compress_raw,
+        3: cramjam.lz4.compress,
+        4: cramjam.zstd.compress,
+    }
     return batch(bytes(pack[random_.choice((codec, codec, 1, 4))](plain)), attributes=codec)
 
 

@@ -17,8 +17,8 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
+from tests.fuzz.kafka_wire import KafkaWire
 from tests.fuzz.world import BASE_TOPICS, CANARY, INTERNAL, PROTOCOL, PROTOCOL_TYPE, Member, World
-from tests.support.kafka_wire import KafkaWire
 
 _LIMIT_MS: Final = 10_000
 _MADE_HERE: Final = (CANARY, *BASE_TOPICS)

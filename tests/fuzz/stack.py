@@ -42,7 +42,7 @@ class Stack:
             self._start("controller", ["-m", "ottla_controller"], {"first-configs": _FEW_SHARDS})
             module = ["-m", "tests.fuzz.planted", self._planted] if self._planted else ["-m", "ottla_broker"]
             self._start("broker", module, {"data-dir": self.directory / "data", "kafka-port": self.kafka_port})
-            at_once = {"group-initial-rebalance-delay-ms": 0}
+            at_once: dict[str, object] = {"group-initial-rebalance-delay-ms": 0}
             self._start("group-coordinator", ["-m", "ottla_group_coordinator"], at_once)
         except BaseException:
             self._stop()
@@ -96,7 +96,7 @@ class Stack:
 
 def _is_ready(admin_port: int, process: subprocess.Popen[bytes]) -> bool:
     if process.poll() is not None:
-        raise RuntimeError(f"{process.args} ended with {process.returncode}")
+        raise RuntimeError(f"{process.args!r} ended with {process.returncode}")
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{admin_port}/readyz", timeout=2) as answer:
             return bool(answer.status == 200)

@@ -201,8 +201,8 @@ class Node:
             ahead_of=self._older_metadata.revision,
             secret=self.secret,
         )
-        life = LastLife(self._incarnation, identity.directory_id)
-        self._controller.put_together((key, broker), (keys.last_life(self.id), life))
+        last = LastLife(self._incarnation, identity.directory_id)
+        self._controller.put_together((key, broker), (keys.last_life(self.id), last))
         return self._controller.image.brokers[self.id]
 
     def unfence(self) -> str | None:

@@ -349,8 +349,8 @@ class Partition:
         if not replica.up or word.version < replica.version:
             return
         if word.epoch > replica.epoch:
-            for one in (*replica.waiting, *replica.asked):
-                one.reply(Unknown(OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")))
+            for reply in [one.reply for one in replica.waiting] + [one.reply for one in replica.asked]:
+                reply(Unknown(OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")))
             replica.become_follower()
             replica.epoch, replica.leader = word.epoch, word.leader
             if replica.leads:

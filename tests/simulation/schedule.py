@@ -27,7 +27,7 @@ class Schedule:
         self._made = 0
         self._tell = tell
 
-    def after(self, delay_s: float, event: Callable[..., None], *args: Any) -> None:
+    def after(self, delay_s: float, event: Callable[..., object], *args: Any) -> None:
         self._made += 1
         heappush(self._heap, (self.now + delay_s, self._made, event, args))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from knocks import Knocks
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -18,7 +18,7 @@ from waiting import wait_until
 import ottla
 from ottla.testing import Cluster
 
-LIMIT_S = 60.0
+LIMIT_S = 60
 FIRST_MS = 1_700_000_000_000
 COLUMNS = {
     "key": "binary",
@@ -168,7 +168,7 @@ def test_a_stream_goes_on_where_it_was_and_its_group_knows_the_last_batch(
     cluster: Cluster, admin: ottla.Admin, runs: Runs
 ) -> None:
     admin.topics.create("resumed", partitions=2)
-    asked = {"subscribe": "resumed", "startingOffsets": "earliest", "commitOffsets": "resumed"}
+    asked: dict[str, Any] = {"subscribe": "resumed", "startingOffsets": "earliest", "commitOffsets": "resumed"}
     send(cluster, "resumed", *"abcdefghij")
     assert runs.finish("resumed", maxOffsetsPerTrigger=4, **asked) == [*"abcdefghij"]
     assert runs.batches == [4, 4, 2]
@@ -183,7 +183,9 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
     cluster: Cluster, admin: ottla.Admin, runs: Runs
 ) -> None:
     admin.topics.create("running-a", partitions=1)
-    query = runs.start("running", subscribePattern="^running-", startingOffsets="earliest")
+    asked: dict[str, Any] = {"subscribePattern": "^running-", "startingOffsets": "earliest"}
+    asked["kafka__client__id"] = "running"
+    query = runs.start("running", **asked)
     sent: list[str] = []
 
     def send_and_wait(topic: str) -> None:
@@ -200,12 +202,12 @@ def test_a_query_goes_on_through_new_partitions_new_topics_and_brokers_that_are_
     send_and_wait("running-b")
     broker = cluster.brokers[0]
     broker.kill()
-    time.sleep(2.0)  # several triggers meet nobody
+    with Knocks(broker.address) as knocks:
+        knocks.until(5)
     broker.restart()
     send_and_wait("running-b")
-    broker.pause()
-    time.sleep(2.0)
-    broker.resume()
+    dropped = cluster.faults.drop("Metadata").of("running").times(5)
+    wait_until(lambda: dropped.met == 5, limit_s=LIMIT_S)
     send_and_wait("running-a")
     assert query.isActive
     assert query.lastProgress is not None
@@ -220,7 +222,7 @@ def test_a_topic_deleted_in_mid_query_ends_it_or_does_not(cluster: Cluster, admi
     for name in ("gone", "kept"):
         admin.topics.create(name, partitions=1)
         send(cluster, name, f"{name}1")
-    asked = {"subscribe": "gone,kept", "startingOffsets": "earliest"}
+    asked: dict[str, Any] = {"subscribe": "gone,kept", "startingOffsets": "earliest"}
     strict = runs.start("strict", **asked)
     lenient = runs.start("lenient", **asked, failOnDataLoss=False)
     wait_until(lambda: all(len(runs.values(name)) == 2 for name in ("strict", "lenient")), limit_s=LIMIT_S)

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from knocks import Knocks
 from spark_source import Stream, offsets, partition, texts
 from waiting import wait_until
 
@@ -18,9 +19,11 @@ import ottla
 from ottla.offsets import list_offsets_or_end
 from ottla.testing import Cluster
 from ottla_core.model import TopicPartition
+from pyspark_ottla import cluster as cluster_of_spark
 from pyspark_ottla.cluster import Partitions
 from pyspark_ottla.commits import Commits
 from pyspark_ottla.machines.offsets import Offsets
+from pyspark_ottla.options import read_options
 
 OPTION = pytest.mark.spark_option
 
@@ -527,20 +530,63 @@ def test_brokers_that_are_away_are_waited_for(cluster: Cluster, topic: str, begi
 
 
 @OPTION("kafkaConsumer.pollTimeoutMs")
-def test_tasks_wait_for_brokers_longer_than_a_request_does(cluster: Cluster, topic: str, begin: Begin) -> None:
+def test_tasks_wait_for_a_broker_that_hangs_longer_than_a_request_does(
+    cluster: Cluster, topic: str, begin: Begin
+) -> None:
+    """Three requests in vain: with the 30 s that are the default for each, a minute and a half."""
     sent = send(cluster, topic, 4)
     stream = begin(subscribe=topic, startingOffsets="earliest", kafka__request__timeout__ms=300)
     planned = stream.plan()
     assert planned is not None
-    back = threading.Timer(1.5, cluster.brokers[0].restart)
+    hangs = cluster.faults.delay("Fetch", 60.0).times(3)
+    rows = stream.run(planned)
+    assert [row["value"].decode() for row in rows] == sent
+    assert hangs.met == 3
+
+
+@OPTION("kafkaConsumer.pollTimeoutMs")
+def test_tasks_wait_for_a_broker_that_is_away(cluster: Cluster, topic: str, begin: Begin) -> None:
+    sent = send(cluster, topic, 4)
+    stream = begin(subscribe=topic, startingOffsets="earliest", kafka__request__timeout__ms=300)
+    planned = stream.plan()
+    assert planned is not None
+    broker = cluster.brokers[0]
+
+    def come_back_late() -> None:
+        with Knocks(broker.address) as knocks:
+            knocks.until(5)
+        broker.restart()
+
+    back = threading.Thread(target=come_back_late)
 
     def away() -> None:
-        cluster.brokers[0].kill()
+        broker.kill()
         back.start()
 
     rows = stream.run(planned, before_tasks=away)
-    back.join()
+    back.join(60.0)
     assert [row["value"].decode() for row in rows] == sent
+
+
+@OPTION("fetchOffset.numRetries")
+def test_planning_waits_for_a_broker_that_hangs_longer_than_a_request_does(
+    cluster: Cluster, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three of the four tries that there are by default."""
+    stream = begin(subscribe=topic, startingOffsets="earliest", fetchOffset__retryIntervalMs=10)
+    sent = send(cluster, topic, 4)
+    monkeypatch.setattr("pyspark_ottla.cluster._TRY_S", 0.3)
+    hangs = cluster.faults.delay("ListOffsets", 60.0).times(3)
+    planned = stream.plan()
+    assert hangs.met == 3
+    assert planned is not None
+    assert [row["value"].decode() for row in stream.run(planned)] == sent
+
+
+def test_a_minute_without_brokers_is_waited_for_by_default() -> None:
+    options = read_options({"kafka.bootstrap.servers": "b0:1", "subscribe": "t"}, streaming=True)
+    assert options.fetch_offset_retries * cluster_of_spark._TRY_S > 60
+    assert options.poll_timeout_s > 60
 
 
 # ---- offsets for others ----------------------------------------------------------------------------------------------

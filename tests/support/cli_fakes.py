@@ -252,4 +252,4 @@ class FakeConsumer:
 
 
 def row(partition: int, offset: int, value: bytes | None = b"v", key: bytes | None = None) -> Record[bytes, Any]:
-    return Record("orders", partition, offset, 1_793_527_200_000 + offset, key, value, ())
+    return Record("orders", partition, offset, 1_793_527_200_000 + offset, key, value, [])

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 from google.protobuf.message import Message
 from images import image_of, topic_id, with_topic
-from kafka_wire import framed
 from kio.index import load_response_schema
 from kio_messages import read
+from tests.fuzz.kafka_wire import framed
 
 from ottla_broker.coordinator_peers import not_available
 from ottla_broker.disk_threads import DiskThreads

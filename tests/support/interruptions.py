@@ -28,7 +28,7 @@ class Interrupting:
     def __init__(self, at: int) -> None:
         self.hit = ""
         self._left = at
-        self._called: Final[dict[FrameType, int]] = {}  # where a frame's last instruction is, if it called into C
+        self._called: Final[dict[int, int]] = {}  # where a frame's last instruction is, if it called into C
 
     def __enter__(self) -> Interrupting:
         sys.settrace(self._on_call)

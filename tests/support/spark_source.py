@@ -31,7 +31,8 @@ Row = dict[str, Any]
 
 def travelled(thing: T) -> T:
     """What another process gets."""
-    return cloudpickle.loads(cloudpickle.dumps(thing))
+    other: T = cloudpickle.loads(cloudpickle.dumps(thing))  # type: ignore[no-untyped-call]  # Spark's copy of it has no types
+    return other
 
 
 def data_source(bootstrap: str, options: Mapping[str, object]) -> OttlaDataSource:

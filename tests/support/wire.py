@@ -67,7 +67,7 @@ class Wire:
             configs={k.replace("_", "."): v for k, v in configs.items()},
         )
         request = cpb.CreateTopicsRequest(topics=[topic])
-        created = self.administer(Controller.CREATE_TOPICS, request).topics[0]
+        created: cpb.TopicCreated = self.administer(Controller.CREATE_TOPICS, request).topics[0]
         assert not created.error.code, created.error
         if await_leaders:
             wait_until(lambda: all(self.end_offset(created.topic_id, n) is not None for n in range(partitions)))
@@ -112,7 +112,7 @@ class Wire:
         reply: pb.ProduceReply = self._replies["Produce"].get(timeout=LIMIT_S)[1]
         return reply
 
-    def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: int) -> int:
+    def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: Any) -> int:
         body = pb.FetchRequest(partitions=partitions, **{"max_bytes": 1 << 20, "min_bytes": 1, **wanted})
         return self._stream(Broker.FETCH).send(body, timeout_ms=30_000)
 

@@ -81,8 +81,8 @@ def test_a_false_broker_moves_the_controller_to_nothing(cluster: Cluster) -> Non
         leader_epoch=partition.leader_epoch,
         new_isr=[controller_pb2.IsrMember(broker_id=leader.id, broker_epoch=leader.epoch)],
     )
-    named = {"broker_id": leader.id, "broker_epoch": leader.epoch}
-    as_instance = {"kind": "broker", "instance_id": leader.id, "instance_epoch": leader.epoch}
+    named: dict[str, Any] = {"broker_id": leader.id, "broker_epoch": leader.epoch}
+    as_instance: dict[str, Any] = {"kind": "broker", "instance_id": leader.id, "instance_epoch": leader.epoch}
     calls: list[tuple[Any, Any]] = [
         (contracts.Controller.ALTER_PARTITION, controller_pb2.AlterPartitionRequest(**named, partitions=[alone])),
         (contracts.Controller.CONTROLLED_SHUTDOWN, controller_pb2.ControlledShutdownRequest(**named)),

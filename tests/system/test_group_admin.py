@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 import pytest
 from cli_fakes import ottla as command
-from kafka_groups import Python
 from prometheus_client.parser import text_string_to_metric_families
+from tests.compat.kafka_groups import Python
 from waiting import wait_until
 
 import ottla

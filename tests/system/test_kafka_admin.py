@@ -9,7 +9,7 @@ from typing import Any
 
 import kafka.protocol.admin as messages
 import pytest
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 from wire import Wire, batch
 

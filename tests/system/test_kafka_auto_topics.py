@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_clients import CLIENTS, Client, Rec
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 
 import ottla

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +11,7 @@ import confluent_kafka
 import confluent_kafka.admin
 import kafka
 import pytest
-from kafka_groups import Aio, Confluent, Python
+from tests.compat.kafka_groups import Aio, Confluent, Python
 from waiting import wait_until
 
 import ottla
@@ -60,9 +59,8 @@ def write(cluster: Cluster, topic: str, first: int, count: int) -> set[bytes]:
 @pytest.mark.feature(77)
 @pytest.mark.parametrize("maker", ALL)
 def test_a_coordinator_that_dies_is_replaced_and_no_commit_is_lost(maker: Callable[..., Member]) -> None:
-    with Cluster(brokers=3, group_coordinators=2) as cluster:
-        with ottla.Admin(cluster.bootstrap) as admin:
-            admin.topics.create("t", partitions=4)
+    with Cluster(brokers=3, group_coordinators=2) as cluster, ottla.Admin(cluster.bootstrap) as admin:
+        admin.topics.create("t", partitions=4)
         write(cluster, "t", 0, 40)
         member = maker(cluster.kafka_bootstrap, "t", "g")
         try:
@@ -70,7 +68,7 @@ def test_a_coordinator_that_dies_is_replaced_and_no_commit_is_lost(maker: Callab
             member.commit()
             for coordinator in cluster.group_coordinators:  # whichever has the group
                 coordinator.kill()
-                time.sleep(0.5)
+                wait_until(lambda c=coordinator: admin.groups.describe("g").coordinator != c.id)
                 coordinator.restart()
             write(cluster, "t", 40, 20)
             wait_until(lambda: len(member.values()) >= 60, limit_s=60)

@@ -14,7 +14,7 @@ from kafka.protocol.consumer import (
     SyncGroupRequest,
     SyncGroupResponse,
 )
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 
 from ottla_core.errors import ErrorCode

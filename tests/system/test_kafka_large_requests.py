@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.admin import CreateTopicsRequest, CreateTopicsResponse
 from kafka.protocol.consumer import JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest, OffsetCommitResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
-from kafka_wire import KafkaWire, framed
+from tests.fuzz.kafka_wire import KafkaWire, framed
 
 import ottla
 from ottla_core.errors import ErrorCode

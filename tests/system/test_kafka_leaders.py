@@ -10,7 +10,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.producer import ProduceRequest, ProduceResponse
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 from wire import batch
 

@@ -15,7 +15,7 @@ import pytest
 from kafka.protocol.admin import DescribeClusterRequest, DescribeClusterResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_clients import Confluent, KafkaPython, Rec
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import until
 
 import ottla

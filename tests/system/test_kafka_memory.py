@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 
 import ottla

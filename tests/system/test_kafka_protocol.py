@@ -36,7 +36,7 @@ from kafka.protocol.producer import (
     ProduceRequest,
     ProduceResponse,
 )
-from kafka_wire import KafkaWire, framed
+from tests.fuzz.kafka_wire import KafkaWire, framed
 from waiting import wait_until
 from wire import Wire, batch
 

@@ -70,4 +70,3 @@ def test_an_applications_ten_tests_run_with_nothing_but_the_fixtures(tmp_path: P
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
     assert "10 passed" in done.stdout, done.stdout + done.stderr
-    print(done.stdout.splitlines()[-1])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol import admin, consumer, metadata
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 
 import ottla
 from ottla_core.errors import ErrorCode

@@ -203,7 +203,7 @@ async def test_the_health_service_tells_liveness_and_readiness(stack: Stack) -> 
 
         async def status(service: str) -> str:
             answer = await health.Check(health_pb2.HealthCheckRequest(service=service), timeout=5)
-            return health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+            return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
         assert [await status(""), await status("ottla.ready")] == ["SERVING", "SERVING"]
         stack.why_not = "not registered yet"

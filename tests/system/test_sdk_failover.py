@@ -76,7 +76,7 @@ def test_leaders_that_are_killed_are_not_noticed_by_writers_and_readers(cluster:
     create(cluster, partitions=3)
     reader = Reader(cluster)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int", batch_size=500, linger=0) as producer:
-        sent = []
+        sent: list[Any] = []
         for _ in range(3):
             victim = cluster.brokers[described(cluster).leader]
             for n in range(2000):

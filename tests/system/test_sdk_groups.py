@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from group_members import Diary, Member
-from kafka_groups import Confluent, Python
+from tests.compat.kafka_groups import Confluent, Python
 from waiting import wait_until
 
 import ottla

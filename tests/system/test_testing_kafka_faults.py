@@ -10,7 +10,7 @@ import confluent_kafka
 import pytest
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_clients import Confluent, Rec
-from kafka_wire import KafkaWire
+from tests.fuzz.kafka_wire import KafkaWire
 
 import ottla
 from ottla.testing import Cluster

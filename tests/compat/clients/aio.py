@@ -10,7 +10,7 @@ import aiokafka
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
-from tests.support import kafka_groups
+from tests.compat import kafka_groups
 
 _T = TypeVar("_T")
 _END: Final = object()

@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
-from tests.support import kafka_groups
+from tests.compat import kafka_groups
 
 
 class Confluent:

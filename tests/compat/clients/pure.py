@@ -8,7 +8,7 @@ from typing import Any
 import kafka
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
-from tests.support import kafka_groups
+from tests.compat import kafka_groups
 
 
 class KafkaPython:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from peers.client import Rec
 
@@ -19,7 +20,7 @@ class Sdk:
         topic: str,
         records: Iterable[Rec],
         *,
-        codec: str = "none",
+        codec: Any = "none",
         partition: int = 0,
     ) -> list[int]:
         with ottla.Producer(bootstrap, topic=topic, key="bytes", value="bytes", compression=codec) as producer:

@@ -13,7 +13,7 @@ import random
 import signal
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 from tests.faults.groups.client import MOVING, GroupClient
 from tests.faults.groups.member import Habits, Member
@@ -109,7 +109,7 @@ async def run(given: argparse.Namespace, history: HistoryWriter) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     loop.add_signal_handler(signal.SIGUSR1, lambda: [setattr(member, "calm", True) for member in members])
-    tasks = [asyncio.create_task(member.run()) for member in members]
+    tasks: list[asyncio.Task[Any]] = [asyncio.create_task(member.run()) for member in members]
     readers = [
         OffsetReader(client, notes, group, given.topic, given.partitions)
         for group in (*given.groups.split(","), *filter(None, given.also.split(",")))

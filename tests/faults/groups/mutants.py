@@ -118,7 +118,8 @@ def _given_up_when_late() -> None:
             refuse_late(self, now)
 
     _replace(Owner, "_refuse_late", give_up)
-    wake_at = Owner.wake_at.fget
+    described: Any = Owner.wake_at
+    wake_at = described.fget
     assert wake_at is not None
     _replace(
         Owner,

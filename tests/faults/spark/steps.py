@@ -42,7 +42,7 @@ class SteppingReader(OttlaStreamReader):
         announce("latest")
         return super().latestOffset(start, limit)
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         announce("plan")
         return super().partitions(start, end)
 

@@ -64,7 +64,7 @@ async def test_more_requests_than_may_wait_are_refused_and_elections_go_first(
     order: list[str] = []
 
     async def commit(name: str, *, urgent: bool = False) -> None:
-        await journal.commit(lambda _: order.append(name) or write_configs(name), urgent=urgent)  # type: ignore[func-returns-value]
+        await journal.commit(lambda _: order.append(name) or write_configs(name), urgent=urgent)
 
     tasks = [asyncio.create_task(commit("1"))]
     await gate.reached.wait()

@@ -201,6 +201,6 @@ async def test_each_coordinator_hears_its_own(peers: CoordinatorPeers, coordinat
     other = ScriptedCoordinator()
     await other.start()
     told = await asyncio.gather(beat(peers, coordinator.registered, 16), beat(peers, other.registered, 0))
-    assert told == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+    assert [*told] == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
     assert (coordinator.calls, other.calls) == ([[16]], [[0]])
     await other.kill()

@@ -25,7 +25,7 @@ def test_what_contradicts_a_newer_word_is_dropped() -> None:
     assert epochs.assign(3, 15)
     assert epochs.entries == ((1, 0), (2, 10), (3, 15))
     assert epochs.assign(5, 10)
-    assert epochs.entries == ((1, 0), (5, 10))
+    assert tuple(epochs.entries) == ((1, 0), (5, 10))
 
 
 @pytest.mark.parametrize(

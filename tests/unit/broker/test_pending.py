@@ -53,7 +53,7 @@ async def test_what_fails_is_its_own_trouble() -> None:
 async def test_what_nobody_waits_for_any_more_is_left_out() -> None:
     acts, gate = PendingActs(), Gate()
     log: list[int] = []
-    under_way, waiting, last = (acts.add(gate.wait, lambda n=n: log.append(n)) for n in range(3))  # type: ignore[misc]
+    under_way, waiting, last = (acts.add(gate.wait, lambda n=n: log.append(n)) for n in range(3))
     await asyncio.sleep(0)
     under_way.cancel()
     waiting.cancel()
@@ -65,7 +65,7 @@ async def test_what_nobody_waits_for_any_more_is_left_out() -> None:
 async def test_acts_may_be_added_once_all_are_done() -> None:
     acts = PendingActs()
     for n in range(3):
-        assert await acts.add(lambda: asyncio.sleep(0), lambda n=n: n) == n  # type: ignore[misc]
+        assert await acts.add(lambda: asyncio.sleep(0), lambda n=n: n) == n
 
 
 def test_there_is_room_for_so_many_bytes_and_for_one_of_any_size_alone() -> None:

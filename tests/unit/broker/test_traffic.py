@@ -34,7 +34,8 @@ def test_topics_beyond_the_limit_share_one_line() -> None:
 
 
 def test_a_scrape_shows_the_topics_that_are_there_and_adds_up_their_logs() -> None:
-    traffic, there = TopicTraffic(), cast(list[Any], [])
+    there: list[Any] = []
+    traffic = TopicTraffic()
     metrics = Metrics()
     add_topic_tables(metrics, cast(Replicas, SimpleNamespace(all=lambda: there)))
     for topic, size_bytes in (("orders", 7), ("orders", 5), ("refunds", 1)):

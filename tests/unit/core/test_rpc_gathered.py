@@ -18,7 +18,7 @@ async def test_a_call_has_the_longest_time_that_any_of_its_requests_has() -> Non
         return requests
 
     gathered = Gathered(call, 0.01, most=10, weigh=lambda each: 1)
-    assert await asyncio.gather(gathered.ask(1, 0.5), gathered.ask(2, 2.0), gathered.ask(3, 1.0)) == [1, 2, 3]
+    assert [*await asyncio.gather(gathered.ask(1, 0.5), gathered.ask(2, 2.0), gathered.ask(3, 1.0))] == [1, 2, 3]
     assert limits == [2.0]
 
 

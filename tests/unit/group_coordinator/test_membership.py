@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from groups import WAITS, Shard, code, subscription
 
@@ -315,7 +317,7 @@ def test_a_group_too_large_for_the_log_is_refused_to_all_and_nobody_waits_for_it
         ({"instance_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_synchronizing_as_something_else_is_refused(shard: Shard, more: dict[str, str], expected: ErrorCode) -> None:
+def test_synchronizing_as_something_else_is_refused(shard: Shard, more: dict[str, Any], expected: ErrorCode) -> None:
     leader, _ = shard.stable(2)
     assert code(shard.sync(leader, 1, **more)) == expected
 

@@ -171,7 +171,8 @@ def test_what_was_gathered_comes_before_the_error_of_another_partition() -> None
     with consumer_of(cluster, start={T0: 0, T1: 0}, auto_offset_reset="none") as consumer:
         cluster.will(Broker.FETCH, Hold())
         threading.Timer(0.05, cluster.release).start()
-        seen, errors = [], 0
+        errors = 0
+        seen: list[Any] = []
         while len(seen) < 5 or not errors:
             try:
                 seen += [r.offset for r in next(consumer.batches(1000, max_wait=0.2))]
@@ -215,7 +216,7 @@ def test_metrics_of_a_broker_that_does_not_answer(caplog: pytest.LogCaptureFixtu
 
 async def test_a_task_is_woken_too() -> None:
     cluster = filled(3)
-    arguments = {"bootstrap": "b0:1", "start": "earliest", "_transport": cluster.connect}
+    arguments: dict[str, Any] = {"bootstrap": "b0:1", "start": "earliest", "_transport": cluster.connect}
     async with ottla.aio.Consumer("t", **arguments) as consumer:
         assert len(await consumer.poll(WAIT, max_records=2)) == 2
         assert (await consumer.lag(), consumer.metrics["records-consumed-total"]) == ({T0: 1}, 2)

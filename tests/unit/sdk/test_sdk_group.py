@@ -465,7 +465,7 @@ def test_members_share_the_partitions_and_whoever_is_one_too_many_has_none(assig
 async def test_the_same_with_asyncio() -> None:
     cluster = filled({0: 10})
     told: list[Any] = []
-    arguments = {
+    arguments: dict[str, Any] = {
         "bootstrap": "b0:1",
         "group": "g",
         "auto_offset_reset": "earliest",

@@ -187,7 +187,7 @@ def test_members_are_told_in_words_where_they_are_consumers(cluster: FakeCluster
 
 def test_lag_is_in_records_and_seconds(cluster: FakeCluster, groups: Any) -> None:
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    common = {"log_start_offset": 2, "log_end_offset": 9}
+    common: dict[str, Any] = {"log_start_offset": 2, "log_end_offset": 9}
     cluster.answer(
         Group.LAG,
         pb.LagReply(

@@ -12,6 +12,9 @@ from scripted_groups import T, committed, consumer_of, filled
 from ottla.consumer import Consumer
 from ottla.record import Batch, Record
 
+# An interruption may meet a generator that is being closed; there Python prints it and goes on, as after Ctrl-C.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 Records = list[Record[Any, Any]]
 Got = list[Record[Any, Any] | Batch[Any, Any]]
 Read = Callable[[Consumer[Any, Any], Got], object]

@@ -144,7 +144,8 @@ def test_large_integers_beside_a_null_stay_what_they_are_in_a_data_frame(column:
     cluster = ScriptedCluster({"orders": 1})
     with Producer[Any, Any]("b0:1", topic="orders", key="int", value="int", _transport=cluster.connect) as producer:
         for n in (2**53 + 1, None):
-            producer.send(**{"key": 1, "value": 1} | {column: n})
+            pair: dict[str, Any] = {"key": 1, "value": 1, column: n}
+            producer.send(**pair)
     frame = rows_of(cluster, key="int", value="int").to_pandas()
     assert frame[column].tolist() == [2**53 + 1, None]
     assert frame["key" if column == "value" else "value"].dtype == "int64", "a column without null is a plain one"

@@ -166,7 +166,7 @@ def test_producers_that_nobody_wants_go(made: list[Any], brokers: FakeCluster) -
         ({"kafka.group.id": "g"}, "kafka.group.id"),
     ],
 )
-def test_options_that_can_not_be(made: list[Any], brokers: FakeCluster, options: dict[str, str], words: str) -> None:
+def test_options_that_can_not_be(made: list[Any], brokers: FakeCluster, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         writer(brokers, **options)
 

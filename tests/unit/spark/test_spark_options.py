@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,7 +97,7 @@ def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPat
         ({"commitOffsets": "g"}, "commitOffsets is for streaming"),
     ],
 )
-def test_what_can_not_be_is_refused_with_a_remedy(given: dict[str, str], said: str) -> None:
+def test_what_can_not_be_is_refused_with_a_remedy(given: dict[str, Any], said: str) -> None:
     assert re.search(said, refused(**given), re.DOTALL)
 
 

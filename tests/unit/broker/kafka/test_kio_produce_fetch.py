@@ -36,7 +36,8 @@ def reader_of(data: bytes, key: int, version: int) -> Reader:
 
 
 def ms(delta: Any) -> int:
-    return round(delta.total_seconds() * 1000)
+    milliseconds: int = round(delta.total_seconds() * 1000)
+    return milliseconds
 
 
 def backend_of_two() -> Backend:

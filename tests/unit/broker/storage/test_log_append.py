@@ -20,6 +20,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, body_crc
 from ottla_core.records.compression import Codec, compress, output_limit
 from ottla_core.records.reader import read_records
+from ottla_core.records.record import RawRecord
 
 HOUR_MS = 3_600_000
 
@@ -112,7 +113,7 @@ def test_a_compacted_topic_takes_no_record_without_a_key(log: Log) -> None:
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 def test_every_record_without_a_key_is_named_up_to_a_bound(log: Log, codec: Codec) -> None:
     log.config = LogConfig(compacts=True)
-    mixed = [(n, NOON, None if n in (1, 4, 5) else b"k", b"v", []) for n in range(7)]
+    mixed: list[RawRecord] = [(n, NOON, None if n in (1, 4, 5) else b"k", b"v", []) for n in range(7)]
     error = refused(log, sealed(mixed, codec))
     assert isinstance(error, BadRecordsError)
     assert [record.number for record in error.records] == [1, 4, 5]
@@ -217,7 +218,7 @@ def test_timestamps_far_from_the_brokers_clock_are_refused(log: Log) -> None:
     log.config = LogConfig(timestamp_before_max_ms=HOUR_MS)
     assert refused(log, values_batch(b"old", at_ms=NOON - HOUR_MS - 1)).code == ErrorCode.INVALID_TIMESTAMP
     times = [NOON, NOON + HOUR_MS + 1, NOON - HOUR_MS, NOON - HOUR_MS - 1, NOON + 2 * HOUR_MS]
-    mixed = [(n, at, b"k", b"v" * 1000, []) for n, at in enumerate(times)]
+    mixed: list[RawRecord] = [(n, at, b"k", b"v" * 1000, []) for n, at in enumerate(times)]
     named = refused(log, sealed(mixed))
     assert isinstance(named, BadRecordsError)
     assert (named.code, [record.number for record in named.records]) == (ErrorCode.INVALID_TIMESTAMP, [1, 3, 4])

@@ -6,6 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from batches import NOON, raw_batch, raw_record
@@ -158,7 +159,8 @@ def test_a_read_of_a_log_that_goes_meanwhile_is_not_out_of_range(log: Log, monke
 
 def test_a_flush_of_a_segment_that_goes_meanwhile_is_no_failure(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     second = log.segments[1].base_offset
-    real, went = OpenFiles.get, []
+    went: list[Any] = []
+    real = OpenFiles.get
 
     def retention_is_faster(files: OpenFiles, path: Path) -> DataFile:
         if not went:

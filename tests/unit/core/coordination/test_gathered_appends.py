@@ -63,7 +63,7 @@ async def test_a_call_that_waits_for_its_replicas_holds_nobody_up(gathered: Gath
         while len(peer.calls) < 2:
             await asyncio.sleep(0.001)
     peer.gate.set()
-    assert await asyncio.gather(slow, other) == [0, 1]
+    assert [*await asyncio.gather(slow, other)] == [0, 1]
 
 
 async def test_a_lost_call_is_lost_for_all_of_it_and_for_no_more(gathered: GatheredAppends, peer: Peer) -> None:

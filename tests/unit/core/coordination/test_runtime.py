@@ -157,7 +157,7 @@ async def test_many_at_once_share_their_appends(process: Process) -> None:
     appends = [call for call in process.log.calls[before:] if isinstance(call, Append)]
     assert len(appends) <= 10
     entries = [e for batch in read_batches(process.log.stored(2)) for e in batch.records if isinstance(e, Entry)]
-    assert sorted(e.value for e in entries) == sorted(b"%d" % n for n in range(300))
+    assert sorted(e.value or b"" for e in entries) == sorted(b"%d" % n for n in range(300))
     append_seconds: Any = process.shards.append_seconds
     assert sum(append_seconds.counts) >= len(appends)
 
@@ -349,7 +349,7 @@ async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(process: Process) -
     def perform(shard: int, effect: object) -> None:
         raise ZeroDivisionError
 
-    process.shards.perform = perform  # type: ignore[misc]
+    process.shards.perform = perform
     with pytest.raises(ZeroDivisionError):
         await process.shards.ask(KEY, broken, timeout=20)
     await process.shards.ask(KEY, put(b"k", effects=("news",)), timeout=20)
@@ -435,7 +435,8 @@ async def test_few_shards_are_loaded_at_a_time_and_those_first_that_are_asked_fo
     with pytest.raises(OttlaError) as raised:
         await slow.shards.ask_shard(49, get(b"k"), timeout=20)
     assert code(raised) == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    most, seen = 0, []
+    most = 0
+    seen: list[Any] = []
 
     async def load_on() -> bool:
         nonlocal most
@@ -493,7 +494,7 @@ async def test_a_load_goes_on_over_every_gap(slow: Process, monkeypatch: pytest.
 
 
 async def test_a_shard_whose_log_is_late_is_kept_and_not_loaded_again(process: Process) -> None:
-    process.shards.limits = replace(LIMITS, append_s=0.05)  # type: ignore[misc]
+    process.shards.limits = replace(LIMITS, append_s=0.05)
     process.on_image(given(2))
     await process.until_serving(1)
     process.log.hold()
@@ -509,7 +510,7 @@ async def test_a_shard_whose_log_is_late_is_kept_and_not_loaded_again(process: P
 
 async def test_a_new_leader_is_asked_at_once(process: Process) -> None:
     limits = replace(LIMITS, retry_s=60.0, retry_most_s=60.0)
-    process.shards.limits = limits  # type: ignore[misc]
+    process.shards.limits = limits
     image = given(2)
 
     def led(epoch: int) -> ClusterImage:
@@ -529,7 +530,7 @@ async def test_a_new_leader_is_asked_at_once(process: Process) -> None:
 
 @pytest.mark.story("waiting-requests-without-a-bound")
 async def test_what_waits_is_bounded_in_bytes(process: Process) -> None:
-    process.shards.limits = replace(LIMITS, max_waiting_bytes=100)  # type: ignore[misc]
+    process.shards.limits = replace(LIMITS, max_waiting_bytes=100)
     process.on_image(given(0, 2))
     await process.until_serving(2)
     process.log.hold()

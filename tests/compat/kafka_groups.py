@@ -119,7 +119,8 @@ class _Member(ABC):
         self._end()
 
     def _do(self, work: Callable[[], Any]) -> Any:
-        done, result = threading.Event(), []
+        result: list[Any] = []
+        done = threading.Event()
         self._wanted.append((work, done, result))
         assert done.wait(LIMIT_S), "the member's thread did not answer"
         if isinstance(result[0], Exception):
