@@ -50,7 +50,7 @@ STORIES = (
     Story(
         "min-isr-of-one-broker",
         "One broker's own min.insync.replicas counted: leader and controller disagreed on who has what is committed",
-        Edit("core/ottla_core/config_values.py", "Final = frozenset({MIN_ISR})", "Final = frozenset[str]()"),
+        Edit("core/ottla_core/config_values.py", "frozenset({MIN_ISR, *OF_GROUPS})", "frozenset(OF_GROUPS)"),
     ),
     Story(
         "alone-beside-an-elr",

@@ -29,7 +29,7 @@ STORIES = (
     Story(
         "cancelled-poll-is-committed",
         "A poll of aio.Consumer was cancelled and gathered records all the same: the next commit covered them",
-        Edit(_SDK + "one_thread.py", "            self.one_thread.settle()\n", ""),
+        Edit(_SDK + "one_thread.py", "        self.one_thread.settle()\n", ""),
         Edit(_SDK + "group/reading.py", "        self.take_back()\n        offsets", "        offsets"),
     ),
     Story(
