@@ -1,8 +1,10 @@
 """`make soak MINUTES=10`: half of the maximum, measured at the start, for a long time. Nothing may fail, nothing grow.
 
-First every user goes as fast as it can for a while; then each gets half of the records a second that it reached, on a
-schedule. Exits with 1 if anything failed, a service was restarted, the load was not kept up, or (from 10 minutes on)
-the resident memory of a service grew by more than 1 MB a minute after its settling-in.
+It runs over the whole stack, three brokers, a controller and two group-coordinators, with every scenario. First one
+user of each goes as fast as it can for a while; then each gets half of the records a second that it reached, on a
+schedule. Beside them groups churn at the pace that is theirs. Exits with 1 if anything failed, a service was restarted,
+the load was not kept up, or (from 10 minutes on) the resident memory of a service grew by more than 1 MB a minute after
+its settling-in.
 """
 
 from __future__ import annotations
@@ -24,8 +26,22 @@ from loadtest.slope import growing
 from loadtest.thresholds import Thresholds
 from ottla_stack.running import RunningStack
 
-SCENARIOS: Final = ("ProduceSmall", "ProduceKeyed", "EndToEnd", "Replay")
-"""One user each: writing to one and to all partitions, reading what is written, reading what was."""
+AT_HALF: Final = (
+    "ProduceSmall",
+    "ProduceLarge",
+    "ProduceKeyed",
+    "ProduceAcksLeader",
+    "ProduceAcksNone",
+    "EndToEnd",
+    "Replay",
+)
+"""One user each: writing in every way, reading what is written, reading what was."""
+
+CHURNERS: Final = 3
+"""Users of GroupChurn, as many as its weight says beside one of each other."""
+
+MIN_REBALANCES_PER_MIN: Final = 5
+"""Half of what `make load` asks for: there are fewer users."""
 
 FIND_MAXIMUM_S: Final = 15.0
 SHARE: Final = 0.5
@@ -37,7 +53,7 @@ RETENTION_CHECK_S: Final = 15.0
 
 def find_rates(bootstrap: str, directory: Path) -> dict[str, float]:
     """Half of what each scenario's user reaches when all of them go as fast as they can."""
-    plan = Plan(FIND_MAXIMUM_S, len(SCENARIOS), scenarios=SCENARIOS, rates=dict.fromkeys(SCENARIOS, 0.0))
+    plan = Plan(FIND_MAXIMUM_S, len(AT_HALF), scenarios=AT_HALF, rates=dict.fromkeys(AT_HALF, 0.0))
     report, found = run_locust(bootstrap, plan, directory, "maximum")
     if found:
         raise SystemExit(f"while the maximum was looked for: {'; '.join(found)}")
@@ -45,9 +61,10 @@ def find_rates(bootstrap: str, directory: Path) -> dict[str, float]:
 
 
 def plan_for(rates: Mapping[str, float], minutes: float) -> Plan:
-    """All users at their rates for the whole time."""
+    """All users for the whole time: those of `rates` at theirs, and those who churn."""
     floor = round(sum(rates.values()) * minutes * 60 * KEPT)
-    return Plan(minutes * 60, len(rates), scenarios=SCENARIOS, rates=rates, thresholds=Thresholds(1, floor))
+    thresholds = Thresholds(1, floor, min_rebalances=int(MIN_REBALANCES_PER_MIN * minutes))
+    return Plan(minutes * 60, len(rates) + CHURNERS, rates=rates, thresholds=thresholds)
 
 
 def main() -> int:
@@ -59,7 +76,7 @@ def main() -> int:
     data = Path(tempfile.mkdtemp(prefix="ottla-soak-"))
     os.environ["OTTLA_BROKER__RETENTION_CHECK_INTERVAL_S"] = str(RETENTION_CHECK_S)
     try:
-        with RunningStack(data, brokers=3) as stack:
+        with RunningStack(data, brokers=3, group_coordinators=2) as stack:
             rates = find_rates(stack.bootstrap, given.directory)
             told = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items())
             print(f"half of the maximum, records/s: {told}", flush=True)

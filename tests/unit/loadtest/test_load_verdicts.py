@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from loadtest import soak
 from loadtest.outcome import last_line
 from loadtest.rates import parse_rates, rates_text, reached
 from loadtest.slope import growing, settled, slope_mb_per_min
 from loadtest.thresholds import Thresholds
 
+ROOT = Path(__file__).resolve().parents[3]
 REPORT: dict[str, Any] = {
     "requests": 100, "failures": 0, "records": 50_000, "p50_ms": 3.5, "p99_ms": 40.25, "max_ms": 99.0, "seconds": 10,
     "scenarios": {"Small": {"records": 40_000}, "Replay": {"records": 10_000}}, "rows": [],
@@ -81,3 +85,17 @@ def test_rates_there_and_back_and_half_of_what_was_reached() -> None:
     assert parse_rates("") == {}
     with pytest.raises(ValueError, match="fast"):
         parse_rates("Small=fast")
+
+
+def test_a_soak_has_every_scenario_and_what_makes_its_memory_a_failure() -> None:
+    """Locust hands users out by weight: one of each, and three that churn."""
+    declared = {
+        node.name
+        for node in ast.parse((ROOT / "loadtest/users.py").read_text()).body
+        if isinstance(node, ast.ClassDef) and not any("abstract = True" in ast.unparse(line) for line in node.body)
+    }
+    assert declared == {*soak.AT_HALF, "GroupChurn"}
+    plan = soak.plan_for(dict.fromkeys(soak.AT_HALF, 100.0), minutes=10)
+    assert (plan.users, plan.scenarios, plan.seconds) == (10, (), 600)
+    assert (plan.thresholds.min_records, plan.thresholds.min_rebalances) == (378_000, 50)
+    assert growing({"broker-0": 1.01, "etcd": 0.2}, 10) == ["broker-0 grows by 1.01 MB a minute, above 1"]
