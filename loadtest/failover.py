@@ -11,6 +11,7 @@ import signal
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import ottla
@@ -28,8 +29,10 @@ def partitions(stack: RunningStack, asked: int) -> list[ottla.PartitionInfo]:
         return list(admin.topics.describe(TOPIC)[0].partitions)
 
 
-def seconds_until(stack: RunningStack, asked: int, done: object, *, began: float) -> float:
-    while not all(done(partition) for partition in partitions(stack, asked)):  # type: ignore[operator]
+def seconds_until(
+    stack: RunningStack, asked: int, done: Callable[[ottla.PartitionInfo], object], *, began: float
+) -> float:
+    while not all(done(partition) for partition in partitions(stack, asked)):
         assert time.monotonic() < began + LIMIT_S, "the partitions did not get there in time"
         time.sleep(0.05)
     return time.monotonic() - began

@@ -31,7 +31,7 @@ def load(
     path = given.pop("config", environ.get("OTTLA_CONFIG", ""))
     merged: dict[str, Any] = {**_from_file(path, section), **_from_environment(environ, section), **given}
     types = get_type_hints(settings)
-    known = {f.name for f in fields(settings)}  # type: ignore[arg-type]
+    known = {f.name for f in fields(settings)}  # type: ignore[arg-type]  # the caller's is a dataclass
     for name in merged.keys() - known:
         near = get_close_matches(name, known, n=1)
         raise _invalid(

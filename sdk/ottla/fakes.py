@@ -156,7 +156,7 @@ class FakeProducer(Producer[K, V]):
         """What was sent and has arrived, in the order of the sends, with keys and values as they were given."""
         self._sender.flush(self._delivery_s)
         return [
-            Record(*delivery.result(), key, value, list(headers))  # type: ignore[arg-type]
+            Record(*delivery.result(), key, value, list(headers))  # type: ignore[arg-type]  # as they were given
             for delivery, key, value, headers in self._handed
             if delivery.exception() is None
         ]

@@ -173,7 +173,7 @@ class Producer(Generic[K, V]):
         if traced := tracing(self.client_id):
             hooks.append(traced)
         if hooks:  # around `send`, so that without any no record pays for the question
-            self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]
+            self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this one only
 
         addresses = bootstrap_addresses(settings["bootstrap"])
         connect_s = seconds(settings["connect_timeout"], "connect_timeout")
@@ -227,7 +227,7 @@ class Producer(Generic[K, V]):
         such partition, or closed) and ConnectError. Nothing has been sent then.
         """
         name = topic or self._topic
-        target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]
+        target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it refuses None
         try:
             key_bytes = None if key is None else self._key(key)
             value_bytes = None if value is None else self._value(value)

@@ -130,7 +130,7 @@ class Reader(Generic[K, V]):
                 record = make(partition, raw)
                 position.offset = raw[0] + 1
                 if counts:
-                    self._left -= 1  # type: ignore[operator]
+                    self._left -= 1  # type: ignore[operator]  # not None where it counts
                 yield record
                 if position.version != version:  # somebody goes elsewhere
                     break

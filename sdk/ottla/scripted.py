@@ -229,7 +229,7 @@ class ScriptedCluster:
         reply = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
         wrong = None if request.from_follower and address in self.addresses else self._wrong(address, part)
         if wrong is None:
-            log = self.logs[self._named(part)]  # type: ignore[index]
+            log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
             reply.high_watermark, reply.log_start_offset = log.end, log.start
             near = [number for number, rack in self.racks.items() if rack == request.rack]
             if not log.start <= part.fetch_offset <= log.end:
@@ -253,7 +253,7 @@ class ScriptedCluster:
         return reply
 
     def _offset(self, part: pb.ListOffsetsPartition) -> pb.PartitionOffset:
-        log = self.logs[self._named(part)]  # type: ignore[index]
+        log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
         offset = log.offset_for(part.timestamp_ms)
         return pb.PartitionOffset(
             topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1, leader_epoch=-1

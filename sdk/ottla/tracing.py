@@ -64,7 +64,7 @@ def _with(headers: Any, carrier: Mapping[str, str]) -> HeadersLike:
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
         return [*((name, text) for name, text in pairs if name not in carrier), *carrier.items()]
     except (TypeError, ValueError):
-        return headers  # type: ignore[no-any-return]
+        return headers  # type: ignore[no-any-return]  # no headers: whoever takes them says so
 
 
 def _end(span: Span, where: RecordMetadata, error: OttlaError | None) -> None:

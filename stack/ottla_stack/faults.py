@@ -170,7 +170,7 @@ class Faults:
         if fault is None:
             return await answer()
         try:
-            return await fault.meet(None, request, answer)  # type: ignore[no-any-return]
+            return await fault.meet(None, request, answer)  # type: ignore[no-any-return]  # answers have no type here
         except EndStreamError as error:
             raise CloseConnectionError(str(error)) from None
 
@@ -199,8 +199,8 @@ def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Messag
     reply: Any = method.reply()
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
         reply.error.CopyFrom(error_message(error))
-        return reply  # type: ignore[no-any-return]
+        return reply  # type: ignore[no-any-return]  # made from a descriptor
     for wanted in request.partitions:
         part = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
         part.error.CopyFrom(error_message(error))
-    return reply  # type: ignore[no-any-return]
+    return reply  # type: ignore[no-any-return]  # made from a descriptor

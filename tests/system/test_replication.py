@@ -141,7 +141,6 @@ def test_a_consumer_reads_from_the_replica_in_its_rack(cluster: Cluster) -> None
     assert served.met > 0
 
 
-@pytest.mark.rule(21)
 @pytest.mark.feature(90)
 def test_a_broker_that_may_have_lost_a_tail_is_in_no_isr_before_it_serves(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch

@@ -174,7 +174,7 @@ class FrameStream(Generic[Request, Reply]):
             error = TransportError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"{self._method.name} at {self._address}: {failure!r}"
             )
-            call.cancel()  # type: ignore[union-attr]
+            call.cancel()  # type: ignore[union-attr]  # set by then
         # The call ends here, with its thread. One that is left to the interpreter's end locks itself up there: its
         # `__del__` waits for a lock that a thread of gRPC's, stopped in the middle, never gives back.
         self._call = call = None

@@ -29,7 +29,7 @@ def frame_types(method: Method[Any, Any]) -> FrameTypes:
 
 def descriptor_of(method: Method[Any, Any]) -> MethodDescriptor:
     service = getattr(contracts, method.service).SERVICE
-    return service.methods_by_name[method.name]  # type: ignore[no-any-return]
+    return service.methods_by_name[method.name]  # type: ignore[no-any-return]  # protobuf's maps have no types
 
 
 def is_stream(method: Method[Any, Any]) -> bool:

@@ -111,7 +111,7 @@ class RpcServer:
     def add(self, contract: type, service: object) -> None:
         """Serve `service` as `contract` (a class of ottla_proto.contracts). Raises ContractError where they differ."""
         handlers = {e.method.name: self._handler(e) for e in self._endpoints(contract, service)}
-        name = contract.SERVICE.full_name  # type: ignore[attr-defined]
+        name = contract.SERVICE.full_name  # type: ignore[attr-defined]  # every contract has one
         self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, handlers),))
 
     async def start(self) -> None:
@@ -137,7 +137,7 @@ class RpcServer:
 
     def _endpoints(self, contract: type, service: object) -> list[Endpoint]:
         methods = {m.name: m for m in vars(contract).values() if isinstance(m, Method)}
-        described = {m.name for m in contract.SERVICE.methods}  # type: ignore[attr-defined]
+        described = {m.name for m in contract.SERVICE.methods}  # type: ignore[attr-defined]  # every contract has one
         if methods.keys() != described:
             raise ContractError(
                 f"{contract.__name__}: contracts.py and the proto differ in {methods.keys() ^ described}"

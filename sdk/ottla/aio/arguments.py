@@ -19,7 +19,7 @@ def same_arguments(
 
     def with_signature(init: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
         kind: Any = get_origin(client) or client
-        init.__signature__ = inspect.signature(kind.__init__)  # type: ignore[attr-defined]
+        init.__signature__ = inspect.signature(kind.__init__)  # type: ignore[attr-defined]  # functions take attributes
         return init
 
     return with_signature

@@ -34,7 +34,7 @@ class Call(Generic[T]):
         """What came of it, once it is `done`; raises what it raised."""
         if self.error is not None:
             raise self.error
-        return self._outcome  # type: ignore[return-value]
+        return self._outcome  # type: ignore[return-value]  # there is one where there is no error
 
     def _run(self) -> None:
         if not self._runs.acquire(blocking=False):

@@ -46,7 +46,7 @@ class Coordinator:
     def call(self, method: Method[Request, Reply], request: Request, *, timeout: float = TRY_S) -> Reply:
         """The reply; raises what it carries."""
         reply = self.ask(method, request, timeout=timeout)
-        raise_if(reply.error, self._address)  # type: ignore[attr-defined]
+        raise_if(reply.error, self._address)  # type: ignore[attr-defined]  # every reply of a group's has one
         return reply
 
     def leave_if_moved(self) -> None:
