@@ -26,6 +26,9 @@ class Committing:
     def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
         """Commit, and wait until the group has it: all that was handed out, or these {(topic, partition): offset}.
 
+        In a loop over records that includes the one at hand, as in every client of Kafka: call it when that is
+        processed. (What `commit="at_least_once"` commits by itself does not include it.)
+
         An offset is that of the next record to read; `OffsetAndMetadata(offset, "a note")` says more. Tried again for
         up to `timeout` seconds while the coordinator is away.
 

@@ -7,6 +7,8 @@ hands records out by polls, so that what was processed can be committed.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import functools
 import itertools
 import re
@@ -47,6 +49,13 @@ Stop = Literal["end"] | datetime | timedelta | int | OffsetsByPartition
 
 _LEAVE_S: Final = 10.0
 """What the last commit may take when a consumer of a group is closed."""
+
+_LEAVE_AT_EXIT_S: Final = 1.0
+"""The same where nobody has closed it and the process ends."""
+
+_members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
+
+_goodbyes: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
 
 _client_numbers = itertools.count(1)
 
@@ -223,8 +232,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
             )
             super().__init__(member, self.reader.take_back)
         # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
-        self._close = weakref.finalize(self, _close, self._fetcher, self._assignment, self._cluster)
+        self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
+        if options is not None:
+            _members.add(self)
 
     @classmethod
     def from_properties(cls, path: str | Path, *topics: str, **arguments: Any) -> Consumer[K, V]:
@@ -324,10 +335,17 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         finally:
             self._close()
 
-    def _leave(self, group: GroupAssignment, processed: bool) -> None:
+    def _leave(self, group: GroupAssignment, processed: bool, most_s: float = _LEAVE_S) -> None:
         assert isinstance(self.reader, GroupReader)
         offsets = self.reader.processed(well=processed)
-        group.leave({} if group.options.commit == "manual" else offsets, min(self._timeout, _LEAVE_S))
+        group.leave({} if group.options.commit == "manual" else offsets, min(self._timeout, most_s))
+
+    def _leave_at_exit(self) -> None:
+        """What the loop of a script has processed is committed, and the group does not wait for a ghost."""
+        group = self._group
+        if group is not None and group.in_group and self._close.alive and not self.one_thread.guard.foreign:
+            self._fetcher.close()
+            self.one_thread.run_last(0.0, functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S))
 
     def __enter__(self) -> Self:
         return self
@@ -358,17 +376,35 @@ _DEFAULTS: Final = {
 }
 
 
-def _close(fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: Cluster) -> None:
-    if cluster.guard.foreign:
-        return
+@atexit.register
+def _leave_at_exit() -> None:
+    """Ctrl-C in a loop over a consumer that no `with` closes."""
+    for consumer in list(_members):
+        with contextlib.suppress(Exception):
+            consumer._leave_at_exit()
+    for goodbye in list(_goodbyes):
+        goodbye.join(2 * _LEAVE_AT_EXIT_S)
+
+
+def _close(
+    reader: Reader[Any, Any], fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: Cluster
+) -> None:
     fetcher.close()
-    if isinstance(assignment, GroupAssignment) and assignment.in_group:
+    if isinstance(assignment, GroupAssignment) and assignment.in_group and isinstance(reader, GroupReader):
         # Whoever collects garbage does not wait until the group is told.
-        Thread(target=_close_rest, args=(assignment, cluster), name="ottla-goodbye", daemon=True).start()
+        goodbye = Thread(target=_say_goodbye, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
+        _goodbyes.add(goodbye)
+        goodbye.start()
     else:
-        _close_rest(assignment, cluster)
+        assignment.close()
+        cluster.close()
 
 
-def _close_rest(assignment: Assignment | GroupAssignment, cluster: Cluster) -> None:
-    assignment.close()
-    cluster.close()
+def _say_goodbye(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: Cluster) -> None:
+    """For a loop over a consumer that no block closes, and that was left: what it has processed is committed."""
+    try:
+        if assignment.options.commit != "manual":
+            assignment.commit_last(reader.processed(well=False), _LEAVE_AT_EXIT_S)
+    finally:
+        assignment.close()
+        cluster.close()

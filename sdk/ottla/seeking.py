@@ -46,7 +46,11 @@ class Seeking:
 
     @for_one_thread
     def seek(self, partition: tuple[str, int], offset: int) -> None:
-        """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`)."""
+        """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`).
+
+        Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so the
+        place to begin elsewhere is `on_assigned`.
+        """
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise config_error(f"offset={offset!r} is no offset", hint="give 0 or more, or use seek_to_beginning/_end")
         (position,) = self._assignment.of([partition])

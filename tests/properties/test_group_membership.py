@@ -51,7 +51,7 @@ class Member(RuleBasedStateMachine):
     def is_joined(self) -> None:
         self.generations += 1
         self.ids += not self.member.member_id
-        self.member.on_joined(self.generations, self.member.member_id or f"m{self.ids}", "range", "m1")
+        self.member.on_joined(self.generations, self.member.member_id or f"m{self.ids}", "range", "m1", 0.0)
 
     @precondition(lambda self: self.member.state is State.SYNCING)
     @rule()
@@ -95,7 +95,7 @@ class Member(RuleBasedStateMachine):
         if member.state in (State.SYNCING, State.STABLE):
             assert member.member_id
             assert member.generation == self.generations
-        assert (member.heartbeat_at < NEVER) == (member.state is State.STABLE)
+        assert (member.heartbeat_at < NEVER) == (member.state in (State.SYNCING, State.STABLE))
         assert member.may_join(self.now + 2) == (
             bool(member.why_join) and member.state in (State.UNJOINED, State.STABLE)
         )

@@ -16,7 +16,7 @@ from ottla.aio.producer import Producer
 from ottla.aio.sending import Sending
 from ottla.app.handler import Handler, Order, checked_consumer, handler_of
 from ottla.app.metrics import metrics_of
-from ottla.app.worker import Worker
+from ottla.app.worker import Worker, consumer_of
 from ottla.errors import config_error
 from ottla.producer import Producer as SyncProducer
 from ottla.serdes import DeserializerLike
@@ -90,6 +90,7 @@ class App:
         self._handlers: Final[list[Handler]] = []
         self._workers: list[Worker] = []
         self._running: _Running | None = None
+        self._served = self._stopped_before = False
         self._task: asyncio.Task[None] | None = None
 
     def on(
@@ -139,6 +140,7 @@ class App:
         def declare(call: H) -> H:
             handler = handler_of(call, topics, self.name if group is None else group, settings, consumer)
             self._check_twice(handler)
+            consumer_of(handler, self._consumer_arguments(handler)).close()  # it has looked at its arguments
             self._handlers.append(handler)
             return call
 
@@ -179,6 +181,7 @@ class App:
         if self._running is not None:
             raise config_error(f"the app {self.name!r} runs already", hint="make another App")
         running = self._running = _Running(asyncio.get_running_loop())
+        running.stopped, self._stopped_before, self._served = self._stopped_before, False, True
         outbox = _Outbox(functools.partial(Producer, self._bootstrap, client_id=self.name), self._producer)
         try:
             for topic in sorted({handler.dead_letter for handler in self._handlers if handler.dead_letter}):
@@ -197,8 +200,12 @@ class App:
             raise running.error
 
     def stop(self) -> None:
-        """Let it end in order; `run`, `serve` or the `async with` block returns then. From any thread."""
+        """Let it end in order; `run`, `serve` or the `async with` block returns then. From any thread.
+
+        An app that is yet to begin ends as soon as it does.
+        """
         running = self._running
+        self._stopped_before = not self._served
         if running is not None and not running.loop.is_closed():
             running.loop.call_soon_threadsafe(running.stop)
 

@@ -69,15 +69,7 @@ class Worker:
         self._poll_s: Final = max(_POLL_LEAST_S, min(_POLL_S, handler.commit_interval_s))
         self._commit_at = self._loop.time() + handler.commit_interval_s
         self._commit_again_at = 0.0
-        self._consumer: Final[Consumer[bytes, bytes]] = Consumer(
-            *handler.topics,
-            group=handler.group,
-            commit="manual",
-            key="bytes",
-            value="bytes",
-            listener=_Rebalances(self),
-            **consumer,
-        )
+        self._consumer: Final = consumer_of(handler, consumer, _Rebalances(self))
         self._thread: Final = ThreadPoolExecutor(1, thread_name_prefix=self._consumer.client_id)
 
     async def run(self) -> None:
@@ -253,6 +245,21 @@ class Worker:
 
     def _asked(self, question: Coroutine[Any, Any, T], timeout: float) -> T:
         return asyncio.run_coroutine_threadsafe(question, self._loop).result(timeout)
+
+
+def consumer_of(
+    handler: Handler, arguments: Mapping[str, Any], listener: RebalanceListener | None = None
+) -> Consumer[bytes, bytes]:
+    """What reads for a handler. Raises ConfigError for arguments that can't be; nothing is opened yet."""
+    return Consumer(
+        *handler.topics,
+        group=handler.group,
+        commit="manual",
+        key="bytes",
+        value="bytes",
+        listener=listener,
+        **arguments,
+    )
 
 
 class _Rebalances(RebalanceListener):

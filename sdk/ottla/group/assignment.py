@@ -395,14 +395,10 @@ class GroupAssignment:
 
     def leave(self, offsets: Offsets, timeout: float) -> None:
         """Commit `offsets`, give all up and say goodbye, within `timeout` seconds; raises what callbacks raise."""
-        self.busy = self._leaving = True
+        self.busy = True
         held = sorted(self.positions())
         lost = bool(self.member.lost)
-        try:
-            if not lost and self.member.generation != NO_GENERATION:
-                self.commit(self.uncommitted(offsets), timeout)
-        except OttlaError as error:
-            logger.warning("group %s: records will be read again: %s", self.options.group, error)
+        self.commit_last(offsets, timeout)
         self.commits.drain(timeout)
         self.commits.run_callbacks()
         listener = self.options.listener
@@ -410,6 +406,15 @@ class GroupAssignment:
             self._give_up(held, listener.on_lost if lost else listener.on_revoked)
         self._goodbye("the consumer was closed")
         self._callbacks.raise_error()
+
+    def commit_last(self, offsets: Offsets, timeout: float) -> None:
+        """Commit `offsets`, and nothing any more; a failure is told of. Within `timeout` seconds."""
+        self._leaving = True
+        try:
+            if not self.member.lost and self.member.generation != NO_GENERATION:
+                self.commit(self.uncommitted(offsets), timeout)
+        except OttlaError as error:
+            logger.warning("group %s: records will be read again: %s", self.options.group, error)
 
     def _goodbye(self, why: str) -> None:
         with self.lock:

@@ -107,7 +107,8 @@ class Joining:
             if reply.error.code != ErrorCode.MEMBER_ID_REQUIRED:
                 raise_if(reply.error)
                 with self._lock:
-                    self._checked().on_joined(reply.generation, reply.member_id, reply.protocol, reply.leader)
+                    now = self._cluster.clock.monotonic()
+                    self._checked().on_joined(reply.generation, reply.member_id, reply.protocol, reply.leader, now)
                 return reply
             with self._lock:
                 self._checked().take_id(reply.member_id)

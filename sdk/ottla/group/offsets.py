@@ -38,16 +38,32 @@ class GroupMetadata(NamedTuple):
 
 
 def checked_offsets(given: OffsetsLike) -> Offsets:
-    """Raises ConfigError for what is no offset."""
-    offsets: Offsets = {}
-    for partition, place in given.items():
-        wanted = place if isinstance(place, OffsetAndMetadata) else OffsetAndMetadata(place)
-        if isinstance(wanted.offset, bool) or not isinstance(wanted.offset, int) or wanted.offset < 0:
-            raise config_error(
-                f"offset={place!r} of {partition} is no offset", hint="give the next one to read, from 0"
-            )
-        offsets[TopicPartition(*partition)] = wanted
-    return offsets
+    """Raises ConfigError for what is no offset, and for whatever no request can carry."""
+    if not isinstance(given, Mapping):
+        raise config_error(f"offsets={given!r} are none", hint="give {(topic, partition): offset}")
+    return {_checked_partition(partition): _checked_place(partition, place) for partition, place in given.items()}
+
+
+def _checked_partition(given: Any) -> TopicPartition:
+    match given:
+        case (str(topic), int(number)) if not isinstance(number, bool) and 0 <= number < 1 << 31:
+            return TopicPartition(topic, number)
+    raise config_error(f"{given!r} is no partition", hint='give (topic, number), such as ("orders", 0)')
+
+
+def _checked_place(partition: Any, given: Any) -> OffsetAndMetadata:
+    place = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
+    if not _is_within(place.offset, 63):
+        raise config_error(f"offset={given!r} of {partition} is no offset", hint="give the next one to read, from 0")
+    if place.leader_epoch is not None and not _is_within(place.leader_epoch, 31):
+        raise config_error(f"leader_epoch={place.leader_epoch!r} of {partition} is none", hint="leave it out")
+    if not isinstance(place.metadata, str):
+        raise config_error(f"metadata={place.metadata!r} of {partition} is no str", hint="give a note as text, or none")
+    return place
+
+
+def _is_within(number: Any, bits: int) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1 << bits
 
 
 def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> list[pb.OffsetToCommit]:

@@ -11,8 +11,8 @@ The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
   says nothing about this one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
 * Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
-* Heartbeats are sent while the member is STABLE, also while it is about to join again. A join needs none: the
-  coordinator counts whoever waits for it as alive.
+* Heartbeats are sent from the join's answer on, as long as the member is in the group: who leads may take long to give
+  out the partitions. A join needs none: the coordinator counts whoever waits for it as alive.
 * Who does not poll within `max_poll_interval` leaves by itself, and says so.
 
 Times are in monotonic seconds. Not thread-safe: the consumer holds one lock over it.
@@ -141,12 +141,13 @@ class Membership:
         """It is to join under this name (KIP-394)."""
         self.member_id = member_id
 
-    def on_joined(self, generation: int, member_id: str, protocol: str, leader: str) -> None:
+    def on_joined(self, generation: int, member_id: str, protocol: str, leader: str, now: float) -> None:
         """Everybody is there. `protocol` is the assignor on which all of them agree."""
         self.state = State.SYNCING
         self.generation, self.member_id, self.protocol = generation, member_id, protocol
         self.leads = leader == member_id
         self.why_join = ""
+        self._beat_at = now + self.settings.heartbeat_interval_s
 
     def on_synced(self, now: float) -> None:
         """It knows its assignment."""
@@ -192,7 +193,7 @@ class Membership:
     @property
     def heartbeat_at(self) -> float:
         """When the next heartbeat is due."""
-        return self._beat_at if self.state is State.STABLE else NEVER
+        return self._beat_at if self.state in (State.SYNCING, State.STABLE) else NEVER
 
     def on_heartbeat_sent(self, now: float) -> None:
         """One is under way."""

@@ -60,4 +60,28 @@ STORIES = (
         "A group's offsets in a topic that was deleted were taken for places in the next one of that name",
         Edit(_SDK + "group/placing.py", "place.stop, place.topic_id", "place.stop, None"),
     ),
+    Story(
+        "one-bad-argument-ends-all-commits",
+        "A commit whose metadata was no text ended the thread of all commits: later ones, and the last, timed out",
+        Edit(_SDK + "group/offsets.py", "    if not isinstance(place.metadata, str):\n", "    if False:\n"),
+    ),
+    Story(
+        "unforeseen-error-ends-all-commits",
+        "An error that nobody had thought of ended the thread of all commits: later ones, and the last, timed out",
+        Edit(_SDK + "group/commits.py", "except Exception as unforeseen:", "except KeyError as unforeseen:"),
+    ),
+    Story(
+        "ctrl-c-leaves-a-ghost",
+        "Ctrl-C in a loop over a consumer that no block closes: nothing was committed, its group waited for a ghost",
+        Edit(_SDK + "consumer.py", "@atexit.register\n", ""),
+    ),
+    Story(
+        "leader-evicted-while-it-gives-out",
+        "A leader whose assignor took longer than its session was evicted: it sent no heartbeats while it was at that",
+        Edit(
+            _SDK + "machines/membership.py",
+            "self.state in (State.SYNCING, State.STABLE) else",
+            "self.state is State.STABLE else",
+        ),
+    ),
 )

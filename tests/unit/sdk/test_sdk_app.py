@@ -685,3 +685,16 @@ async def test_several_handlers_are_members_of_their_groups() -> None:
     assert sorted(seen["two"]) == list("01234")
     assert {p: o.offset for p, o in cluster.groups.group("audit").offsets.items()} == {T[0]: 5}
     assert cluster.requests(b.FetchRequest)
+
+
+async def test_an_app_that_is_stopped_before_it_begins_ends_as_soon_as_it_does() -> None:
+    app = app_of(ScriptedCluster({"t": 1}))
+    desk_of(app)
+    serving = asyncio.create_task(app.serve())
+    app.stop()
+    await asyncio.wait_for(serving, 10.0)
+    running = asyncio.create_task(app.serve())
+    _, late = await asyncio.wait([running], timeout=0.2)
+    assert late, "it is stopped once"
+    app.stop()
+    await asyncio.wait_for(running, 10.0)

@@ -219,3 +219,10 @@ def test_pauses_double_up_to_a_bound_and_are_not_the_same_for_everybody() -> Non
     for attempts, whole in ((1, 1), (2, 2), (3, 4), (4, 5), (50, 5)):
         pauses = {handler.pause_s(attempts) for _ in range(20)}
         assert whole / 2 <= min(pauses) < max(pauses) <= whole
+
+
+def test_what_its_consumer_can_not_be_given_is_said_where_a_handler_is_declared() -> None:
+    with pytest.raises(ottla.ConfigError, match="heartbeat_interval"):
+        declared(alone, heartbeat_interval=100)
+    with pytest.raises(ottla.ConfigError, match="auto_offset_reset"):
+        declared(alone, auto_offset_reset="first")

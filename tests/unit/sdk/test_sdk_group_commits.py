@@ -1,11 +1,15 @@
 """What a consumer of a group commits and when, and where it goes on, against scripted brokers."""
 
+import subprocess
+import sys
 import threading
 import time
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
+import scripted_groups
 from group_members import Diary
 from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, until_joined
 from waiting import wait_until
@@ -456,3 +460,64 @@ def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
         assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
         assert len(cluster.requests(pb.CommitOffsetsRequest)) == 1
         cluster.forget(Group.COMMIT_OFFSETS)
+
+
+@pytest.mark.story("one-bad-argument-ends-all-commits")
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        {T[0]: OffsetAndMetadata(1, metadata=123)},  # type: ignore[arg-type]
+        {T[0]: OffsetAndMetadata(1, leader_epoch=-5)},
+        {T[0]: 1 << 63},
+        {T[0]: -1},
+        {T[0]: True},
+        {T[0]: "1"},
+        {(b"t", 0): 1},
+        {("t", 1 << 31): 1},
+        {"t-0": 1},
+        [(T[0], 1)],
+    ],
+)
+def test_what_no_commit_can_carry_is_refused_and_ends_no_other(offsets: Any) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        for commit in (consumer.commit, lambda what: consumer.commit_async(offsets=what)):
+            with pytest.raises(ConfigError):
+                commit(offsets)
+        consumer.commit(timeout=WAIT)
+    assert committed(cluster) == {0: 3}
+
+
+@pytest.mark.story("unforeseen-error-ends-all-commits")
+def test_what_nobody_had_thought_of_fails_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        with monkeypatch.context() as patched:
+            patched.setattr("ottla.group.commits.to_commit", lambda *_: 1 / 0)
+            with pytest.raises(OttlaError, match="ZeroDivisionError"):
+                consumer.commit(timeout=WAIT)
+        consumer.commit(timeout=WAIT)
+    assert committed(cluster) == {0: 3}
+
+
+_SCRIPT = """
+import atexit, os, signal, sys
+sys.path.insert(0, {support!r})
+atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))  # the last to be called
+from scripted_groups import committed, consumer_of, filled
+cluster = filled({{0: 10}})
+for record in consumer_of(cluster):
+    if record.offset == 4:
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.story("ctrl-c-leaves-a-ghost")
+def test_ctrl_c_in_a_loop_that_no_block_closes_commits_and_leaves() -> None:
+    support = str(Path(scripted_groups.__file__).parent)
+    command = [sys.executable, "-c", _SCRIPT.format(support=support)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    assert done.stdout.startswith("{0: 4} [('member-1', "), done.stdout

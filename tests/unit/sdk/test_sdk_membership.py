@@ -29,7 +29,7 @@ def stable(*, now: float = 0.0, settings: MemberSettings = SETTINGS, member_id: 
     member = Membership(settings)
     member.on_poll(now)
     member.begin_join()
-    member.on_joined(7, member_id, "range", "me")
+    member.on_joined(7, member_id, "range", "me", now=0.0)
     member.on_synced(now)
     return member
 
@@ -44,12 +44,26 @@ def test_a_member_joins_with_the_id_that_it_is_given_and_then_has_its_assignment
     assert member.identity == Identity("", NO_GENERATION)
     member.take_id("me-1")
     assert member.identity == Identity("me-1", NO_GENERATION)
-    member.on_joined(3, "me-1", "range", "other")
+    member.on_joined(3, "me-1", "range", "other", now=0.0)
     assert (member.state, member.leads, member.protocol) == (State.SYNCING, False, "range")
     member.on_synced(10.0)
     assert (member.state, member.identity) == (State.STABLE, Identity("me-1", 3))
     assert not member.may_join(10.0)
     assert member.heartbeat_at == 13.0
+
+
+@pytest.mark.story("leader-evicted-while-it-gives-out")
+def test_who_takes_long_to_give_out_the_partitions_beats_meanwhile() -> None:
+    member = Membership(SETTINGS)
+    member.begin_join()
+    assert member.heartbeat_at == NEVER
+    member.on_joined(3, "me-1", "range", "me-1", now=10.0)
+    assert member.heartbeat_at == 13.0
+    member.on_heartbeat_sent(13.0)
+    assert member.on_heartbeat_refused(3, ErrorCode.REBALANCE_IN_PROGRESS, "", 13.1) is Meaning.AGAIN
+    assert (member.heartbeat_at, member.state) == (16.0, State.SYNCING), (
+        "the answer to its sync says what is to be done"
+    )
 
 
 def test_the_leader_is_who_bears_its_id() -> None:
@@ -86,7 +100,7 @@ def test_who_is_refused_joins_again_and_knows_whether_as_itself(step: str, code:
     member.rejoin("news")
     member.begin_join()
     if step == "sync":
-        member.on_joined(8, "me", "range", "other")
+        member.on_joined(8, "me", "range", "other", now=0.0)
     before = member.identity
     meaning = member.on_refused(code, "words", 100.0)
     assert member.state is State.UNJOINED
@@ -111,7 +125,7 @@ def test_a_coordinator_in_trouble_is_asked_ever_more_seldom_and_at_once_after_it
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     assert member.failing_since == 0.0
     member.begin_join()
-    member.on_joined(1, "me", "range", "me")
+    member.on_joined(1, "me", "range", "me", now=0.0)
     member.on_synced(now)
     assert member.failing_since == NEVER
     member.rejoin("news")
