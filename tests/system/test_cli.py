@@ -218,6 +218,21 @@ def test_following_shows_what_comes_until_ctrl_c(admin: sdk.Admin, cluster: Clus
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+def test_a_member_of_a_group_goes_on_where_it_left_off_and_leaves_at_ctrl_c(admin: sdk.Admin, cluster: Cluster) -> None:
+    admin.topics.create("shared", partitions=1)
+    cluster.produce("shared", [f"news {n}" for n in range(5)])
+    assert shell("consume", "shared", "-g", "readers", "-n", "2", "-f", r"%o\n")[:2] == (0, b"0\n1\n")
+    assert admin.groups.committed("readers") == {("shared", 0): 2}
+    process = start("consume", "shared", "--group", "readers", "-f", r"%o\n")
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(3)] == [b"2\n", b"3\n", b"4\n"]
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert (process.returncode, out, err) == (130, b"", b"")
+    assert not admin.groups.members("readers")
+    assert set(admin.groups.committed("readers").values()) <= {2, 5}, "all of a batch, or none where Ctrl-C hit it"
+
+
 def test_what_was_typed_before_ctrl_c_is_written(admin: sdk.Admin) -> None:
     admin.topics.create("typed", partitions=1)
     process = start("produce", "typed")

@@ -65,6 +65,16 @@ def consume(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
     ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            "--group",
+            "-g",
+            metavar="GROUP",
+            help="As a member of it, until Ctrl-C or -n: goes on where it left off (else at --from start or end), and "
+            "commits what was written.",
+        ),
+    ] = None,
     template: Annotated[
         str | None,
         typer.Option(
@@ -81,6 +91,7 @@ def consume(
       ottla consume orders -n 10
       ottla consume orders --from @-1h -f json | jq .value
       ottla consume orders --from end -F
+      ottla consume orders --group billing
     """
     settings = Settings.of(ctx)
     now_ms = time.time_ns() // 1_000_000
@@ -89,6 +100,11 @@ def consume(
     first = parse_position(begin, "--from", now_ms=now_ms)
     last = _END if end is None else parse_position(end, "--to", now_ms=now_ms)
     write = _writer(template, settings)
+    if group is not None:
+        _check_member(group, first, end, partition)
+        with _open_member(settings, topic, group, first) as member:
+            write(read(member, topic, None, count, settings.timeout))
+        return
     with open_admin(settings, strict=False) as admin:
         extents = look_up(admin, topic, (first, last), partition or [])
     if follow:
@@ -166,6 +182,33 @@ def _open_consumer(
         auto_offset_reset="earliest",  # what retention took meanwhile is gone: go on with what is left
         config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
     )
+
+
+def _open_member(settings: Settings, topic: str, group: str, first: Position) -> Consumer[bytes, bytes | None]:
+    from ottla.consumer import Consumer
+
+    return Consumer(
+        topic,
+        bootstrap=settings.bootstrap,
+        group=group,
+        auto_offset_reset="earliest" if first.anchor is Anchor.START else "latest",
+        key="bytes",
+        value="bytes",
+        config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
+    )
+
+
+def _check_member(group: str, first: Position, end: str | None, partitions: list[int] | None) -> None:
+    """The group says what a member reads, and from where on."""
+    if end is not None or partitions:
+        raise config_error(
+            "--group excludes --to and -p", hint="the group gives out the partitions; -n says when to end"
+        )
+    if first.anchor not in (Anchor.START, Anchor.END) or first.number:
+        raise config_error(
+            "--group goes on where the group left off: --from is start or end, for where it begins at first",
+            hint=f"`ottla group reset {group}` moves it elsewhere while nobody reads",
+        )
 
 
 def _nothing_came(
