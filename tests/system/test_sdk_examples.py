@@ -53,25 +53,10 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-class _Frame(dict[str, list[Any]]):
-    """As much of a data frame as the examples look at."""
-
-    def __init__(self, collected: dict[str, list[Any]], columns: list[str]) -> None:
-        super().__init__({name: collected[name] for name in columns})
-
-    def __len__(self) -> int:
-        return len(next(iter(self.values())))
-
-
 @pytest.fixture
 def orders(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A cluster where the clients look for one, with an empty topic; a stand-in for pandas; loops that end."""
+    """A cluster where the clients look for one, with an empty topic; loops that end."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
-    pandas = types.SimpleNamespace(
-        DataFrame=_Frame,
-        to_datetime=lambda column, **_: column,
-    )
-    monkeypatch.setitem(sys.modules, "pandas", pandas)
     with ottla.Admin(cluster.bootstrap) as admin:
         admin.topics.create("orders", partitions=3)
         yield
