@@ -5,6 +5,7 @@ when a loop turns round, and after a call into C, and nowhere else.
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +24,11 @@ class Interruption(BaseException):
 
 
 class Interrupting:
-    """`with Interrupting(n):` raises at the nth place that this thread comes to; `hit` says where that was."""
+    """`with Interrupting(n):` raises at the nth place that this thread comes to; `hit` says where that was.
+
+    No garbage is collected meanwhile: CPython 3.11 borrows the trace function while it makes the frame object for it; a
+    collection in there closes generators, this raises in one of them, the trace function is gone, and is called.
+    """
 
     def __init__(self, at: int) -> None:
         self.hit = ""
@@ -31,6 +36,7 @@ class Interrupting:
         self._called: Final[dict[int, int]] = {}  # where a frame's last instruction is, if it called into C
 
     def __enter__(self) -> Interrupting:
+        gc.disable()
         sys.settrace(self._on_call)
         return self
 
@@ -38,6 +44,7 @@ class Interrupting:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         sys.settrace(None)
+        gc.enable()
         self._called.clear()
 
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
