@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -54,6 +55,11 @@ class GroupCalls:
     def owner(self, group: str) -> str:
         """gRPC address of the coordinator."""
         return self._owners[shard_of(group, len(self._owners))]
+
+    def in_shard_of(self, group: str) -> Iterator[str]:
+        """Names of other groups that its coordinator has in the same shard, without end."""
+        shards = len(self._owners)
+        return (name for n in count() if shard_of(name := f"{group}-{n}", shards) == shard_of(group, shards))
 
     async def ask(self, group: str, method: Method[Asked, Reply], asked: Asked, limit_s: float = LIMIT_S) -> Reply:
         """Raises OttlaError as it came: whoever measures wants to know of it."""

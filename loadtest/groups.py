@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
+import math
 import os
 import shutil
 import signal
@@ -19,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import ottla
 from loadtest.group_calls import GroupCalls
 from loadtest.heartbeats import heartbeats, named
 from ottla_core.lifecycle import allow_open_files
@@ -28,11 +31,19 @@ from ottla_stack.running import RunningStack
 
 KNEE_MS: Final = 50.0
 _GROUPS: Final = 200
-_KEYS_AT_ONCE: Final = 2_000
+_COMMITTED: Final = "committed"
+_PARTITIONS: Final = 400
+"""Of that topic: an offset each is what one commit of the heavy shard's groups brings."""
 
 
 def p99(values: Sequence[float]) -> float:
     return sorted(values)[int(len(values) * 0.99)]
+
+
+def make_topic(bootstrap: str) -> None:
+    """The one whose offsets are committed."""
+    with ottla.Admin(bootstrap) as admin:
+        admin.topics.create(_COMMITTED, partitions=_PARTITIONS, if_exists="ok")
 
 
 async def commits_at(calls: GroupCalls, rate: int, seconds: float) -> dict[str, float]:
@@ -41,7 +52,7 @@ async def commits_at(calls: GroupCalls, rate: int, seconds: float) -> dict[str, 
 
     async def one(n: int) -> None:
         began = time.monotonic()
-        await calls.commit(f"commits-{n % _GROUPS}", {("t", n % 8): n})
+        await calls.commit(f"commits-{n % _GROUPS}", {(_COMMITTED, n % 8): n})
         took_ms.append((time.monotonic() - began) * 1000)
 
     began, tasks = time.monotonic(), set()
@@ -87,10 +98,11 @@ async def rebalance(calls: GroupCalls, members: int, times: int) -> dict[str, fl
 
 
 async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, float]:
-    """A shard of so many keys: its owner is killed, and another serves it."""
+    """A shard of so many keys, of many groups: its owner is killed, and another serves it."""
     group = "heavy"
-    for first in range(0, keys, _KEYS_AT_ONCE):
-        await calls.commit(group, {("heavy", n): n for n in range(first, min(keys, first + _KEYS_AT_ONCE))})
+    groups = list(itertools.islice(calls.in_shard_of(group), math.ceil(keys / _PARTITIONS)))
+    for each in groups:
+        await calls.commit(each, {(_COMMITTED, n): n for n in range(_PARTITIONS)})
     victim = next(
         n for n in named(stack, "group-coordinator") if str(port(stack, n)) == calls.owner(group).rpartition(":")[2]
     )
@@ -98,9 +110,10 @@ async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, f
     os.kill(stack.pid(victim), signal.SIGKILL)
     await calls.until_served(group)
     heavy_s = time.monotonic() - began
-    reply = await calls.ask(group, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=group, all=True))
-    assert len(reply.offsets) == keys
-    return {"load_keys": keys, "takeover_of_heavy_shard_s": heavy_s}
+    for each in groups:
+        reply = await calls.ask(each, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=each, all=True))
+        assert len(reply.offsets) == _PARTITIONS
+    return {"load_keys": len(groups) * _PARTITIONS, "takeover_of_heavy_shard_s": heavy_s}
 
 
 def port(stack: RunningStack, name: str) -> int:
@@ -130,6 +143,7 @@ def main() -> None:
     directory = Path(tempfile.mkdtemp(prefix="ottla-groups-"))
     try:
         with RunningStack(directory / "stack", group_coordinators=2) as stack:
+            make_topic(stack.bootstrap)
             print(json.dumps(asyncio.run(measure(stack, given))))
     finally:
         shutil.rmtree(directory)

@@ -15,12 +15,12 @@ import sys
 import tempfile
 import threading
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from loadtest.before.packages import python_path
 from loadtest.before.rows import PROGRAMS, ROWS, verdict
 from loadtest.kafka.comparison import Pair, in_turn
 
@@ -34,14 +34,12 @@ class Commit:
     """A product at work in a process of its own."""
 
     def __init__(self, tree: Path, directory: Path) -> None:
-        project = tomllib.loads((tree / "pyproject.toml").read_text())
-        packages = [str(tree / name) for name in project["tool"]["hatch"]["build"]["dev-mode-dirs"]]
         self.log: Final = directory.with_suffix(".log")
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "loadtest.before.side", str(directory)],
                 cwd=ROOT,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join([*packages, str(ROOT)])},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join([python_path(tree), str(ROOT)])},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

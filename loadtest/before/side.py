@@ -21,7 +21,7 @@ from peers.spark.session import spark
 
 import ottla
 from loadtest.group_calls import GroupCalls
-from loadtest.groups import commits_at
+from loadtest.groups import commits_at, make_topic
 from loadtest.kafka.sides import Side, side_of
 from loadtest.kafka.traffic import observed
 from loadtest.spark import rates
@@ -32,7 +32,6 @@ from ottla_stack.running import RunningStack
 _READ: Final = "read"
 _COMMITS_A_SECOND: Final = 500
 _COMMIT_SECONDS: Final = 5.0
-_COMMITTED_TOPIC: Final = "t"
 
 
 class Programs:
@@ -77,9 +76,7 @@ class Programs:
                 await commits_at(calls, _COMMITS_A_SECOND, 1.0)
                 return await commits_at(calls, _COMMITS_A_SECOND, _COMMIT_SECONDS)
 
-        with ottla.Admin(self._stack.bootstrap) as admin:
-            if _COMMITTED_TOPIC not in admin.topics.list():
-                admin.topics.create(_COMMITTED_TOPIC, partitions=8)
+        make_topic(self._stack.bootstrap)
         return dict(asyncio.run(at_rate()))
 
     def spark_read(self, records: int) -> dict[str, Any]:

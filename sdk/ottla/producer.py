@@ -241,11 +241,13 @@ class Producer(Generic[K, V]):
             queue = None
         else:
             queue = target.queue_for(partition, key_bytes, value_bytes)
-        pairs: Sequence[Header] = self._value_marks[value.__class__]
+        pairs: Sequence[Header]
         if headers is not None:
             pairs = self._marks.among(header_pairs(headers, target.topic), key, value)
         elif key is not None:
-            pairs = self._marks.keys[key.__class__] + self._marks.values[value.__class__]
+            pairs = self._marks.keys[key.__class__] + self._value_marks[value.__class__]
+        else:
+            pairs = self._value_marks[value.__class__]
         if self._interrupted():  # by a signal handler, which calls this: half a record may be in there
             raise self._guard.in_between()
         try:

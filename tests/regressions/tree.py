@@ -8,11 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from loadtest.before.packages import python_path
 from tests.regressions.story import Story
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -43,10 +43,8 @@ class Tree:
                 target = root / os.fsdecode(name)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-        packages = project["tool"]["hatch"]["build"]["dev-mode-dirs"]
         self._environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(str(root / package) for package in [*packages, "."]),
+            "PYTHONPATH": os.pathsep.join([python_path(root), str(root)]),
             "PYTHONDONTWRITEBYTECODE": "1",  # a file that is put back within a second has its old size and date
         }
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 from pyspark.sql import SparkSession
+from tests.walk.pages import programs, text
 
 import ottla
 from ottla.testing import Cluster
-
-README = (Path(__file__).parents[2] / "README.md").read_text()
 
 
 def test_the_snippet_runs_as_it_stands(
     spark: SparkSession, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (snippet,) = (code for code in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "pyspark" in code)
+    (snippet,) = (program for program in programs(text("README.md")) if "pyspark" in program)
     ottla.Admin(cluster.bootstrap).topics.create("readme", partitions=1)
     with ottla.Producer(cluster.bootstrap, topic="readme") as producer:
         producer.send({"id": 1}, key="eu")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.walk.pages import programs, section, text
 from waiting import wait_until
 
 import ottla
 from ottla.testing import Cluster
 from pyspark_ottla.options import READ_OPTIONS, WRITE_OPTIONS
 
-PAGE = (Path(__file__).parents[2] / "docs/spark.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SNIPPETS = programs(text("docs/spark.md"))
 
 
 @pytest.fixture
@@ -51,8 +51,6 @@ def test_the_page_runs_from_top_to_bottom(
 
 
 def test_the_page_has_every_option() -> None:
-    source, sink = (
-        PAGE.partition(f"## Options of the {which}\n")[2].partition("\n## ")[0] for which in ("source", "sink")
-    )
+    source, sink = (section("docs/spark.md", f"Options of the {which}") for which in ("source", "sink"))
     assert set(re.findall(r"^\| `([\w.*]+)` \|", source, re.MULTILINE)) == {*READ_OPTIONS, "kafka.*"}
     assert set(re.findall(r"^\| `([\w.*]+)` \|", sink, re.MULTILINE)) == {*WRITE_OPTIONS, "kafka.*"}

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
@@ -16,6 +14,7 @@ import pytest
 from cli_fakes import ottla as command
 from prometheus_client.parser import text_string_to_metric_families
 from tests.compat.kafka_groups import Python
+from tests.walk.pages import programs, promised, section
 from waiting import wait_until
 
 import ottla
@@ -435,11 +434,8 @@ def test_who_asks_follows_a_group_to_its_next_coordinator(cluster: Cluster, admi
 def test_the_section_of_the_sdks_page_prints_what_it_says(
     cluster: Cluster, admin: ottla.Admin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page = (Path(__file__).parents[2] / "docs/sdk.md").read_text()
-    found = re.search(r"^## Consumer groups from outside\n\n```python\n(.*?)```", page, re.DOTALL | re.MULTILINE)
-    assert found is not None
+    program, *_ = programs(section("docs/sdk.md", "Consumer groups from outside"))
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
     admin.topics.create("orders", partitions=3)
-    exec(found[1], {})
-    promised = re.findall(r"^ *print\(.*\)  # (.*)$", found[1], re.MULTILINE)
-    assert capsys.readouterr().out.splitlines() == promised
+    exec(program, {})
+    assert capsys.readouterr().out.splitlines() == promised(program)

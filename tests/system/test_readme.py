@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from tests.walk.pages import ROOT, readme_programs, text
 
 import ottla
 from ottla.testing import Cluster
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
-PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-SNIPPETS = [snippet for snippet in PYTHON if "pyspark" not in snippet]  # that one: tests/spark/test_spark_readme.py
+SNIPPETS = readme_programs()  # the one for Spark: tests/spark/test_spark_readme.py
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
@@ -31,7 +29,7 @@ def test_a_snippet_runs_as_it_stands(
 
 
 def test_the_two_commands_are_there() -> None:
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
-    for command in re.findall(r"^make ([a-z-]+)", README, re.MULTILINE):
+    makefile = (ROOT / "Makefile").read_text()
+    for command in re.findall(r"^make ([a-z-]+)", text("README.md"), re.MULTILINE):
         assert re.search(rf"^{command}:", makefile, re.MULTILINE), command
     assert len(SNIPPETS) >= 2

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.walk.pages import jobs, promised, text
 
 import ottla
 import ottla.aio
@@ -25,8 +26,7 @@ from ottla.group import figures as group_figures
 from ottla.testing import Cluster
 
 SDK = Path(ottla.__file__).parent
-PAGE = (Path(__file__).parents[2] / "docs/sdk.md").read_text()
-JOBS = re.findall(r"^## (\d+\. .*?)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+JOBS = jobs()
 
 
 def examples() -> Iterator[Any]:
@@ -36,8 +36,8 @@ def examples() -> Iterator[Any]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 name = getattr(node, "name", "")
-                text = ast.get_docstring(node) or ""
-                blocks = re.findall(r"(?<=\n\n)((?: {4}.*\n|\n)+)", f"{text}\n") if not name.startswith("_") else []
+                docs = ast.get_docstring(node) or ""
+                blocks = re.findall(r"(?<=\n\n)((?: {4}.*\n|\n)+)", f"{docs}\n") if not name.startswith("_") else []
                 for number, block in enumerate(blocks):
                     yield pytest.param(
                         module, textwrap.dedent(block), id=f"{module}.{name}-{number}".replace(".-", "-")
@@ -95,12 +95,11 @@ def test_a_job_of_the_page_prints_what_it_says(
     module = types.ModuleType("job")
     monkeypatch.setitem(sys.modules, "job", module)  # where dataclasses look their annotations up
     run(source, vars(module))
-    promised = re.findall(r"^ *print\(.*\)  # (.*)$", source, re.MULTILINE)
-    assert capsys.readouterr().out.splitlines() == promised
+    assert capsys.readouterr().out.splitlines() == promised(source)
 
 
 def test_the_page_has_ten_jobs_and_every_metric() -> None:
     assert len(JOBS) == 10
-    shown = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", PAGE, re.MULTILINE))
+    shown = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", text("docs/sdk.md"), re.MULTILINE))
     assert shown == METRICS | group_figures.METRICS | app_metrics.METRICS
     assert len(EXAMPLES) >= 8

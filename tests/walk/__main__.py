@@ -17,20 +17,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from tests.walk.environment import ROOT, Environment
+from tests.walk.environment import Environment
+from tests.walk.pages import jobs, promised, readme_programs, section
 
 from ottla_stack.ports import free_port_base
 
-README: Final = (ROOT / "README.md").read_text()
-SDK_PAGE: Final = (ROOT / "docs/sdk.md").read_text()
 LINES: Final = [
     line.partition("  #")[0].strip()
-    for line in README.partition("## Use it")[2].partition("```\n")[2].partition("```")[0].splitlines()
+    for line in section("README.md", "Use it").partition("```\n")[2].partition("```")[0].splitlines()
 ]
-PROGRAMS: Final = [
-    source for source in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "pyspark" not in source
-]
-JOBS: Final = re.findall(r"^## (\d+\. .*?)\n\n```python\n(.*?)```", SDK_PAGE, re.DOTALL | re.MULTILINE)
+PROGRAMS: Final = readme_programs()
+JOBS: Final = jobs()
 _READY_LIMIT_S: Final = 90.0
 _STOP_LIMIT_S: Final = 60.0
 _REMADE: Final = """
@@ -91,9 +88,8 @@ def walk(directory: Path, *, borrowed: bool) -> dict[str, object]:
             environment.install("pip install '.[arrow]'")
         for title, source in JOBS:
             environment.python(_REMADE)
-            promised = re.findall(r"^ *print\(.*\)  # (.*)$", source, re.MULTILINE)
             printed = environment.python(source).splitlines()
-            assert printed == promised, f"{title}: {printed} instead of {promised}"
+            assert printed == promised(source), f"{title}: {printed} instead of {promised(source)}"
         print(f"docs/sdk.md: {len(JOBS)} programs", flush=True)
     return {
         "lines": len(LINES),

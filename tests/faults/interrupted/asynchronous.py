@@ -11,22 +11,17 @@ import asyncio
 import json
 import random
 import sys
-import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from threading import Event
 from typing import Any, Final
 
 from tests.faults.interrupted.aim import is_in_hand, move_first
+from tests.faults.interrupted.member import AIMED, AT_ONCE, FIRST_S, MOST_S, parser, settings
 from tests.faults.interrupted.notes import Notes
 
 import ottla.aio
 from ottla.record import Batch
-
-_AT_ONCE: Final = 20
-_WAIT_S: Final = 20.0
-_MOST_S: Final = 0.004
-_AIMED: Final = 0.6
 
 Consumer = ottla.aio.Consumer[Any, Any]
 
@@ -56,22 +51,11 @@ class Aim:
 
 async def live(given: argparse.Namespace, notes: Notes, chance: random.Random) -> None:
     """One member of the group; a task that is cancelled ends it."""
-    async with ottla.aio.Consumer(
-        given.topic,
-        bootstrap=given.bootstrap,
-        group=given.group,
-        auto_offset_reset="earliest",
-        auto_commit_interval=0.05,
-        max_poll_records=_AT_ONCE,
-        key="bytes",
-        value="bytes",
-    ) as consumer:
+    async with ottla.aio.Consumer(given.topic, **settings(given)) as consumer:
         if given.mutant:
             move_first(consumer._sync.reader)
-        until_at = time.monotonic() + _WAIT_S
-        while not (batch := await consumer.poll(0.5)):
-            if time.monotonic() > until_at:
-                raise RuntimeError("nothing came: is all of it read?")
+        if not (batch := await consumer.poll(FIRST_S)):
+            raise RuntimeError("nothing came: is all of it read?")
         notes.on_batch(batch)
         aim = Aim(consumer)
         for _ in range(chance.randrange(1, 6)):
@@ -88,9 +72,9 @@ async def _cancelled(consumer: Consumer, notes: Notes, chance: random.Random, ai
     """Reads until it is cancelled."""
     task = asyncio.ensure_future(_read(consumer, notes, chance.randrange(3)))
     how = chance.choice(("cancel", "timeout", "wait_for"))
-    await asyncio.sleep(chance.uniform(0, _MOST_S))
-    aim.hit, wait_s = False, chance.uniform(0, _MOST_S)
-    if chance.random() < _AIMED:
+    await asyncio.sleep(chance.uniform(0, MOST_S))
+    aim.hit, wait_s = False, chance.uniform(0, MOST_S)
+    if chance.random() < AIMED:
         aim.task, how = task, "cancel"
         await asyncio.wait([task])
     elif how == "wait_for":
@@ -117,7 +101,7 @@ async def _read(consumer: Consumer, notes: Notes, how: int) -> None:
         if how == 0:
             notes.on_batch(await consumer.poll(1.0))
         elif how == 1:
-            async for batch in consumer.batches(_AT_ONCE, 0.0):
+            async for batch in consumer.batches(AT_ONCE, 0.0):
                 notes.on_batch(batch)
         else:
             async for record in consumer:
@@ -125,13 +109,7 @@ async def _read(consumer: Consumer, notes: Notes, how: int) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("bootstrap", "topic", "group"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--interrupts", type=int, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mutant", action="store_true", help="positions move before records are handed out")
-    given = parser.parse_args(arguments)
+    given = parser(__doc__).parse_args(arguments)
     notes, chance = Notes(), random.Random(given.seed)
     while notes.interrupts.total() < given.interrupts and not (given.mutant and notes.skipped):
         asyncio.run(live(given, notes, chance))

@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any, Final
 
 from tests.faults.interrupted.aim import Failpoint, is_in_hand, move_first
+from tests.faults.interrupted.member import AIMED, AT_ONCE, FIRST_S, MOST_S, parser, settings
 from tests.faults.interrupted.notes import Notes
 
 import ottla
@@ -36,14 +37,10 @@ _SIGNALS: Final[dict[int, type[BaseException]]] = {
     signal.SIGALRM: Timeout,
 }
 _INTERRUPTS: Final = tuple(_SIGNALS.values())
-_AT_ONCE: Final = 20
-_WAIT_S: Final = 20.0
-_MOST_S: Final = 0.004
 _WORK_S: Final = 0.0005
 """What the records of a batch cost the program: else it would read millions between two signals."""
 _LOST_S: Final = 0.2
 """What a finalizer raises is reported and dropped, as Python does."""
-_AIMED: Final = 0.6
 _LIBRARY: Final = ottla.__path__[0]
 
 Consumer = ottla.Consumer[Any, Any]
@@ -80,7 +77,7 @@ class Shooter:
             self._wanted.acquire()
             time.sleep(self._pause_s)
             while self._due:
-                time.sleep(self.random.uniform(0, _MOST_S))
+                time.sleep(self.random.uniform(0, MOST_S))
                 signal.pthread_kill(threading.main_thread().ident or 0, self.signal)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
@@ -96,14 +93,9 @@ class Shooter:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    for name in ("bootstrap", "topic", "group"):
-        parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--kind", required=True, choices=KINDS)
-    parser.add_argument("--interrupts", type=int, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--mutant", action="store_true", help="positions move before records are handed out")
-    given = parser.parse_args(arguments)
+    options = parser(__doc__)
+    options.add_argument("--kind", required=True, choices=KINDS)
+    given = options.parse_args(arguments)
     notes, shooter = Notes(), Shooter(given.seed)
     while notes.interrupts.total() < given.interrupts and not (given.mutant and notes.skipped):
         try:
@@ -117,23 +109,12 @@ def main(arguments: list[str]) -> int:
 def _live(given: argparse.Namespace, notes: Notes, shooter: Shooter) -> None:
     """One member of the group, until an interrupt ends it."""
     consumer: Consumer
-    with ottla.Consumer(
-        given.topic,
-        bootstrap=given.bootstrap,
-        group=given.group,
-        auto_offset_reset="earliest",
-        auto_commit_interval=0.05,
-        max_poll_records=_AT_ONCE,
-        key="bytes",
-        value="bytes",
-    ) as consumer:
+    with ottla.Consumer(given.topic, **settings(given)) as consumer:
         if given.mutant:
             move_first(consumer.reader)
         failpoint = Failpoint(consumer.reader, shooter.random)
-        until_at = time.monotonic() + _WAIT_S
-        while not (batch := consumer.poll(0.5)):
-            if time.monotonic() > until_at:
-                raise RuntimeError("nothing came: is all of it read?")
+        if not (batch := consumer.poll(FIRST_S)):
+            raise RuntimeError("nothing came: is all of it read?")
         notes.on_batch(batch)
         shooter.consumer = consumer
         try:
@@ -151,7 +132,7 @@ def _live(given: argparse.Namespace, notes: Notes, shooter: Shooter) -> None:
 
 def _read(kind: str, consumer: Consumer, notes: Notes, shooter: Shooter, failpoint: Failpoint) -> None:
     """Until it is interrupted."""
-    aimed = shooter.random.random() < _AIMED
+    aimed = shooter.random.random() < AIMED
     shooter.shoot(aimed=aimed)
     if aimed:
         failpoint.arm(shooter.signal)
@@ -161,13 +142,13 @@ def _read(kind: str, consumer: Consumer, notes: Notes, shooter: Shooter, failpoi
                 notes.on_batch(consumer.poll(1.0))
                 time.sleep(_WORK_S)
             elif kind == "batches":
-                for batch in consumer.batches(_AT_ONCE, 0.0):
+                for batch in consumer.batches(AT_ONCE, 0.0):
                     notes.on_batch(batch)
                     time.sleep(_WORK_S)
             else:
                 for record in consumer:
                     notes.on_record(record.partition, record.offset)
-                    if not record.offset % _AT_ONCE:
+                    if not record.offset % AT_ONCE:
                         time.sleep(_WORK_S)
     finally:
         shooter.over()

@@ -26,8 +26,9 @@ from tests.faults.groups.run import GroupRun
 from tests.faults.history import FINAL, read_history
 from tests.faults.node import Node
 from tests.faults.starved.counted import count
-from tests.faults.starved.hogs import Processor, busy, processor_of
 from tests.faults.starved.latencies import Latencies
+from tests.faults.starved.processor import Processor, processor_of
+from tools.busy import busy
 
 CORES: Final = 2
 HOGS: Final = 8
@@ -154,9 +155,9 @@ class StarvedRun(GroupRun):
         at_ns, elections = time.monotonic_ns(), self._elections()
         counted, processor = self._count(), {name: self._processor(name) for name in services}
         nemesis.note(f"{self._hogs} busy processes for {busy_s:.0f} s")
-        with busy(self._hogs, self._directory) as hogs:
+        with busy(self._hogs) as hogs:
             self._phase("busy", busy_s)
-            if ended := [hog.name for hog in hogs if hog.pid is None]:
+            if ended := [str(hog.pid) for hog in hogs if hog.poll() is not None]:
                 nemesis.failures.append(f"{', '.join(ended)} ended early")
             self.figures.starved = {
                 name: round(self._processor(name).since(processor[name]).starved, 3) for name in services

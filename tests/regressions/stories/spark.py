@@ -1,4 +1,4 @@
-"""Spark's offsets: what a checkpoint says of topics, and what a batch is when it is planned again."""
+"""Spark's offsets: what a checkpoint says of topics, what a batch is when it is planned again, what others see."""
 
 from __future__ import annotations
 
@@ -22,5 +22,10 @@ STORIES = (
             "return frozenset(name for name, id_ in some.items() if others.get(name, id_) != id_)",
             "return frozenset()",
         ),
+    ),
+    Story(
+        "spark-ends-before-its-last-commit",
+        "A query over what is there now ended, and Spark killed its process before its last offsets were committed",
+        Edit("spark/pyspark_ottla/stream_reader.py", "self._commits.settle()", "pass"),
     ),
 )

@@ -9,8 +9,8 @@ from tests.faults.checker import Findings
 from tests.faults.gaps import SECOND_NS
 from tests.faults.history import Operation
 from tests.faults.starved.counted import COUNTERS, parse
-from tests.faults.starved.hogs import Processor
 from tests.faults.starved.latencies import Latencies
+from tests.faults.starved.processor import Processor
 from tests.faults.starved.run import LEAST_ACKNOWLEDGED, StarvedFigures, missed
 
 P99_MS = {"before": 100.0, "busy": 900.0, "after": 120.0}

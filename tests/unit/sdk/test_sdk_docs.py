@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import types
-from pathlib import Path
 
 import pytest
+from tests.walk.pages import programs, section, text
 
 import ottla.consumer
 import ottla.producer
 from ottla.scripted import ScriptedCluster
 
-DOCS = Path(__file__).parents[3] / "docs"
+PAGES = {
+    "serializers": text("docs/serializers.md"),
+    "producer": text("docs/producer.md"),
+    "groups": section("docs/sdk.md", "Consumer groups"),
+}
 SNIPPETS = [
     pytest.param(snippet, id=f"{page}-{number}")
-    for page in ("serializers", "producer")
-    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(), re.DOTALL))
-]
-
-_groups = (DOCS / "sdk.md").read_text().partition("## Consumer groups\n")[2].partition("\n## ")[0]
-SNIPPETS += [
-    pytest.param(snippet, id=f"groups-{number}")
-    for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", _groups, re.DOTALL))
+    for page, markdown in PAGES.items()
+    for number, snippet in enumerate(programs(markdown))
 ]
 
 

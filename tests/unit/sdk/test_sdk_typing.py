@@ -1,13 +1,9 @@
 """What a type checker infers for users: `value=Order` says what V is, in both worlds, and a contradiction is found."""
 
-import json
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,47 +45,3 @@ def test_types_flow_from_the_arguments(tmp_path: Path) -> None:
         said[int(number)] = f"error: {code[1]}" if kind == "error" and code else revealed
     expected = {number: line.partition("  # ")[2] for number, line in enumerate(USER.splitlines(), 1) if "  # " in line}
     assert said == expected, done.stdout + done.stderr
-
-
-PAGES = ("README.md", "docs/sdk.md", "docs/serializers.md", "docs/producer.md")
-SOURCES = [str(ROOT / part) for part in ("sdk", "core", "proto", "stack")]
-
-
-@pytest.fixture
-def snippets(tmp_path: Path) -> list[str]:
-    """Each snippet of the pages as a program of its own."""
-    for page in PAGES:
-        text = (ROOT / page).read_text(encoding="utf-8")
-        for number, snippet in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL)):
-            (tmp_path / f"{Path(page).stem}_{number}.py").write_text(snippet)
-    paths = sorted(str(path) for path in tmp_path.glob("*.py"))
-    assert len(paths) >= 20
-    return paths
-
-
-@pytest.mark.story("snippets-that-type-checkers-refuse")
-def test_the_snippets_of_the_pages_pass_a_users_mypy(snippets: list[str], tmp_path: Path) -> None:
-    """With the types as the package ships them, and nothing of this project's settings."""
-    (tmp_path / "mypy.ini").write_text(
-        "[mypy]\ncheck_untyped_defs = True\n[mypy-pyspark.*]\nignore_missing_imports = True\nfollow_imports = skip\n"
-    )
-    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--no-error-summary", *snippets]
-    environment = {**os.environ, "MYPYPATH": ":".join(SOURCES)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
-
-
-def test_the_snippets_of_the_pages_pass_pyright(snippets: list[str], tmp_path: Path) -> None:
-    settings = {"typeCheckingMode": "standard", "extraPaths": SOURCES, "reportMissingImports": False}
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    done = subprocess.run(
-        [sys.executable, "-m", "basedpyright", "-p", str(tmp_path)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,29 +1,9 @@
-"""Processes that do nothing but use a core, and how much of the processor others got beside them."""
+"""How much of the processor a process got, and how long it waited for it."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
-
-from tests.faults.node import Node
-
-_SPIN: Final = "while True: pass"
-
-
-@contextmanager
-def busy(count: int, directory: Path) -> Iterator[list[Node]]:
-    """`count` of them, for as long as the block runs."""
-    hogs = [Node(f"hog-{n}", [sys.executable, "-c", _SPIN], directory / f"hog-{n}.log") for n in range(count)]
-    try:
-        for hog in hogs:
-            hog.start()
-        yield hogs
-    finally:
-        for hog in hogs:
-            hog.kill()
+from typing import NamedTuple
 
 
 class Processor(NamedTuple):
