@@ -43,7 +43,7 @@ class ScriptedCluster:
         self.leaders: dict[TopicPartition, tuple[int, int]] = {}
         self.addresses = [f"b{n}:1" for n in range(brokers)]
         self._ids: dict[str, TopicId] = {}
-        self._steps: dict[str, deque[Step]] = {}
+        self._steps: dict[str, deque[Step | None]] = {}
         self.released = 0
         self.racks: dict[int, str] = {}
         self.stopped: set[str] = set()
@@ -71,8 +71,8 @@ class ScriptedCluster:
             for partition in [partition for partition in self.logs if partition.topic == name]:
                 del self.logs[partition], self.leaders[partition]
 
-    def will(self, method: Method[Any, Any], *steps: Step) -> None:
-        """What the next calls or frames of `method` come to."""
+    def will(self, method: Method[Any, Any], *steps: Step | None) -> None:
+        """What the next calls or frames of `method` come to; None is one that succeeds."""
         with self.changed:
             self._steps.setdefault(method.name, deque()).extend(steps)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, ServiceDescriptor
 
 from ottla_core.rpc.frames import descriptor_of, is_stream
 from ottla_proto import contracts
@@ -19,7 +19,7 @@ METHODS = [m for c in CONTRACTS for m in vars(c).values() if isinstance(m, Metho
 
 
 def test_generated_code_is_fresh() -> None:
-    check = [sys.executable, ROOT / "tools/generate_proto.py", "--check"]
+    check = [sys.executable, str(ROOT / "tools/generate_proto.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
@@ -31,6 +31,13 @@ def test_every_rpc_of_a_contract_has_its_method_and_its_operation() -> None:
     assert len(METHODS) >= 13
 
 
+def type_of(message: Descriptor, field: str) -> Descriptor:
+    """Of a field that is a message itself."""
+    described = message.fields_by_name[field].message_type
+    assert described is not None
+    return described
+
+
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: f"{m.service}.{m.name}")
 def test_a_method_has_the_types_of_its_descriptor(method: Method) -> None:  # type: ignore[type-arg]
     described = descriptor_of(method)
@@ -39,6 +46,6 @@ def test_a_method_has_the_types_of_its_descriptor(method: Method) -> None:  # ty
         assert described.server_streaming
         assert [f.name for f in sent.fields] == ["correlation_id", "timeout_ms", "body"]
         assert [f.name for f in answered.fields] == ["correlation_id", "body"]
-        sent, answered = sent.fields_by_name["body"].message_type, answered.fields_by_name["body"].message_type
+        sent, answered = type_of(sent, "body"), type_of(answered, "body")
     assert (sent, answered) == (method.request.DESCRIPTOR, method.reply.DESCRIPTOR)
-    assert answered.fields_by_name["error"].message_type.full_name == "ottla.v1.Error"
+    assert type_of(answered, "error").full_name == "ottla.v1.Error"

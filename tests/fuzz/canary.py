@@ -8,7 +8,8 @@ import time
 from typing import Any, Final
 
 from tests.fuzz import batches
-from tests.fuzz.cases import Draft, simple_fetch, simple_produce
+from tests.fuzz.cases import simple_fetch, simple_produce
+from tests.fuzz.messages import Draft
 from tests.fuzz.world import CANARY
 
 LIMIT_S: Final = 10.0

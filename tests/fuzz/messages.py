@@ -63,12 +63,11 @@ class Draft:
 @cache
 def request_types() -> dict[int, Any]:
     """The definitions of requests by their API key."""
-    found = {}
+    found: dict[int, Any] = {}
     for name in _MODULES:
         module = importlib.import_module(f"kafka.protocol.{name}")
-        for each in vars(module).values():
-            if isinstance(each, type) and issubclass(each, ApiMessage) and each.__name__.endswith("Request"):
-                found[each.API_KEY] = each
+        kinds: list[Any] = [e for e in vars(module).values() if isinstance(e, type) and issubclass(e, ApiMessage)]
+        found.update({kind.API_KEY: kind for kind in kinds if kind.__name__.endswith("Request")})
     return found
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import codec, connection, dispatch, fetch, frames, inbound
+from ottla_broker.kafka import codec, connection, dispatch, fetch_wire, frames, inbound
 from ottla_core import primitives, slices
 
 _LEAKED_BYTES: Final = 64 * 1024
@@ -70,12 +70,12 @@ def _connections_kept() -> None:
 
 def _follower_served() -> None:
     """Whoever says to be a replica is believed, and read for as one."""
-    read = fetch.fetch_wire.read
+    read = fetch_wire.read
 
     def read_as_consumer(reader: primitives.Reader, version: int) -> Any:
         return replace(read(reader, version), replica_id=-1)
 
-    _replace(fetch.fetch_wire, "read", read_as_consumer)
+    _replace(fetch_wire, "read", read_as_consumer)
 
 
 def _in_one_turn() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -169,7 +170,7 @@ def test_a_stale_claim_gives_way_to_a_newer_one(name: str) -> None:
 @pytest.mark.parametrize("theirs", [RangePartitionAssignor, RoundRobinPartitionAssignor])
 @given(partitions_of=partition_counts, members=groups(alike=True))
 def test_another_clients_leader_would_say_the_same(
-    theirs: type, partitions_of: dict[str, int], members: list[Subscriber]
+    theirs: type[Any], partitions_of: dict[str, int], members: list[Subscriber]
 ) -> None:
     """With all members subscribed alike and static ones first: on others it goes wrong by itself."""
     partitions_of = there(partitions_of, members)

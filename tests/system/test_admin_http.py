@@ -60,7 +60,7 @@ async def test_plain_numbers_become_prometheus_text(admin: Admin) -> None:
 
 
 async def test_a_table_of_gauges_is_what_it_is_at_the_scrape(admin: Admin) -> None:
-    rows = {("g", "t"): 1.5}
+    rows: dict[tuple[str, ...], float] = {("g", "t"): 1.5}
     admin.metrics.table("ottla_lag_seconds", Table("Lag.", ("group", "topic"), lambda: rows))
     assert 'ottla_lag_seconds{group="g",topic="t"} 1.5' in (await admin.get("/metrics"))[1]
     rows = {("h\n", '"u"'): 2.0}

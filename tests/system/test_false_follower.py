@@ -110,8 +110,8 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
     assert repr(secret)[2:-1] not in caplog.text
 
 
-def metadata(peer: Peer, **asked: bool) -> pb.MetadataReply:
-    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, **asked), timeout=20)
+def metadata(peer: Peer, *, shards: bool = False) -> pb.MetadataReply:
+    return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, shards=shards), timeout=20)
 
 
 def secret_of(cluster: Cluster, broker_id: int) -> bytes:

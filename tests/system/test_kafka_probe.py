@@ -16,7 +16,7 @@ from ottla.kafka_probe import Look, Met, look_at, look_at_all
 from ottla.testing import Cluster
 
 LIMIT_S = 5.0
-Talk = Callable[[socket.socket], None]
+Talk = Callable[[socket.socket], object]
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def test_who_takes_the_connection_and_is_mute() -> None:
     assert met_by(lambda connection: None) is Met.MUTE, "as a published port behind which nobody listens"
     assert met_by(lambda connection: connection.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")) is Met.MUTE
     done = threading.Event()
-    with listening(lambda connection: done.wait(LIMIT_S) and None) as address:
+    with listening(lambda connection: done.wait(LIMIT_S)) as address:
         assert look_at(address, 0.1).met is Met.MUTE
         done.set()
 

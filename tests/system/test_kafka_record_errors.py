@@ -24,7 +24,7 @@ def cluster() -> Iterator[Cluster]:
 def test_librdkafka_blames_the_records_without_a_key_and_sends_the_others_again(cluster: Cluster) -> None:
     settings = {"bootstrap.servers": cluster.kafka_bootstrap, "linger.ms": 10_000, "enable.idempotence": False}
     producer = Producer(settings)
-    errors: dict[bytes, KafkaError | None] = {}
+    errors: dict[bytes | None, KafkaError | None] = {}
 
     def send(records: list[tuple[bytes | None, bytes]]) -> None:
         for key, value in records:

@@ -156,7 +156,7 @@ async def test_revisions_tell_who_is_the_same_and_what_has_changed(backend: Back
 async def test_a_transaction_is_done_whole_or_not_at_all(backend: Backend) -> None:
     p = backend.prefix
     before = await backend.put("a")
-    ops = [Put(p + "b", b"1"), Delete(p + "a"), Put(p + "c", b"2")]
+    ops: list[Put | Delete] = [Put(p + "b", b"1"), Delete(p + "a"), Put(p + "c", b"2")]
     refused = await backend.store.txn([Compare(p + "a", mod_revision=before + 1)], ops, timeout=T)
     assert not refused.succeeded
     assert await backend.contents() == {"a": b""}
@@ -205,7 +205,8 @@ async def test_a_watch_from_an_old_revision_tells_every_change_in_order(backend:
     async def write(turns: range) -> None:
         for n in turns:
             key, old = f"{p}{n:02d}", f"{p}{n - 1:02d}"
-            ops = [Put(key, b"%d" % n), Put(p + "a", b"a"), Put(p + "z", b"%d" % n), Delete(old)]
+            puts = [Put(key, b"%d" % n), Put(p + "a", b"a"), Put(p + "z", b"%d" % n)]
+            ops: list[Put | Delete] = [*puts, Delete(old)]
             await backend.store.txn([], [Put("/test/elsewhere", b"")], timeout=T)
             revision = (await backend.store.txn([], ops, timeout=T)).revision
             expected.extend((revision, op.key, getattr(op, "value", b""), isinstance(op, Delete)) for op in ops)

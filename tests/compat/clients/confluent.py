@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import confluent_kafka
 from confluent_kafka import TopicCollection, TopicPartition
@@ -19,10 +19,12 @@ from confluent_kafka.admin import (
 from peers.client import ADMIN_STEPS, LIMIT_S, Member, Rec
 from tests.compat import kafka_groups
 
+Headers = list[tuple[str, bytes | None]]
+
 
 class Confluent:
     name = "confluent-kafka"
-    version = confluent_kafka.__version__
+    version = str(confluent_kafka.__version__)  # its stub says otherwise
 
     def produce(
         self,
@@ -57,7 +59,7 @@ class Confluent:
             return on_delivery
 
         for number, r in enumerate(records):
-            headers = list(r.headers)
+            headers: list[tuple[str, str | bytes | None]] = list(r.headers)
             producer.produce(
                 topic,
                 r.value,
@@ -81,7 +83,8 @@ class Confluent:
         while len(got) < count and time.monotonic() < give_up_at:
             for m in consumer.consume(count - len(got), 0.2):
                 assert m.error() is None, m.error()
-                got.append(Rec(m.key(), m.value(), tuple(m.headers() or ()), m.timestamp()[1]))
+                headers = cast(Headers | None, m.headers()) or []  # its stub has all that may be sent
+                got.append(Rec(m.key(), m.value(), tuple(headers), m.timestamp()[1]))
         consumer.close()
         return got
 

@@ -113,7 +113,7 @@ def _elr_kept_after_an_unclean_stop() -> None:
         return frozenset(b for b in partition.isr if b in self.tail_lost or self.has_moved(partition, b))
 
     Availability.lost = lost  # type: ignore[method-assign]
-    model.is_relied_upon = relied_upon
+    model.is_relied_upon = relied_upon  # type: ignore[attr-defined]  # where it is looked up
 
 
 def _elr_kept_when_min_isr_is_lowered() -> None:
@@ -122,7 +122,7 @@ def _elr_kept_when_min_isr_is_lowered() -> None:
     def kept(partition: Partition) -> Partition:
         return replace(partition, partition_epoch=partition.partition_epoch + 1)
 
-    ottla_controller.machines.min_isr.without_elr = kept
+    ottla_controller.machines.min_isr.without_elr = kept  # type: ignore[attr-defined]  # where it is looked up
 
 
 def _sole_member_proof_without_the_elr() -> None:

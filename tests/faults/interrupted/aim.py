@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 from ottla.reading import Reader
+from ottla.runs import Part, Run
 
 _PLACES: Final = ("_take", "batch", "on_handed_out")
 """Where something is in hand: when it has been taken, when it is made a batch, before it is given away."""
@@ -63,8 +64,8 @@ def move_first(reader: Reader[Any, Any]) -> None:
     """The order that there was before: what is taken counts as handed out, whoever gets it."""
     take = reader._take
 
-    def moving(*arguments: Any) -> Any:
-        part = take(*arguments)
+    def moving(run: Run, limit: int) -> Part | None:
+        part = take(run, limit)
         reader.on_handed_out()
         reader._before = {}
         return part

@@ -36,8 +36,8 @@ class Aim:
         reader = consumer._sync.reader
         gather = reader.gather
 
-        def aimed(*arguments: Any) -> Batch[Any, Any]:
-            batch = gather(*arguments)
+        def aimed(limit: int, wait_first: float, wait_more: float) -> Batch[Any, Any]:
+            batch = gather(limit, wait_first, wait_more)
             task = self.task
             if batch and task is not None:
                 self.task = None

@@ -52,7 +52,7 @@ class Shooter:
     def __init__(self, seed: int) -> None:
         self.random: Final = random.Random(seed)
         self.consumer: Consumer | None = None
-        self.signal = signal.SIGINT
+        self.signal: int = signal.SIGINT
         self.was_in_hand = False
         self._due = False
         self._pause_s = 0.0

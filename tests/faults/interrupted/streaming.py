@@ -75,7 +75,7 @@ def _is_cancelled(spark: SparkSession, query: StreamingQuery) -> bool:
     while query.isActive and time.monotonic() < until_at:
         spark.sparkContext.cancelAllJobs()
         try:
-            query.awaitTermination(0.02)
+            query.awaitTermination(0.02)  # type: ignore[arg-type]  # it takes parts of a second too
         except StreamingQueryException:
             return True
     query.stop()

@@ -7,6 +7,7 @@ import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 from controllers import CONTEXT, World, topic, unavailable
@@ -30,7 +31,7 @@ async def brokers(world: World) -> AsyncIterator[Brokers]:
     """Starts stand-in brokers 0, 1, …"""
     started: list[StandIn] = []
 
-    async def start(count: int, **fields: object) -> list[StandIn]:
+    async def start(count: int, **fields: Any) -> list[StandIn]:
         first = len(started)
         started.extend(StandIn(world.new_store(), world.cluster_id, n, **fields) for n in range(first, first + count))
         for broker in started[first:]:

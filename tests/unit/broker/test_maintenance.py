@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from logs import SMALL, fill
@@ -18,6 +18,7 @@ from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.replica import Replica
+from ottla_broker.replicas import Replicas
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir
@@ -55,9 +56,9 @@ class Kept:
         threads = DiskThreads()
         self.replica = Replica(ID, "t", self.log, surroundings(1, self.clock, threads, self.failures.append))
         settings = BrokerConfig(checkpoint_interval_s=5, retention_check_interval_s=300)
-        self.replicas: Any = OneReplica(self.replica)
+        self.replicas = OneReplica(self.replica)
         self.maintenance = Maintenance(
-            settings, self.replicas, lambda: self.log_dir, self.clock, threads, self.failures.append
+            settings, cast(Replicas, self.replicas), lambda: self.log_dir, self.clock, threads, self.failures.append
         )
 
     def fill(self, batches: int) -> None:

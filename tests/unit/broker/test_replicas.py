@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from logs import SMALL, values_batch
@@ -23,6 +23,7 @@ from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
+from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -75,11 +76,12 @@ class Held:
 
     def __init__(self, path: Path) -> None:
         clock = ManualClock()
-        self.metadata: Any = Metadata(LED)
+        self.metadata = Metadata(LED)
         self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), SMALL, now_ms=clock.wall_ms())
         self.log_dir.create(ID, "t", SMALL, now_ms=clock.wall_ms())
         self.log_dir.vouch()
-        self.replicas = Replicas(self.metadata, lambda: self.log_dir, clock, DiskThreads(), lambda error: None)
+        metadata = cast(MetadataFollower, self.metadata)
+        self.replicas = Replicas(metadata, lambda: self.log_dir, clock, DiskThreads(), lambda error: None)
 
     @property
     def replica(self) -> Replica:
@@ -186,10 +188,13 @@ async def test_an_exception_of_one_partition_stops_no_other_and_is_tried_again(
             assert len(tries) > 3, "nobody has foreseen it"
         real(log, epoch)
 
+    def fail() -> None:
+        raise ZeroDivisionError
+
     monkeypatch.setattr(Log, "assign_epoch", assign_epoch)
     monkeypatch.setattr(replicas, "_RETRY_S", 0.01)
     told: list[int] = []
-    held.replicas.on_change(lambda: 1 / 0)
+    held.replicas.on_change(fail)
     held.replicas.on_change(lambda: told.append(held.metadata.image.revision))
     held.metadata.become(LATER, LED)
     await applied(held)

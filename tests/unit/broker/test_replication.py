@@ -87,7 +87,7 @@ class Scripted:
         empty = pb.PartitionFetched(topic_id=PARTITION.topic_id)
         reply = pb.FetchReply()
         for part in request.partitions:
-            reply.partitions.append(self._answers.pop(part.partition, None) or empty)
+            reply.partitions.append(self._answers.pop(part.partition, empty))
             reply.partitions[-1].partition = part.partition
         return reply
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from cli_fakes import FakeAdmin, Log, ottla, sit
 from cli_groups import FakeGroup, FakeGroups, member
 
-from ottla.cli import group, group_watch
+from ottla.cli import group
 from ottla.errors import ErrorCode, error_from_code
 from ottla.group_info import GroupEvent, OffsetReset, PartitionLag
 from ottla_core.model import TopicPartition
@@ -153,7 +154,7 @@ def test_watch_goes_on_while_the_coordinator_is_away(
     groups: FakeGroups, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(group_watch.time, "sleep", pauses.append)
+    monkeypatch.setattr(time, "sleep", pauses.append)
     groups.failing = [error_from_code(ErrorCode.COORDINATOR_NOT_AVAILABLE, "it moves")]
     assert ottla("group watch billing -n 3 --every 500ms") == 0
     told = capsys.readouterr()
@@ -165,7 +166,7 @@ def test_watch_goes_on_while_the_coordinator_is_away(
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(group_watch.time, "sleep", interrupt)
+    monkeypatch.setattr(time, "sleep", interrupt)
     assert ottla("group watch billing -o table") == 130
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import cast
 
 import pytest
 from waiting import until
@@ -19,6 +19,11 @@ from ottla_core.telemetry import Counter
 
 T = 1.0
 KEY = "/ottla/c/brokers/1"
+
+
+def brief(ttl_s: float) -> int:
+    """For renewals that come soon. Leases are of whole seconds, and none lives for less than MIN_TTL_S."""
+    return cast(int, ttl_s)
 
 
 class Turns:
@@ -255,13 +260,12 @@ class SilentStore(MemoryStore):
 @pytest.mark.feature(117)
 async def test_a_renewal_that_is_not_answered_keeps_no_other_from_being_sent() -> None:
     """What counts is when the store gets it: a loop that hears of its answers late keeps its lease."""
-    ttl_s: Any = 1.2
     store, losses = SilentStore(), Counter()
 
     async def register(lease: int) -> None:
         await store.txn([], [Put(KEY, b"", lease)], timeout=T)
 
-    session = LeaseSession(store, ttl_s, register, losses=losses)
+    session = LeaseSession(store, brief(1.2), register, losses=losses)
     await session.start(timeout=T)
     await until(lambda: store.asked >= RENEWALS + 2)  # longer than a lease lives
     assert store.open <= RENEWALS + 1, "and they end"
@@ -292,7 +296,7 @@ async def test_an_answer_that_comes_late_ends_the_lease_that_it_is_of() -> None:
 
     untaken: list[str] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: untaken.append(context["message"]))
-    session = LeaseSession(store, 0.3, register, losses=losses)  # a renewal every 50 ms
+    session = LeaseSession(store, brief(0.3), register, losses=losses)  # a renewal every 50 ms
     await session.start(timeout=T)
     store.lost = True
     await until(lambda: losses.value == 1)
@@ -329,7 +333,7 @@ async def test_an_answer_that_comes_while_its_lease_is_registered_ends_the_sessi
         if len(seen) == 2:
             await may_end.wait()
 
-    session = LeaseSession(store, 0.3, register, losses=losses)
+    session = LeaseSession(store, brief(0.3), register, losses=losses)
     await session.start(timeout=T)
     store.is_late = True
     await until(lambda: store.late > 0)
@@ -368,7 +372,7 @@ async def test_a_registration_may_take_longer_than_its_lease_lives() -> None:
         await until(lambda: store.kept_alive >= 3)
         enough.set()
 
-    session = LeaseSession(store, 0.03, register)
+    session = LeaseSession(store, brief(0.03), register)
     await session.start(timeout=T)
     assert enough.is_set()
     assert session.lease is not None
@@ -387,7 +391,7 @@ async def test_a_lease_that_is_lost_while_registering_ends_the_registration() ->
         finally:
             ended.append("cancelled")
 
-    session = LeaseSession(store, 0.03, register)
+    session = LeaseSession(store, brief(0.03), register)
     with pytest.raises(StoreUnavailableError, match="before this process was registered"):  # which services tell
         await session.start(timeout=T)
     assert ended == ["cancelled"]

@@ -18,7 +18,8 @@ def matrix_of(**outcomes: list[tuple[str, str]]) -> Matrix:
     matrix = Matrix()
     mark = SimpleNamespace(args=("acks", "java"))
     items: list[Any] = [SimpleNamespace(nodeid=node, get_closest_marker=lambda _: mark) for node in outcomes]
-    matrix.pytest_collection_modifyitems([*items, SimpleNamespace(nodeid="", get_closest_marker=lambda _: None)])
+    items.append(SimpleNamespace(nodeid="", get_closest_marker=lambda _: None))
+    matrix.pytest_collection_modifyitems(items)
     for node, reported in outcomes.items():
         for step, outcome in reported:
             matrix.pytest_runtest_logreport(pytest.TestReport(node, ("", 0, ""), {}, outcome, None, step))  # type: ignore[arg-type]

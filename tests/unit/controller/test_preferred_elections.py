@@ -35,8 +35,9 @@ def test_the_preferred_leader_leads_again_where_it_is_in_sync() -> None:
     now, code = elect(image_with(3, astray), ElectionType.PREFERRED)
     assert code == 0
     directories = {n: f"directory-{n}" for n in (0, 1, 2)}
-    changed = {"leader_epoch": 6, "partition_epoch": 10, "mod_revision": 201}
-    assert now == replace(astray, leader=0, directories=directories, **changed)
+    assert now == replace(
+        astray, leader=0, directories=directories, leader_epoch=6, partition_epoch=10, mod_revision=201
+    )
 
 
 @pytest.mark.feature(114)

@@ -23,7 +23,7 @@ from ottla_core.routing import shard_of
 from ottla_core.rpc.context import RequestContext
 from ottla_core.telemetry import Metrics
 from ottla_group_coordinator import service as service_module
-from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.membership import GroupSettings, decide_heartbeat
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_group_coordinator.machines.transition import SessionTimer
 from ottla_group_coordinator.service import GroupService
@@ -228,12 +228,10 @@ async def test_one_that_meets_a_bug_is_one_that_fails(
     await coordinator.own(0, 1)
     broken, well = await coordinator.member(GROUPS[0]), await coordinator.member(GROUPS[1])
 
-    decide = service_module.decide_heartbeat
-
     def decide_or_fail(group: Any, *asked: Any) -> Any:
         if group.group_id == GROUPS[0]:
             raise ZeroDivisionError
-        return decide(group, *asked)
+        return decide_heartbeat(group, *asked)
 
     monkeypatch.setattr(service_module, "decide_heartbeat", decide_or_fail)
     assert await coordinator.codes(broken, well) == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]

@@ -457,8 +457,10 @@ def test_a_static_member_that_held_partitions_comes_back_without_them(shard: Sha
 
 def test_a_static_member_has_its_session_to_come_back_in_a_rebalance(shard: Shard) -> None:
     leader, other = shard.stable(2, static=True, rebalance_timeout_ms=6_000, session_timeout_ms=60_000)
-    changed = {"protocols": {"range": subscription("u")}, "session_timeout_ms": 60_000, "rebalance_timeout_ms": 6_000}
-    shard.join(leader, instance_id="i0", key="l", **changed)
+    changed = {"range": subscription("u")}
+    shard.join(
+        leader, instance_id="i0", key="l", protocols=changed, session_timeout_ms=60_000, rebalance_timeout_ms=6_000
+    )
     shard.sleep(6.1)
     assert shard.answers["l"].generation == 2
     assert set(shard.group().members) == {leader, other}

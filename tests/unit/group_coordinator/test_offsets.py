@@ -247,7 +247,8 @@ def test_what_was_committed_in_a_topic_that_is_gone_goes_however_late_that_is_he
     there.sleep(8 * DAY_S)
     there.topics = remade("made anew")
     there.topics.gone = {"gone"}
-    there.commit(3, *there.group().members, there.group().generation, topic="made anew")
+    (member_id,) = there.group().members
+    there.commit(3, member_id, there.group().generation, topic="made anew")
     assert there.take(there.machine.forget_topics(there.topics, ())) is True
     assert {p.topic for p in there.machine.offsets("g")} == {"t", "made anew"}
     assert there.machine.offsets("g")[TopicPartition("made anew", 0)].offset == 3

@@ -166,6 +166,7 @@ def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up(
 def test_what_others_have_committed_meanwhile_is_not_taken_for_ones_own() -> None:
     cluster = filled({0: 3})
     places = iter([0, 3])
+    consumer: Consumer[Any, Any]
     with consumer_of(cluster, on_assigned=lambda some: consumer.seek(some[0], next(places))) as consumer:
         assert len(consumer.poll(WAIT)) == 3
         cluster.groups.rebalance("g")
@@ -395,6 +396,7 @@ def test_without_a_commit_it_begins_where_it_is_told() -> None:
 @pytest.mark.feature(75)
 def test_whoever_seeks_when_it_is_assigned_begins_there() -> None:
     cluster = filled({0: 10})
+    consumer: Consumer[Any, Any]
     with consumer_of(cluster, on_assigned=lambda some: [consumer.seek(p, 7) for p in some]) as consumer:
         assert consumer.poll(WAIT).values() == [7, 8, 9]
 

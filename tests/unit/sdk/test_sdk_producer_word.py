@@ -245,7 +245,7 @@ def test_a_signal_handler_that_comes_in_the_middle_of_a_send_hears_so(
     cluster = ScriptedCluster({"t": 1})
     with producer_of(cluster, linger=60) as producer:
         first = producer.send(b"first")
-        calls = {
+        calls: dict[str, Callable[[], object]] = {
             "send": lambda: producer.send(b"from the handler"),
             "flush": producer.flush,
             "close": producer.close,

@@ -51,6 +51,7 @@ def test_a_stretch_of_a_topic_is_read_as_often_as_asked() -> None:
 
 def test_nothing_is_read_before_it_is_asked_for_but_the_arguments_are_checked() -> None:
     cluster = orders()
+    wrong: dict[str, Any]
     for wrong in ({"start": "soon"}, {"columns": ["price"]}, {"columns": "value"}, {"columns": []}, {"stop": -1}):
         with pytest.raises(ConfigError):
             rows_of(cluster, **wrong)

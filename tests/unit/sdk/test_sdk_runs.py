@@ -84,7 +84,9 @@ def test_a_batch_that_can_not_be_read_raises_before_any_of_its_records() -> None
     damaged = bytearray(batch(10, 10))
     damaged[-1] ^= 1
     run = run_of(batch(0, 10), bytes(damaged))
-    assert next_offset(run.part(100) or []) == 10
+    part = run.part(100)
+    assert part is not None
+    assert next_offset(part) == 10
     with pytest.raises(OttlaError, match="t-0: the CRC") as caught:
         run.part(100)
     assert caught.value.code == ErrorCode.CORRUPT_MESSAGE

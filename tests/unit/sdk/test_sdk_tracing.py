@@ -95,7 +95,7 @@ def test_a_failure_is_the_span_s_status(spans: list[NotedSpan]) -> None:
         with pytest.raises(SerializationError, match="auto serializer"):
             producer.send(object())
         with pytest.raises(SerializationError, match="headers="):
-            producer.send("x", headers=5)
+            producer.send("x", headers=5)  # type: ignore[arg-type]  # as by mistake
     assert [(span.status, span.ended) for span in spans] == [(StatusCode.ERROR, True)] * 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -49,7 +50,7 @@ def _ask(host: str, port: int, question: bytes) -> bytes:
     if port == 8080:
         return b"HTTP/1.1 400 Bad Request"
     if host == "kafka.example":
-        raise diagnose.socket.gaierror
+        raise socket.gaierror
     raise ConnectionRefusedError
 
 
@@ -123,9 +124,9 @@ def test_a_poisonous_record_is_named_and_harms_no_other(cluster: ScriptedCluster
     with ottla.Producer(topic="orders", value="str") as producer:
         producer.send("bad", partition=0)
         producer.send("last", partition=0)
-    arguments = {"start": "earliest", "stop": "end", "value": _picky}
+    arguments: dict[str, Any] = {"start": "earliest", "stop": "end", "value": _picky}
     with ottla.Consumer("orders", **arguments) as consumer:
-        seen = []
+        seen: list[str] = []
         with pytest.raises(ottla.SerializationError) as caught:
             seen.extend(record.value for record in consumer)
         assert (caught.value.topic, caught.value.partition, caught.value.offset) == ("orders", 0, 2)

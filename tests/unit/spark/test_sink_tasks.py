@@ -72,17 +72,17 @@ def test_the_next_task_has_the_same_producer_and_other_settings_another(made: li
     first.write([batch("b")])
     writer(brokers).write([batch("c")])
     assert len(made) == 1
-    writer(brokers, **{"kafka.compression.type": "gzip"}).write([batch("d")])
+    writer(brokers, VALUE, **{"kafka.compression.type": "gzip"}).write([batch("d")])
     assert len(made) == 2
     assert not any(producer._closed for producer in made)
 
 
 def test_producers_are_idempotent_and_take_the_settings_given(made: list[Any], brokers: FakeCluster) -> None:
-    writer(brokers, **{"kafka.linger.ms": "7", "kafka.delivery.timeout.ms": "90000"}).write([batch("a")])
+    writer(brokers, VALUE, **{"kafka.linger.ms": "7", "kafka.delivery.timeout.ms": "90000"}).write([batch("a")])
     limits = made[-1]._accumulator.limits
     assert (limits.idempotent, limits.linger_s, limits.delivery_timeout_s) == (True, 0.007, 90.0)
     assert made[-1]._max_block == 90.0, "brokers may be away for as long as for an outcome"
-    writer(brokers, **{"kafka.max.block.ms": "5000"}).write([batch("a")])
+    writer(brokers, VALUE, **{"kafka.max.block.ms": "5000"}).write([batch("a")])
     assert made[-1]._max_block == 5.0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 from pathlib import Path
 
@@ -67,9 +68,9 @@ def test_without_java_the_one_command_is_named(tmp_path: Path, monkeypatch: pyte
     assert jdk.java_version() is None
     assert spark_job.why_not() == "it needs Java: install a JDK of 17 or newer"
     (tmp_path / "apt-get").symlink_to(shutil.which("true", path="/bin:/usr/bin") or "")
-    monkeypatch.setattr(jdk.platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_ID": "12"})
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_ID": "12"})
     assert spark_job.why_not() == "it needs Java: apt-get install openjdk-17-jre-headless"
-    monkeypatch.setattr(jdk.platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_ID": "13"})
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_ID": "13"})
     assert spark_job.why_not() == "it needs Java: apt-get install openjdk-21-jre-headless"
 
 

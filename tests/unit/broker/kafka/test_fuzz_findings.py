@@ -14,6 +14,7 @@ from images import image_of
 from kafka.protocol.admin import (
     AlterConfigsResponse,
     CreateTopicsRequest,
+    DeleteTopicsResponse,
     DescribeConfigsRequest,
     DescribeProducersRequest,
 )
@@ -113,7 +114,7 @@ def test_words_about_long_names_fit_into_an_answer() -> None:
 def test_a_deleted_topic_without_a_name_has_an_empty_one_before_version_6(version: int) -> None:
     refused = pb.TopicDeleted(error=Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
     told = delete_topics._Result(version=version, **delete_topics._told(refused, version))
-    answer = delete_topics.DeleteTopicsResponse(version=version, responses=[told])
+    answer = DeleteTopicsResponse(version=version, responses=[told])
     (one,) = read(load_response_schema(DELETE_TOPICS, version), b"".join(codec.encode(answer))).responses
     assert one.name == ("" if version < 6 else None)
 

@@ -200,7 +200,12 @@ async def test_several_members_leave_each_with_its_outcome(version: int) -> None
 
 # ---- errors of all of them ---------------------------------------------------------------------------------------
 
-REQUESTS = {JOIN: join, SYNC: sync, LEAVE: leave, HEARTBEAT: lambda: HeartbeatRequest("g", 7, "m-1", None)}
+
+def heartbeat() -> Any:
+    return HeartbeatRequest("g", 7, "m-1", None)
+
+
+REQUESTS = {JOIN: join, SYNC: sync, LEAVE: leave, HEARTBEAT: heartbeat}
 REPLIES = {JOIN: pb.JoinReply, SYNC: pb.SyncReply, LEAVE: pb.LeaveReply, HEARTBEAT: pb.HeartbeatReply}
 
 

@@ -141,8 +141,8 @@ def test_a_fetch_of_kio_is_read(version: int) -> None:
             assert asked.rack == meant.rack_id
 
 
-def topic_of(topic: Any, *, by_id: bool) -> str | bytes:
-    return (topic.topic_id.bytes if topic.topic_id else bytes(16)) if by_id else str(topic.topic)
+def topic_of(topic: Any, *, by_id: bool) -> str | TopicId:
+    return TopicId(topic.topic_id.bytes if topic.topic_id else bytes(16)) if by_id else str(topic.topic)
 
 
 @pytest.mark.parametrize("isolation", [0, 1])

@@ -172,16 +172,14 @@ def test_a_cut_at_or_below_the_start_of_the_log_empties_it(log: Log) -> None:
 def test_all_is_on_the_platter_before_an_append(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     log.flush(NOON)
     done: list[str] = []
-    reals = {"fsync": os.fsync, "fdatasync": os.fdatasync, "ftruncate": os.ftruncate}
+    fsync, fdatasync, ftruncate = os.fsync, os.fdatasync, os.ftruncate
 
     def name_of(fd: int) -> str:
         return Path(os.readlink(f"/proc/self/fd/{fd}")).name
 
-    monkeypatch.setattr(os, "fsync", lambda fd: (done.append(f"sync {name_of(fd)}"), reals["fsync"](fd)))
-    monkeypatch.setattr(os, "fdatasync", lambda fd: (done.append(f"sync {name_of(fd)}"), reals["fdatasync"](fd)))
-    monkeypatch.setattr(
-        os, "ftruncate", lambda fd, size: (done.append(f"cut {name_of(fd)}"), reals["ftruncate"](fd, size))
-    )
+    monkeypatch.setattr(os, "fsync", lambda fd: (done.append(f"sync {name_of(fd)}"), fsync(fd)))
+    monkeypatch.setattr(os, "fdatasync", lambda fd: (done.append(f"sync {name_of(fd)}"), fdatasync(fd)))
+    monkeypatch.setattr(os, "ftruncate", lambda fd, size: (done.append(f"cut {name_of(fd)}"), ftruncate(fd, size)))
     hit = [segment.path.name for segment in log.segments if segment.base_offset < 100][-1]
     log.truncate_to(100)
     order = [done.index(step) for step in (f"cut {hit}", f"sync {hit}", "sync log", "sync leader-epoch-checkpoint.tmp")]

@@ -171,7 +171,7 @@ def test_an_answer_to_an_older_call_says_nothing() -> None:
     hand.start()
     hand.result(Unknown(TIMED_OUT))
     hand.result(Appended(0, 1))  # of the same call, too late
-    assert hand.owner.phase is Phase.FENCING
+    assert (hand.owner.phase, hand.left) == (Phase.FENCING, None)
     hand.tick(hand.owner.limits.retry_s)
     hand.result(Fenced(), of=0)
     assert hand.left is None
