@@ -21,6 +21,8 @@ from ottla_core.kafka_configs import OTHER_BROKER_CONFIGS, of_listener
 T = TypeVar("T")
 
 _BROKER_NAMES: Final = (*BROKER_CONFIGS, *OTHER_BROKER_CONFIGS)
+_NEAR: Final = 3
+"""By how many letters names may differ in length and be taken for each other."""
 
 MIN_ISR: Final = "min.insync.replicas"
 
@@ -249,7 +251,9 @@ def _converted(text: str, factor: int) -> str:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), n=1)
+    """Among those that begin alike and are about as long: a request may have thousands of names that nobody knows."""
+    alike = [each for each in known if each[:1] == name[:1] and abs(len(each) - len(name)) <= _NEAR]
+    near = get_close_matches(name, alike, n=1)
     return f"did you mean {near[0]}?" if near else "describe the configs for the names there are"
 
 
