@@ -142,7 +142,7 @@ def main() -> None:
     allow_open_files()
     directory = Path(tempfile.mkdtemp(prefix="ottla-groups-"))
     try:
-        with RunningStack(directory / "stack", group_coordinators=2) as stack:
+        with RunningStack(directory / "stack") as stack:
             make_topic(stack.bootstrap)
             print(json.dumps(asyncio.run(measure(stack, given))))
     finally:

@@ -33,7 +33,7 @@ def main() -> int:
     given.directory.mkdir(parents=True, exist_ok=True)
     data = Path(tempfile.mkdtemp(prefix="ottla-load-"))
     try:
-        with RunningStack(data, brokers=3, group_coordinators=2) as stack, ResidentMemory(stack, every_s=1) as memory:
+        with RunningStack(data, brokers=3) as stack, ResidentMemory(stack, every_s=1) as memory:
             plan = Plan(given.seconds, given.users, given.shape, thresholds=THRESHOLDS)
             report, found = run_locust(stack.bootstrap, plan, given.directory, "load")
             found += [f"{name} was restarted" for name in memory.restarted]

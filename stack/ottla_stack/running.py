@@ -28,9 +28,9 @@ _T = TypeVar("_T")
 
 
 class RunningStack:
-    """`with RunningStack(directory, brokers=3) as stack:` is ready at `stack.bootstrap`, on free ports."""
+    """`with RunningStack(directory) as stack:` is ready at `stack.bootstrap`, on free ports: what `ottla up` starts."""
 
-    def __init__(self, directory: Path, *, brokers: int = 3, controllers: int = 1, group_coordinators: int = 0) -> None:
+    def __init__(self, directory: Path, *, brokers: int = 3, controllers: int = 1, group_coordinators: int = 2) -> None:
         self.directory: Final = directory
         self.plan: Final = StackPlan(directory, free_port_base(), "ottla", controllers, brokers, group_coordinators)
         self._log = directory / "up.log"

@@ -37,7 +37,7 @@ def fill(path: Path) -> None:
 
 
 def test_a_full_disk_refuses_in_words_and_goes_on_when_there_is_room(small_disk: Path) -> None:
-    with RunningStack(small_disk.parent, brokers=1) as stack:
+    with RunningStack(small_disk.parent, brokers=1, group_coordinators=0) as stack:
         ottla.Admin(stack.bootstrap).topics.create("t")
         pid = stack.pid("broker-0")
         with ottla.Producer(stack.bootstrap, topic="t", value="bytes", acks="all") as steady:

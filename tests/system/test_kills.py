@@ -69,7 +69,7 @@ class Load:
 @pytest.mark.rule(58)
 @pytest.mark.feature(31, 32)
 def test_nothing_acknowledged_is_lost_by_kill_9_of_brokers(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s") as stack:
+    with RunningStack(tmp_path / "s", group_coordinators=0) as stack:
         topics = ottla.Admin(stack.bootstrap).topics
         loads = []
         for acks, replicas in ((1, 1), ("all", 3)):  # acks=1 asks for one log, and gets what that is worth
@@ -89,7 +89,7 @@ def test_nothing_acknowledged_is_lost_by_kill_9_of_brokers(tmp_path: Path) -> No
 
 @pytest.mark.feature(116, 119, 120)
 def test_a_topic_is_created_within_5_s_of_kill_9_of_the_active_controller(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s", brokers=1, controllers=2) as stack:
+    with RunningStack(tmp_path / "s", brokers=1, controllers=2, group_coordinators=0) as stack:
         admin = ottla.Admin(stack.bootstrap)
         active = admin.cluster.describe().controller_id
         assert active >= 0
@@ -116,7 +116,7 @@ def created(admin: ottla.Admin, name: str) -> bool:
 @pytest.mark.timeout(120)
 @pytest.mark.feature(124)
 def test_produce_and_fetch_go_on_while_etcd_is_stopped_for_20_s(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s") as stack:
+    with RunningStack(tmp_path / "s", group_coordinators=0) as stack:
         admin = ottla.Admin(stack.bootstrap)
         admin.topics.create("t", partitions=3)
         load = Load(stack.bootstrap, "t", "all")

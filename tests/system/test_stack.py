@@ -68,7 +68,7 @@ def test_up_and_down_leave_the_data_and_no_process(tmp_path: Path) -> None:
 
 
 def test_what_dies_is_started_again_and_ctrl_c_ends_all(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s", brokers=1) as stack:
+    with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack:
         for name in ("broker-0", "controller-0"):
             old = stack.pid(name)
             assert stack.restart(name, number=signal.SIGKILL) != [old]
@@ -84,23 +84,23 @@ def test_what_dies_is_started_again_and_ctrl_c_ends_all(tmp_path: Path) -> None:
 
 
 def test_the_next_up_ends_what_a_killed_supervisor_left(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s", brokers=1) as stack:
+    with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack:
         orphans = running(tmp_path / "s")[1:]
         os.kill(stack.supervisor_pid, signal.SIGKILL)
     assert all(o.alive for o in orphans)
-    with RunningStack(tmp_path / "s", brokers=1) as stack, Wire(stack.bootstrap) as wire:
+    with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack, Wire(stack.bootstrap) as wire:
         assert not any(o.alive for o in orphans)
         assert wire.metadata().brokers[0].id == 0
 
 
 def test_down_ends_what_a_killed_supervisor_left_and_a_closed_terminal_ends_all(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "killed", brokers=1) as stack:
+    with RunningStack(tmp_path / "killed", brokers=1, group_coordinators=0) as stack:
         orphans = running(tmp_path / "killed")[1:]
         os.kill(stack.supervisor_pid, signal.SIGKILL)
     said = ottla("down", "--dir", str(tmp_path / "killed"), cwd=tmp_path)
     assert (said.returncode, "ended 3 processes" in said.stderr) == (0, True)
     assert not any(o.alive for o in orphans)
-    with RunningStack(tmp_path / "hung-up", brokers=1) as stack:
+    with RunningStack(tmp_path / "hung-up", brokers=1, group_coordinators=0) as stack:
         processes = running(tmp_path / "hung-up")
         os.kill(stack.supervisor_pid, signal.SIGHUP)
         wait_for(lambda: not any(p.alive for p in processes), "all processes to end")
@@ -113,7 +113,7 @@ def test_a_stack_that_does_not_stop_is_ended_by_force_and_says_so(
     processes: list[ProcessIdentity] = []
 
     def leave_with_a_frozen_supervisor() -> None:
-        with RunningStack(tmp_path / "s", brokers=1) as stack:
+        with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack:
             processes.extend(running(tmp_path / "s"))
             os.kill(stack.supervisor_pid, signal.SIGSTOP)
 
@@ -123,7 +123,7 @@ def test_a_stack_that_does_not_stop_is_ended_by_force_and_says_so(
 
 
 def test_a_log_that_has_grown_too_large_is_emptied_while_its_process_lives(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s", brokers=1) as stack:
+    with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack:
         pid = stack.pid("broker-0")
         log = tmp_path / "s" / "logs" / "broker-0.log"
         with log.open("ab") as file:
@@ -146,7 +146,7 @@ def test_a_port_in_use_is_named_before_anything_starts(tmp_path: Path) -> None:
 
 @pytest.mark.feature(118)
 def test_a_broker_without_an_id_is_given_one_and_keeps_it(tmp_path: Path) -> None:
-    with RunningStack(tmp_path / "s", brokers=1) as stack, Wire(stack.bootstrap) as wire:
+    with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack, Wire(stack.bootstrap) as wire:
         command = [
             sys.executable,
             "-m",
