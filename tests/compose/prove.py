@@ -23,8 +23,8 @@ from typing import Final
 from urllib.request import urlopen
 
 from base_image import ROOT, base_image
+from consumer_group import GroupReport, use_a_group
 from engine import compose_command, docker_engine
-from groups import GroupReport, use_a_group
 from kafka_sides import use_from_both_sides
 from project import Project
 from shell import ProofError, say, wait_for

@@ -105,7 +105,7 @@ def _read(consumer: confluent_kafka.Consumer) -> list[int]:
     while len(values) < RECORDS:
         if time.monotonic() > give_up_at:
             raise ProofError(f"the group has read {len(values)} of {RECORDS} records in {_LIMIT_S:g} s")
-        values += [int(m.value()) for m in consumer.consume(RECORDS, 0.2) if m.error() is None]
+        values += [int(m.value() or b"") for m in consumer.consume(RECORDS, 0.2) if m.error() is None]
     return values
 
 
