@@ -156,4 +156,13 @@ STORIES = (
             "elif self._waiting_bytes < 0:",
         ),
     ),
+    Story(
+        "repeated-resources-all-described",
+        "AlterConfigs that named a broker 9,000 times had its configs described as often, which took minutes",
+        Edit(
+            f"{KAFKA}/alter_configs.py",
+            "[r for r in asked.resources if (r.resource_type, r.resource_name) not in twice]",
+            "list(asked.resources)",
+        ),
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import AlterConfigsResponse, IncrementalAlterConfigsResponse
@@ -22,7 +22,6 @@ from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
 Ops = list[pb.ConfigOp]
-Twice = Mapping[tuple[int, str], OttlaError]
 
 _DELETE: Final = 1
 _OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
@@ -38,17 +37,20 @@ async def replacing(backend: Backend, asked: Message, request: Request) -> Messa
 
 async def _answer(backend: Backend, asked: Message, version: int, answer_type: Any, *, replaces: bool) -> Message:
     twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)
-    others = [r for r in asked.resources if r.resource_type != BROKER_LOGGER]
+    once = [r for r in asked.resources if (r.resource_type, r.resource_name) not in twice]
+    stored = [r for r in once if r.resource_type != BROKER_LOGGER]
     try:
-        told = iter(await _altered(backend, asked, others, twice, replaces=replaces) if others else ())
+        told = iter(await _altered(backend, asked, stored, replaces=replaces) if stored else ())
     except OttlaError as error:
-        told = iter([refused(error)] * len(others))
+        told = iter([refused(error)] * len(stored))
     response = answer_type.AlterConfigsResourceResponse
 
     def tell(resource: Message) -> Message:
         kind, name = resource.resource_type, resource.resource_name
-        if kind == BROKER_LOGGER:
-            result = _loggers_altered(backend, asked, resource, twice, replaces=replaces)
+        if error := twice.get((kind, name)):
+            result = refused(error)
+        elif kind == BROKER_LOGGER:
+            result = _loggers_altered(backend, asked, resource, replaces=replaces)
         else:
             result = next(told)
         return response(version=version, resource_type=kind, resource_name=name, **result)
@@ -58,11 +60,10 @@ async def _answer(backend: Backend, asked: Message, version: int, answer_type: A
 
 
 async def _altered(
-    backend: Backend, asked: Message, resources: Sequence[Message], twice: Twice, *, replaces: bool
+    backend: Backend, asked: Message, resources: Sequence[Message], *, replaces: bool
 ) -> list[dict[str, Any]]:
     """Carry out what is asked for each resource; the fields of its answer."""
-    ops = await (_replacements(backend, resources) if replaces else sliced(_changes, resources))
-    planned = [twice.get((r.resource_type, r.resource_name), o) for r, o in zip(resources, ops, strict=True)]
+    planned = await (_replacements(backend, resources) if replaces else sliced(_changes, resources))
     legal = [(r, ops) for r, ops in zip(resources, planned, strict=True) if not isinstance(ops, OttlaError)]
     request = pb.AlterConfigsRequest(
         resources=await sliced(lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal),
@@ -73,12 +74,9 @@ async def _altered(
     return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
 
 
-def _loggers_altered(
-    backend: Backend, asked: Message, resource: Message, twice: Twice, *, replaces: bool
-) -> dict[str, Any]:
+def _loggers_altered(backend: Backend, asked: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
     """This broker's own process is altered, and nobody else is asked."""
-    error = twice.get((BROKER_LOGGER, resource.resource_name))
-    error = error or broker_loggers.misplaced(resource.resource_name, backend.node_id)
+    error = broker_loggers.misplaced(resource.resource_name, backend.node_id)
     if error is None and replaces:
         words = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
         error = OttlaError(ErrorCode.INVALID_REQUEST, words, hint="use IncrementalAlterConfigs")
