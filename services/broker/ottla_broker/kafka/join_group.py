@@ -11,6 +11,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_of, member, told_instance
 from ottla_core.errors import OttlaError
+from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
@@ -24,7 +25,7 @@ _SKIPS_ASSIGNMENT_FROM: Final = 9
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     try:
-        reply = await call(backend, asked.group_id, Group.JOIN, _asked(asked, request), limit_s=JOIN_S)
+        reply = await call(backend, asked.group_id, Group.JOIN, await _asked(asked, request), limit_s=JOIN_S)
     except OttlaError as error:
         return _failed(version, code_of(error), asked.member_id)
     if reply.error.code:
@@ -42,7 +43,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     )
 
 
-def _asked(asked: Message, request: Request) -> pb.JoinRequest:
+async def _asked(asked: Message, request: Request) -> pb.JoinRequest:
     version = request.version
     rebalance_timeout_ms = getattr(asked, "rebalance_timeout_ms", -1)
     return pb.JoinRequest(
@@ -51,7 +52,7 @@ def _asked(asked: Message, request: Request) -> pb.JoinRequest:
         session_timeout_ms=max(0, asked.session_timeout_ms),
         rebalance_timeout_ms=max(0, rebalance_timeout_ms),
         protocol_type=asked.protocol_type,
-        protocols=[pb.Protocol(name=each.name, metadata=each.metadata) for each in asked.protocols],
+        protocols=await sliced(lambda p: pb.Protocol(name=p.name, metadata=p.metadata), asked.protocols),
         member_id_required=version >= _MEMBER_ID_REQUIRED_FROM,
         reason=getattr(asked, "reason", None) or "",
         skips_assignment=version >= _SKIPS_ASSIGNMENT_FROM,

@@ -11,6 +11,7 @@ from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import Request
 from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, instance_of, member
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
@@ -28,7 +29,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         generation=asked.generation_id,
         protocol_type=getattr(asked, "protocol_type", None) or "",
         protocol=getattr(asked, "protocol_name", None) or "",
-        assignments=[pb.MemberAssignment(member_id=a.member_id, assignment=a.assignment) for a in asked.assignments],
+        assignments=await sliced(_assignment, asked.assignments),
     )
     try:
         reply = await call(backend, asked.group_id, Group.SYNC, wanted, limit_s=JOIN_S)
@@ -43,6 +44,10 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         protocol_name=reply.protocol,
         assignment=reply.assignment,
     )
+
+
+def _assignment(each: Message) -> pb.MemberAssignment:
+    return pb.MemberAssignment(member_id=each.member_id, assignment=each.assignment)
 
 
 def _failed(version: int, code: int) -> Message:

@@ -14,8 +14,10 @@ from ottla_broker.kafka import (
     alter_configs,
     alter_replica_log_dirs,
     describe_quorum,
+    join_group,
     list_config_resources,
     offset_fetch,
+    sync_group,
 )
 from ottla_broker.kafka.frames import Caller, Request
 from ottla_core.errors import ErrorCode
@@ -87,13 +89,28 @@ def configs() -> Coroutine[Any, Any, Any]:
     return alter_configs._replacements(backend, resources)
 
 
+def joining() -> Coroutine[Any, Any, Any]:
+    backend: Any = Backend(group_pb2.JoinReply())
+    protocols = [Told(name=f"{n}", metadata=b"") for n in range(MANY)]
+    who = {"member_id": "", "session_timeout_ms": 1, "rebalance_timeout_ms": 1, "protocol_type": "consumer"}
+    return join_group.answer(backend, Told(group_id="g", protocols=protocols, **who), request(1))
+
+
+def synchronizing() -> Coroutine[Any, Any, Any]:
+    backend: Any = Backend(group_pb2.SyncReply())
+    assignments = [Told(member_id=f"{n}", assignment=b"") for n in range(MANY)]
+    return sync_group.answer(
+        backend, Told(group_id="g", member_id="m", generation_id=1, assignments=assignments), request(1)
+    )
+
+
 def resources() -> Coroutine[Any, Any, Any]:
     backend: Any = Told(image=Told(topics=dict.fromkeys(map(str, range(MANY)))))
     return list_config_resources.answer(backend, Told(resource_types=[2]), request(1))
 
 
 @pytest.mark.story("long-answer-in-one-turn")
-@pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs, resources])
+@pytest.mark.parametrize("answer", [quorum, log_dirs, offsets, configs, joining, synchronizing, resources])
 async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     """Each held the loop for up to a second, with all that one request may name or a cluster has."""
     answering, turns = asyncio.create_task(answer()), 0
