@@ -248,12 +248,12 @@ def test_what_was_typed_before_ctrl_c_is_written(admin: sdk.Admin) -> None:
 def test_a_reader_that_goes_away_is_no_error_of_ours(admin: sdk.Admin) -> None:
     admin.topics.create("long", partitions=1)
     assert shell("produce", "long", given=b"x" * 99 + b"\n" + b"y\n" * 100_000)[0] == 0
-    process = start("consume", "long")
-    assert process.stdout is not None
-    process.stdout.read(100)
-    process.stdout.close()
-    assert process.stderr is not None
-    assert (process.stderr.read(), process.wait(LIMIT_S)) == (b"", 141)
+    with start("consume", "long") as process:
+        assert process.stdout is not None
+        process.stdout.read(100)
+        process.stdout.close()
+        assert process.stderr is not None
+        assert (process.stderr.read(), process.wait(LIMIT_S)) == (b"", 141)
 
 
 def test_wrong_names_and_addresses_are_named(admin: sdk.Admin, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import pytest
+from streams import Stream, Streams
 from waiting import LIMIT_S, until
 
 from ottla_broker.kafka.connection import Answered, Connection
@@ -63,21 +64,30 @@ def loopback(port: int, name: str = ONLY_LISTENER) -> KafkaListener:
     return KafkaListener(name, Address("127.0.0.1", port))
 
 
+class Listening(Listener):
+    """With the connections that a test has made to it, which end when it does."""
+
+    def __init__(self, at: Sequence[KafkaListener], answers: Answers, **limits: Any) -> None:
+        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=Limits(**limits))
+        self.clients = Streams()
+
+
 @asynccontextmanager
-async def listening(answers: Answers, *at: KafkaListener, **limits: Any) -> AsyncIterator[Listener]:
-    listener = Listener(at or [loopback(0)], cast(Dispatcher, answers), Metrics(), limits=Limits(**limits))
+async def listening(answers: Answers, *at: KafkaListener, **limits: Any) -> AsyncIterator[Listening]:
+    listener = Listening(at or [loopback(0)], answers, **limits)
     await listener.start()
     try:
-        yield listener
+        async with listener.clients:
+            yield listener
     finally:
         await listener.kill()
 
 
-async def connect(listener: Listener, name: str = ONLY_LISTENER) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection("127.0.0.1", listener.ports[name])
+async def connect(listener: Listening, name: str = ONLY_LISTENER, **options: Any) -> Stream:
+    return await listener.clients.connect(listener.ports[name], **options)
 
 
-async def connect_known(listener: Listener) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect_known(listener: Listening) -> Stream:
     """A connection whose first request is done."""
     reader, writer = await connect(listener)
     await small(reader, writer)
@@ -143,9 +153,7 @@ async def test_who_does_not_read_its_answers_holds_up_neither_small_requests_nor
         for _ in range(20):
             await small(*old)
             assert listener.budget.held_bytes < 14 * MIB, "an eighth is kept back, and shares leave some of the rest"
-        elsewhere = await asyncio.open_connection(
-            "127.0.0.1", listener.ports[ONLY_LISTENER], local_addr=("127.0.0.2", 0)
-        )
+        elsewhere = await connect(listener, local_addr=("127.0.0.2", 0))
         elsewhere[1].write(REQUEST)
         async with asyncio.timeout(LIMIT_S):
             assert len(await elsewhere[0].readexactly(ANSWER_BYTES)) == ANSWER_BYTES
@@ -315,7 +323,7 @@ async def test_a_stop_answers_what_is_open_and_takes_nobody_new() -> None:
 async def test_a_port_that_is_taken_is_named_and_the_others_are_let_go() -> None:
     async with listening(Answers()) as listener:
         taken = listener.ports[ONLY_LISTENER]
-        second = Listener([loopback(0, "FREE"), loopback(taken)], cast(Dispatcher, Answers()), Metrics())
+        second = Listening([loopback(0, "FREE"), loopback(taken)], Answers())
         with pytest.raises(PortInUseError, match=str(taken)):
             await second.start()
         with pytest.raises(ConnectionRefusedError):

@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 import grpc
@@ -119,9 +120,10 @@ class _ServedStream:
             if data is grpc.aio.EOF or self._draining.is_set():
                 return
             frame = self._types.request.FromString(data)
-            task = asyncio.create_task(self._answer(frame, self._budget.take(len(data))))
+            in_flight = self._budget.take(len(data))
+            task = asyncio.create_task(self._answer(frame, in_flight))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(self._on_over, in_flight))
             del data, frame  # or they stay until the next one is there
 
     async def _until_answered(self) -> None:
@@ -151,8 +153,11 @@ class _ServedStream:
             self._end(end)
         except Exception as error:  # or the client would wait for ever
             self._end(EndStreamError(log_bug(self._endpoint.method.name, self._context.request_id, error)))
-        finally:
-            in_flight.end()
+
+    def _on_over(self, in_flight: FrameInFlight, task: asyncio.Task[None]) -> None:
+        """Not at the end of the task itself: one that is cancelled before it has begun runs nothing."""
+        self._tasks.discard(task)
+        in_flight.end()
 
     def _end(self, why: EndStreamError) -> None:
         if not self._ended.done():

@@ -165,4 +165,25 @@ STORIES = (
             "list(asked.resources)",
         ),
     ),
+    Story(
+        "warned-of-who-went-at-once",
+        "Who went before its request had begun left a warning of a coroutine that nobody awaited in the broker's log",
+        Edit(f"{KAFKA}/connection.py", "                _end(each.answer)\n", "                each.answer.cancel()\n"),
+    ),
+    Story(
+        "frames-that-never-began-held-their-bytes",
+        "A frame that was read as its client went never gave back its part of what all streams of its method may hold",
+        Edit(
+            f"{RPC}/streams.py",
+            "task.add_done_callback(partial(self._on_over, in_flight))",
+            "task.add_done_callback(self._tasks.discard)",
+        ),
+        Edit(
+            f"{RPC}/streams.py",
+            "log_bug(self._endpoint.method.name, self._context.request_id, error)))\n",
+            "log_bug(self._endpoint.method.name, self._context.request_id, error)))\n"
+            "        finally:\n"
+            "            in_flight.end()\n",
+        ),
+    ),
 )

@@ -79,7 +79,7 @@ class Stream:
         await asyncio.wait({self.serving}, timeout=10)
         assert self.serving.done()
         assert isinstance(self.serving.exception(), AbortedError | None)
-        assert (self.streams.open, self.streams.budget.bytes) == (0, 0)
+        await until(lambda: (self.streams.open, self.streams.budget.bytes) == (0, 0))
         return self.call_of_grpc.status
 
 
@@ -149,6 +149,19 @@ async def test_the_frames_that_are_open_end_with_their_stream() -> None:
     stream.send(2)
     await stream.until_ended()
     await until(lambda: cancelled == [1])
+
+
+@pytest.mark.story("frames-that-never-began-held-their-bytes")
+async def test_a_frame_that_is_read_as_its_client_goes_holds_nothing() -> None:
+    """It is cancelled before it has begun. Its bytes would be missing from what all streams share, for ever."""
+    stream = Stream(at_once)
+    await asyncio.sleep(0.01)  # it reads
+    stream.send(1)
+    stream.serving.cancel()  # as gRPC does, in the same turn of the loop
+    await asyncio.wait({stream.serving}, timeout=10)
+    assert stream.serving.cancelled()
+    await until(lambda: stream.streams.budget.bytes == 0, limit_s=5.0)
+    assert stream.begun == []
 
 
 async def test_a_frame_whose_answer_can_t_be_sent_ends_the_stream(caplog: pytest.LogCaptureFixture) -> None:

@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
         self._inbound, self._rest = None, _NOTHING
         for each in self._open:
             if isinstance(each.answer, asyncio.Task):
-                each.answer.cancel()
+                _end(each.answer)
         self._open.clear()
         self._account.close()
         self._around.on_lost(self)
@@ -367,6 +367,18 @@ class Connection(asyncio.BufferedProtocol):
             self._inbound, self._rest = None, _NOTHING
             self._hold()
             self._transport.close()
+
+
+def _end(answer: asyncio.Task[Parts | None]) -> None:
+    """Nobody waits for it any more. It is cancelled once it has begun: a coroutine that never runs drops those that it
+    was to wait for, and Python writes a warning for each."""
+    answer.add_done_callback(_forget)
+    answer.get_loop().call_soon(answer.cancel)
+
+
+def _forget(done: asyncio.Task[Parts | None]) -> None:
+    if not done.cancelled():
+        done.exception()  # looked at, or asyncio logs it as one that nobody has seen
 
 
 def _host(transport: asyncio.BaseTransport, name: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -87,6 +89,7 @@ class Around:
         self.callers: set[Caller] = set()
         self.large: set[int] = set()
         self.turn_takes_s = 0.0
+        self.nested = False  # what answers waits for another coroutine, as that of the dispatcher does
 
     def others_hold(self, size_bytes: int) -> Account:
         """Connections of another address."""
@@ -130,7 +133,7 @@ class Around:
             raise CloseConnectionError("bad")
         if body.startswith(b"wait"):
             self.waits[body] = asyncio.get_running_loop().create_future()
-            return self._later(body)
+            return itself(self._later(body)) if self.nested else self._later(body)
         return [body]
 
     async def _later(self, body: bytes) -> Parts | None:
@@ -169,6 +172,10 @@ class Client:
 
     async def answered(self, *bodies: bytes) -> None:
         await until(lambda: self.transport.written == list(bodies))
+
+
+async def itself(answer: Coroutine[Any, Any, Parts | None]) -> Parts | None:
+    return await answer
 
 
 @pytest.fixture
@@ -437,6 +444,25 @@ async def test_what_is_cut_gives_back_what_it_held(client: Client) -> None:
     client.connection.connection_lost(None)
     assert client.around.budget.held_bytes == 0
     await until(lambda: client.around.waits[body(b"wait")].cancelled())
+
+
+@pytest.mark.story("warned-of-who-went-at-once")
+@pytest.mark.parametrize("text", [b"wait", b"wait-!"])
+async def test_what_is_cut_before_it_has_begun_ends_without_a_warning(
+    client: Client, text: bytes, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What answers waits for a coroutine of its handler, and either may fail before it is cancelled."""
+    warned: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", warned.append)
+    request = frame(text, PRODUCE)
+    client.around.nested = True
+    client.send(request)
+    client.around.waits[body(text)].set_result(None)
+    client.connection.connection_lost(None)
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+    gc.collect()
+    assert warned == []
+    assert caplog.messages == []
 
 
 BAD: dict[str, Callable[[Client], None]] = {
