@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import ending
 from waiting import until, wait_until
 
 import ottla
@@ -152,15 +153,15 @@ def test_kill_9_loses_nothing_and_repeats_no_more_than_was_in_flight(
         command = [sys.executable, "-c", CHILD, cluster.bootstrap, topic, str(path), str(in_flight)]
         return subprocess.Popen(command, stderr=subprocess.PIPE)
 
-    killed = start()
-    wait_until(lambda: handled(path).total() >= count // 2)
-    killed.kill()
-    killed.communicate(timeout=20)
+    with ending(start()) as killed:
+        wait_until(lambda: handled(path).total() >= count // 2)
+        killed.kill()
+        killed.communicate(timeout=20)
     assert handled(path).total() < count
-    after = start()
-    wait_until(lambda: len(handled(path)) == count)
-    after.send_signal(signal.SIGTERM)
-    _, errors = after.communicate(timeout=20)
+    with ending(start()) as after:
+        wait_until(lambda: len(handled(path)) == count)
+        after.send_signal(signal.SIGTERM)
+        _, errors = after.communicate(timeout=20)
     assert (after.returncode, errors) == (0, b"")
     repeated = handled(path).total() - count
     assert repeated <= in_flight

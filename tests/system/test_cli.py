@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from children import ending
 from cli_fakes import ottla
 from waiting import wait_until
 
@@ -43,7 +44,7 @@ def start(*arguments: str) -> subprocess.Popen[bytes]:
 
 def shell(*arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
     """Run `ottla` to its end: exit code, output, messages."""
-    with start(*arguments) as process:
+    with ending(start(*arguments)) as process:
         out, err = process.communicate(given, timeout=LIMIT_S)
     return process.returncode, out, err
 
@@ -207,14 +208,14 @@ def test_reading_from_here_to_there(
 
 def test_following_shows_what_comes_until_ctrl_c(admin: sdk.Admin, cluster: Cluster) -> None:
     admin.topics.create("live", partitions=1)
-    process = start("consume", "live", "--from", "start", "-F")
-    assert process.stdout is not None
-    with sdk.Producer(cluster.bootstrap, topic="live") as producer:
-        for n in range(3):
-            producer.send(f"news {n}").result(LIMIT_S)
-            assert process.stdout.readline() == b"news %d\n" % n
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=LIMIT_S)
+    with ending(start("consume", "live", "--from", "start", "-F")) as process:
+        assert process.stdout is not None
+        with sdk.Producer(cluster.bootstrap, topic="live") as producer:
+            for n in range(3):
+                producer.send(f"news {n}").result(LIMIT_S)
+                assert process.stdout.readline() == b"news %d\n" % n
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
@@ -223,11 +224,11 @@ def test_a_member_of_a_group_goes_on_where_it_left_off_and_leaves_at_ctrl_c(admi
     cluster.produce("shared", [f"news {n}" for n in range(5)])
     assert shell("consume", "shared", "-g", "readers", "-n", "2", "-f", r"%o\n")[:2] == (0, b"0\n1\n")
     assert admin.groups.committed("readers") == {("shared", 0): 2}
-    process = start("consume", "shared", "--group", "readers", "-f", r"%o\n")
-    assert process.stdout is not None
-    assert [process.stdout.readline() for _ in range(3)] == [b"2\n", b"3\n", b"4\n"]
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=LIMIT_S)
+    with ending(start("consume", "shared", "--group", "readers", "-f", r"%o\n")) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(3)] == [b"2\n", b"3\n", b"4\n"]
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, out, err) == (130, b"", b"")
     assert not admin.groups.members("readers")
     assert set(admin.groups.committed("readers").values()) <= {2, 5}, "all of a batch, or none where Ctrl-C hit it"
@@ -235,20 +236,20 @@ def test_a_member_of_a_group_goes_on_where_it_left_off_and_leaves_at_ctrl_c(admi
 
 def test_what_was_typed_before_ctrl_c_is_written(admin: sdk.Admin) -> None:
     admin.topics.create("typed", partitions=1)
-    process = start("produce", "typed")
-    assert process.stdin is not None
-    process.stdin.write(b"kept\n")
-    process.stdin.flush()
-    wait_until(lambda: admin.topics.offsets("typed") == {0: 1})
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=LIMIT_S)
+    with ending(start("produce", "typed")) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"kept\n")
+        process.stdin.flush()
+        wait_until(lambda: admin.topics.offsets("typed") == {0: 1})
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=LIMIT_S)
     assert (process.returncode, err) == (130, b"")
 
 
 def test_a_reader_that_goes_away_is_no_error_of_ours(admin: sdk.Admin) -> None:
     admin.topics.create("long", partitions=1)
     assert shell("produce", "long", given=b"x" * 99 + b"\n" + b"y\n" * 100_000)[0] == 0
-    with start("consume", "long") as process:
+    with ending(start("consume", "long")) as process:
         assert process.stdout is not None
         process.stdout.read(100)
         process.stdout.close()

@@ -207,11 +207,13 @@ class Relay:
         self._tasks += [asyncio.create_task(self._pass(*way)) for way in ((reader, back), (there, writer))]
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(1 << 16):
-            await self._open.wait()
-            writer.write(data)
-            await writer.drain()
-        writer.close()
+        try:
+            while data := await reader.read(1 << 16):
+                await self._open.wait()
+                writer.write(data)
+                await writer.drain()
+        finally:
+            writer.close()
 
 
 @pytest.mark.feature(117)
