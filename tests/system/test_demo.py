@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from children import ending
 
 from ottla_stack.demo.comparison import compare
 from ottla_stack.demo.flights import Flight, digest
@@ -45,17 +46,17 @@ def test_the_comparison_tells_right_from_wrong() -> None:
 @pytest.mark.timeout(300)
 @pytest.mark.feature(22, 175, 181)
 def test_planted_faults_are_found(tmp_path: Path) -> None:
-    with demo(tmp_path, "--selftest") as process:
+    with ending(demo(tmp_path, "--selftest")) as process:
         out, err = process.communicate(timeout=280)
-    result = json.loads(out.splitlines()[-1])
     assert process.returncode == 0, err
+    result = json.loads(out.splitlines()[-1])
     faults = 2 if why_not() else 3  # the third needs Spark
     assert (result["planted"], result["found"], result["ok"]) == (faults, faults, True)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
-    with demo(tmp_path) as process:
+    with ending(demo(tmp_path)) as process:
         state = wait_for(lambda: next(filter(None, map(StackState.read, tmp_path.iterdir())), None), "the demo's stack")
         wait_for(lambda: len(list(tmp_path.glob("*/broker-*"))) == 3, "its brokers")
         process.send_signal(signal.SIGINT)

@@ -43,13 +43,34 @@ if child == 0:
             raise AssertionError(name + " went well")
     for client in (producer, consumer, member, admin):
         client.close()
-    with ottla.Producer(topic="t") as own:
-        own.send("child's own").result(60)
     sys.exit(7)  # through the end of the interpreter
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 for client in (producer, consumer, member, admin):
     client.close()
 with ottla.Consumer("t", start="earliest", stop="end") as check:
+    print(sorted(record.value for record in check))
+"""
+
+OWN = """
+import faulthandler, os, sys
+import ottla
+
+with ottla.Producer(topic="own") as producer:
+    producer.send("parent").result(60)
+with ottla.Consumer("own", group="own", auto_offset_reset="earliest") as member:
+    while not member.poll(1):
+        pass
+def child_ended():
+    child = os.fork()
+    if child == 0:
+        faulthandler.dump_traceback_later(20, exit=True)
+        with ottla.Producer(topic="own") as producer:
+            producer.send("child").result(20)
+        sys.exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+assert 7 in (child_ended(), child_ended())  # on a busy machine gRPC leaves one in a hundred without an answer
+with ottla.Consumer("own", start="earliest", stop="end") as check:
     print(sorted(record.value for record in check))
 """
 
@@ -97,7 +118,7 @@ asyncio.run(main())
 def cluster() -> Iterator[Cluster]:
     with Cluster() as cluster:
         with ottla.Admin(cluster.bootstrap) as admin:
-            for topic in ("t", "u"):
+            for topic in ("t", "u", "own"):
                 admin.topics.create(topic, partitions=1)
         yield cluster
 
@@ -114,8 +135,18 @@ def run(source: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_child_hears_of_the_fork_and_ends_and_the_parent_goes_on(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(SYNC, cluster, monkeypatch).splitlines()[-1] == "[\"child's own\", 'parent', 'pending']"
+    monkeypatch.setenv(
+        "GRPC_ENABLE_FORK_SUPPORT", "1"
+    )  # without it gRPC ends one such child in twenty: docs/producer.md
+    assert run(SYNC, cluster, monkeypatch).splitlines()[-1] == "['parent', 'pending']"
 
 
 def test_a_child_of_an_asyncio_program_hears_it_too(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "1")
     run(AIO, cluster, monkeypatch)
+
+
+def test_a_child_has_clients_of_its_own_where_the_parents_are_closed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "'child'" in run(OWN, cluster, monkeypatch).splitlines()[-1]
