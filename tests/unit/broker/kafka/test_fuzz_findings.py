@@ -24,7 +24,15 @@ from kio.index import load_response_schema
 from kio_messages import read
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka import codec, delete_topics, describe_configs, describe_producers, fetch_sessions, metadata
+from ottla_broker.kafka import (
+    codec,
+    delete_topics,
+    describe_configs,
+    describe_producers,
+    fetch_sessions,
+    fetch_wire,
+    metadata,
+)
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import words_of
 from ottla_broker.kafka.fetch_request import Asked, FetchRequest
@@ -82,6 +90,17 @@ def test_tagged_fields_are_bounded_and_not_kept() -> None:
     count = b"\xa1\x8d\6"  # 100,001
     with pytest.raises(MalformedError, match="tagged"):
         reader_of(count + b"\7\0" * (MAX_ELEMENTS + 1)).pass_tags()
+
+
+@pytest.mark.parametrize("what", ["topics", "forgotten topics", "forgotten partitions"])
+def test_a_fetch_names_no_more_than_is_read_in_one_turn(what: str) -> None:
+    many, nothing = fetch_wire.MOST_PARTITIONS + 1, struct.pack(">i", 0)
+    empty = struct.pack(">i", many) + (struct.pack(">h", 1) + b"t" + nothing) * many
+    numbers = struct.pack(">ihsi", 1, 1, b"t", many) + nothing * many
+    body = struct.pack(">iiiibii", -1, 0, 0, 0, 0, 0, -1)
+    body += empty if what == "topics" else nothing + (numbers if what == "forgotten partitions" else empty)
+    with pytest.raises(MalformedError, match="a fetch of more than"):
+        fetch_wire.read(Reader(memoryview(body + nothing)), 7)
 
 
 def test_tags_in_every_element_are_read_in_one_pass() -> None:
