@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-# For two cores: tests wait for half of their time, and those of Spark take a gigabyte each.
-WORKERS ?= 3
+WORKERS ?= 2
 UNIT_WORKERS ?= 4
+# For two cores. Unit tests wait for half of their time; the others have processes of their own that use it.
 # A file is run by one worker, and in the order of their names: those of Spark, which take long, come before the last.
 PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
 SHELL  := /bin/bash

@@ -59,7 +59,8 @@ class GroupCalls:
     def in_shard_of(self, group: str) -> Iterator[str]:
         """Names of other groups that its coordinator has in the same shard, without end."""
         shards = len(self._owners)
-        return (name for n in count() if shard_of(name := f"{group}-{n}", shards) == shard_of(group, shards))
+        shard = shard_of(group, shards)
+        return (name for n in count() if shard_of(name := f"{group}-{n}", shards) == shard)
 
     async def ask(self, group: str, method: Method[Asked, Reply], asked: Asked, limit_s: float = LIMIT_S) -> Reply:
         """Raises OttlaError as it came: whoever measures wants to know of it."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from children import ending
+from tests.walk.pages import section
 from waiting import until, wait_until
 
 import ottla
@@ -25,7 +26,6 @@ from ottla.testing import Cluster
 pytestmark = pytest.mark.timeout(120)
 
 PARTITIONS = 4
-PAGE = (Path(__file__).parents[2] / "docs/sdk.md").read_text().partition("## Handlers: `ottla.App`\n")[2]
 _names = (f"app-{n}" for n in itertools.count())
 
 
@@ -201,11 +201,11 @@ async def test_apps_share_a_group_and_hand_over_without_repeating(cluster: Clust
 def test_the_page_does_what_it_says(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    section = PAGE.partition("\n## ")[0]
-    ((source, printed),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", section, re.DOTALL)
+    page = section("docs/sdk.md", "Handlers: `ottla.App`")
+    ((source, printed),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)  # where dataclasses look their annotations up
     exec(source, vars(module))
     assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed.splitlines())
-    assert dict(re.findall(r"^\| `(ottla\.[a-z.]+)` \| (.*) \|$", section, re.MULTILINE)) == ORIGIN
+    assert dict(re.findall(r"^\| `(ottla\.[a-z.]+)` \| (.*) \|$", page, re.MULTILINE)) == ORIGIN

@@ -74,16 +74,15 @@ def read(reader: Reader, version: int) -> FetchRequest:
     replica_id = reader.int32() if version < _REPLICA_STATE_FROM else CONSUMER
     max_wait_ms, min_bytes, max_bytes, isolation = reader.unpack(_TERMS)
     session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_FROM else (NO_SESSION, FINAL_EPOCH)
-    partitions = []
+    partitions: list[Asked] = []
     layout, has_epoch = _LAYOUTS[version], version >= _LEADER_EPOCH_FROM
-    for _ in range(_topics(reader)):
+    for _ in range(_few(reader, _TOPIC_MIN_BYTES)):
         topic = _read_topic(reader, version)
-        for _ in range(reader.array(_PARTITION_MIN_BYTES)):
+        for _ in range(_few(reader, _PARTITION_MIN_BYTES, len(partitions))):
             fields = reader.unpack(layout)
             reader.pass_tags()
             epoch, offset = (fields[1], fields[2]) if has_epoch else (-1, fields[1])
             partitions.append(Asked(topic, fields[0], epoch, offset, fields[-1]))
-        _check_few(len(partitions))
         reader.pass_tags()
     forgotten = _read_forgotten(reader, version) if version >= _SESSION_FROM else []
     rack = (reader.string() or "") if version >= RACK_FROM else ""
@@ -105,26 +104,20 @@ def _read_topic(reader: Reader, version: int) -> TopicKey:
 
 
 def _read_forgotten(reader: Reader, version: int) -> list[tuple[TopicKey, int]]:
-    forgotten = []
-    for _ in range(_topics(reader)):
+    forgotten: list[tuple[TopicKey, int]] = []
+    for _ in range(_few(reader, _TOPIC_MIN_BYTES)):
         topic = _read_topic(reader, version)
-        forgotten += [(topic, reader.int32()) for _ in range(reader.array(_INT32.size))]
-        _check_few(len(forgotten))
+        forgotten += [(topic, reader.int32()) for _ in range(_few(reader, _INT32.size, len(forgotten)))]
         reader.pass_tags()
     return forgotten
 
 
-def _topics(reader: Reader) -> int:
-    """How many follow, with or without partitions."""
-    count = reader.array(_TOPIC_MIN_BYTES)
-    _check_few(count)
-    return count
-
-
-def _check_few(count: int) -> None:
-    """All of a fetch is read in one turn of the loop."""
-    if count > MOST_PARTITIONS:
+def _few(reader: Reader, element_min_bytes: int, before: int = 0) -> int:
+    """How many elements follow. With those `before` they are to be few, for a fetch is read in one turn of the loop."""
+    count = reader.array(element_min_bytes)
+    if before + count > MOST_PARTITIONS:
         raise MalformedError(f"a fetch of more than {MOST_PARTITIONS} topics or partitions at once")
+    return count
 
 
 def write(
