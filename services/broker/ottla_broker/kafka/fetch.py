@@ -12,7 +12,6 @@ from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.connection import Answered
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
-from ottla_broker.kafka.fetch_sessions import Turn
 from ottla_broker.kafka.frames import Parts, Request
 from ottla_broker.kafka.leaders import Leaders
 from ottla_broker.replica import Replica
@@ -20,36 +19,48 @@ from ottla_broker.room import Room
 from ottla_broker.service import MAX_REPLY_BYTES
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
+from ottla_core.slices import Slice
 
+_LARGE_BYTES: Final = 32 * 1024
+"""Of a request, beyond its header: 600 partitions or more, which take some milliseconds to read."""
 _NOWHERE: Final = PartitionId(TopicId(bytes(16)), -1)
 
 
 def answer(backend: Backend, request: Request) -> Answered:
-    asked, leaders = fetch_wire.read(request.body, request.version), Leaders(backend, request.caller)
-    by_id = request.version >= fetch_wire.TOPIC_ID_FROM
+    if request.body.left > _LARGE_BYTES:
+        return _beside_the_loop(backend, request.kept())
+    return _answer(backend, request, fetch_wire.read(request.body, request.version))
+
+
+async def _beside_the_loop(backend: Backend, request: Request) -> Parts:
+    """A consumer of partitions by the thousand."""
+    return await _answer(backend, request, await backend.threads.work(fetch_wire.read, request.body, request.version))
+
+
+async def _answer(backend: Backend, request: Request, asked: FetchRequest) -> Parts:
+    version, leaders = request.version, Leaders(backend, request.caller)
     if asked.replica_id >= 0:
-        parts = [Part(each, Fetched(_NOWHERE, error=_no_follower(asked.replica_id))) for each in asked.partitions]
-        return fetch_wire.write(request.version, parts, leaders, isolation=asked.isolation)
+        refused = Fetched(_NOWHERE, error=_no_follower(asked.replica_id))
+        parts = [Part(each, refused) for each in asked.partitions]
+        return fetch_wire.write(version, parts, leaders, isolation=asked.isolation)
     asked = replace(asked, partitions=list({(each.topic, each.number): each for each in asked.partitions}.values()))
     try:
-        turn = backend.sessions.begin(asked, by_id=by_id, now=time.monotonic())
+        turn = backend.sessions.begin(asked, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic())
     except OttlaError as error:
-        return fetch_wire.write(request.version, (), leaders, isolation=asked.isolation, error_code=error.code)
-    wanted = replace(asked, partitions=turn.asked)
-    return _fetched(backend, request.version, wanted, turn, leaders, request.caller.room)
-
-
-async def _fetched(
-    backend: Backend, version: int, asked: FetchRequest, turn: Turn, leaders: Leaders, room: Room
-) -> Parts:
-    parts = turn.told(await _read(backend, version, asked, room))
-    return fetch_wire.write(version, parts, leaders, isolation=asked.isolation, session_id=turn.session_id)
+        return fetch_wire.write(version, (), leaders, isolation=asked.isolation, error_code=error.code)
+    read = await _read(backend, version, replace(asked, partitions=turn.asked), request.caller.room)
+    slice_ = Slice()
+    told = turn.told(read)
+    await slice_.rest()
+    return fetch_wire.write(version, told, leaders, isolation=asked.isolation, session_id=turn.session_id)
 
 
 async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room) -> list[Part]:
     failed: dict[int, Fetched] = {}
-    wants = []
+    wants: list[FetchWant] = []
+    slice_ = Slice()
     for position, each in enumerate(asked.partitions):
+        await slice_.rest()
         partition_id = _id_of(backend, each)
         if partition_id is None:
             failed[position] = Fetched(_NOWHERE, error=unknown_topic(str(each.topic)))

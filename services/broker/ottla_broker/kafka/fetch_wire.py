@@ -34,7 +34,7 @@ from ottla_core.model import TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
 
 MOST_PARTITIONS: Final = 20_000
-"""Of one request, which is read in one go."""
+"""Of one request, which begins in one turn of the loop, and whose answer is written in one."""
 _LOG_START_FROM: Final = 5
 _SESSION_FROM: Final = 7
 _LEADER_EPOCH_FROM: Final = 9
@@ -113,7 +113,7 @@ def _read_forgotten(reader: Reader, version: int) -> list[tuple[TopicKey, int]]:
 
 
 def _few(reader: Reader, element_min_bytes: int, before: int = 0) -> int:
-    """How many elements follow. With those `before` they are to be few, for a fetch is read in one turn of the loop."""
+    """How many elements follow. With those `before` they are to be few."""
     count = reader.array(element_min_bytes)
     if before + count > MOST_PARTITIONS:
         raise MalformedError(f"a fetch of more than {MOST_PARTITIONS} topics or partitions at once")

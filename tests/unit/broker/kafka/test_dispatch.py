@@ -15,11 +15,13 @@ import pytest
 from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka import codec, dispatch
+from ottla_broker.kafka import codec, dispatch, fetch, fetch_wire
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.dispatch import APIS, Api, Dispatcher
+from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, Request, read_head
+from ottla_core.errors import ErrorCode
 from ottla_core.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics
 
@@ -144,6 +146,29 @@ async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.Mo
         if asyncio.iscoroutine(answered):
             await answered
     assert decoded_in == [True, False]
+
+
+@pytest.mark.story("wide-fetch-is-read-on-the-loop")
+async def test_a_fetch_of_many_partitions_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty thousand topics take a tenth of a second; each may have tags besides."""
+    real, read_in = fetch_wire.read, []
+
+    def read(*arguments: Any) -> Any:
+        read_in.append(threading.current_thread() is threading.main_thread())
+        return real(*arguments)
+
+    monkeypatch.setattr(fetch_wire, "read", read)
+    backend = cast(Backend, SimpleNamespace(threads=DiskThreads(), sessions=FetchSessions(lambda: 1)))
+    head, partition = struct.pack(">iiiibii", -1, 500, 1, 1 << 20, 0, 9, 9), struct.pack(">iqqi", 0, 0, -1, 1 << 20)
+    answers = []
+    for count in (10, 5_000):
+        sent = bytearray(head + struct.pack(">ihsi", 1, 1, b"t", count) + partition * count + struct.pack(">i", 0))
+        answered = fetch.answer(backend, Request(7, 1, "me", Reader(memoryview(sent)), CALLER))
+        sent[:] = bytes(len(sent))  # a frame's bytes are another frame's in the next turn
+        assert asyncio.iscoroutine(answered)
+        answers.append(await answered)
+    assert read_in == [True, False]
+    assert answers[0] == answers[1] == [struct.pack(">ihii", 0, ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, 0)]
 
 
 def test_the_page_is_fresh() -> None:
