@@ -73,6 +73,15 @@ STORIES = (
         ),
     ),
     Story(
+        "one-element-of-many-in-one-turn",
+        "A topic of CreatePartitions with assignments by the ten thousand was translated in one turn: 0.13 s",
+        Edit(
+            f"{KAFKA}/forwarding.py",
+            "return await backend.threads.work(lambda: [translate(each) for each in elements])",
+            "return [translate(each) for each in elements]",
+        ),
+    ),
+    Story(
         "let-in-without-a-turn-for-others",
         "A thousand connections that were let in together had all their requests done in one turn of the loop",
         Edit(

@@ -12,7 +12,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.describe_configs import describe, resource_of
-from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
+from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said, translated
 from ottla_broker.kafka.frames import Request
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
@@ -63,12 +63,12 @@ async def _altered(
     backend: Backend, asked: Message, resources: Sequence[Message], *, replaces: bool
 ) -> list[dict[str, Any]]:
     """Carry out what is asked for each resource; the fields of its answer."""
-    planned = await (_replacements(backend, resources) if replaces else sliced(_changes, resources))
+    planned = await (_replacements(backend, resources) if replaces else translated(backend, _changes, resources))
     legal = [(r, ops) for r, ops in zip(resources, planned, strict=True) if not isinstance(ops, OttlaError)]
-    request = pb.AlterConfigsRequest(
-        resources=await sliced(lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal),
-        validate_only=asked.validate_only,
+    altered = await translated(
+        backend, lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal
     )
+    request = pb.AlterConfigsRequest(resources=altered, validate_only=asked.validate_only)
     reply = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
     told = iter(reply.resources)
     return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
@@ -99,7 +99,7 @@ def _changes(resource: Message) -> Ops | OttlaError:
 
 async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[Ops | OttlaError]:
     described, _ = await describe(backend, resources)
-    return await sliced(lambda each: replacement(*each), zip(resources, described, strict=True))
+    return await translated(backend, lambda each: replacement(*each), zip(resources, described, strict=True))
 
 
 def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | OttlaError:

@@ -9,7 +9,7 @@ from kafka.protocol.admin import CreatePartitionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
+from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, translated, until_known
 from ottla_broker.kafka.frames import Request
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
@@ -34,7 +34,9 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
 
 async def _grown(backend: Backend, topics: Sequence[Message], asked: Message) -> dict[str, dict[str, Any]]:
     """The error of each topic, or none."""
-    request = pb.CreatePartitionsRequest(topics=await sliced(_increase, topics), validate_only=asked.validate_only)
+    request = pb.CreatePartitionsRequest(
+        topics=await translated(backend, _increase, topics), validate_only=asked.validate_only
+    )
     reply = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
     if not asked.validate_only:
         done = {topic.name for topic in reply.topics if not topic.error.code}

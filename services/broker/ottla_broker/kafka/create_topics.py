@@ -11,7 +11,7 @@ from kafka.protocol.admin import CreateTopicsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import SOURCES
-from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
+from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, translated, until_known
 from ottla_broker.kafka.frames import Request
 from ottla_core.cluster.image import ClusterImage, Configs
 from ottla_core.config_table import TOPIC_CONFIGS
@@ -43,14 +43,11 @@ async def _created(
     """The fields of each topic's answer."""
     results: dict[str, dict[str, Any]] = {}
     request = pb.CreateTopicsRequest(validate_only=asked.validate_only)
-
-    def ask_for(topic: Message) -> None:
-        try:
-            request.topics.append(_new_topic(topic))
-        except OttlaError as error:
-            results[topic.name] = refused(error)
-
-    await sliced(ask_for, topics)
+    for name, new in await translated(backend, _new_topic, topics):
+        if isinstance(new, OttlaError):
+            results[name] = refused(new)
+        else:
+            request.topics.append(new)
     reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
     there = [topic.name for topic in reply.topics if not topic.error.code]
     if not asked.validate_only:
@@ -69,13 +66,15 @@ async def _created(
     return results
 
 
-def _new_topic(topic: Message) -> pb.NewTopic:
+def _new_topic(topic: Message) -> tuple[str, pb.NewTopic | OttlaError]:
+    """Its name, and what the controller is to make of it or why nothing can be."""
     for error in named_twice(config.name for config in topic.configs).values():
-        raise error
+        return topic.name, error
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
-        raise OttlaError(ErrorCode.INVALID_CONFIG, f"{unset[0][:80]} has no value", hint="leave it out or give one")
-    return pb.NewTopic(
+        words = f"{unset[0][:80]} has no value"
+        return topic.name, OttlaError(ErrorCode.INVALID_CONFIG, words, hint="leave it out or give one")
+    return topic.name, pb.NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,

@@ -23,6 +23,8 @@ from ottla_proto.contracts import Method
 Asked = TypeVar("Asked", bound=Message)
 Reply = TypeVar("Reply", bound=Message)
 Name = TypeVar("Name", bound=Hashable)
+A = TypeVar("A")
+B = TypeVar("B")
 
 UNTIMED_S: Final = 30.0
 """For requests that say no time."""
@@ -90,6 +92,12 @@ def _nobody_knows(limit_s: float) -> OttlaError:
         f"no controller has answered within {limit_s:g} s, and one may have carried it out before it went away",
         hint="look what is there, or try again",
     )
+
+
+async def translated(backend: Backend, translate: Callable[[A], B], elements: Iterable[A]) -> list[B]:
+    """`[translate(each) for each in elements]` beside the loop: each may itself have elements by the thousand, and no
+    slice cuts through one. `translate` is not to raise, and reads what never changes."""
+    return await backend.threads.work(lambda: [translate(each) for each in elements])
 
 
 async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool]) -> None:

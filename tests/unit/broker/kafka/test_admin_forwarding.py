@@ -14,6 +14,7 @@ from images import image_of, topic_id, with_topic
 from kafka.protocol.metadata import MetadataRequest
 from waiting import until
 
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import (
     alter_configs,
     auto_topics,
@@ -56,6 +57,7 @@ class AsksController:
         self.image = image_of(1)
         self.node_id = 0
         self.replicas: Any = None
+        self.threads = DiskThreads()
         self.controller = self.metadata = self
         self._answers = list(answers)
         self._elected = asyncio.Event()

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from images import image_of, with_topic
 
+from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import (
     alter_configs,
     alter_replica_log_dirs,
+    create_partitions,
+    create_topics,
     describe_quorum,
     join_group,
     list_config_resources,
@@ -38,6 +41,7 @@ class Backend:
         self.clock = Told(wall_ms=lambda: 0)
         self.log_dir = lambda: Told(figures=lambda: Told(path="/data"))
         self.replicas = Told(all=list)
+        self.threads = DiskThreads()
         self.controller = self.metadata = self.coordinators = self
         self._reply = reply
 
@@ -89,6 +93,26 @@ def configs() -> Coroutine[Any, Any, Any]:
     return alter_configs._replacements(backend, resources)
 
 
+def altering() -> Coroutine[Any, Any, Any]:
+    backend: Any = Backend(pb.AlterConfigsReply(resources=[pb.ConfigsAlterResult()]))
+    configs = [Told(name=f"{n}", value="", config_operation=0) for n in range(MANY)]
+    resource = Told(resource_type=2, resource_name="t", configs=configs)
+    return alter_configs.incremental(backend, Told(resources=[resource], validate_only=True), request(1))
+
+
+def creating() -> Coroutine[Any, Any, Any]:
+    backend: Any = Backend(pb.CreateTopicsReply(topics=[pb.TopicCreated(name="u")]))
+    assignments = [Told(partition_index=n, broker_ids=[]) for n in range(MANY)]
+    topic = Told(name="u", num_partitions=-1, replication_factor=-1, configs=[], assignments=assignments)
+    return create_topics.answer(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
+
+
+def growing() -> Coroutine[Any, Any, Any]:
+    backend: Any = Backend(pb.CreatePartitionsReply(topics=[pb.PartitionsCreated(name="t")]))
+    topic = Told(name="t", count=MANY, assignments=[Told(broker_ids=[]) for _ in range(MANY)])
+    return create_partitions.answer(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
+
+
 def joining() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(group_pb2.JoinReply())
     protocols = [Told(name=f"{n}", metadata=b"") for n in range(MANY)]
@@ -119,6 +143,15 @@ async def test_a_long_answer_leaves_others_their_turns(answer: Callable[[], Coro
         await asyncio.sleep(0)
     await answering
     assert turns > 12, "without slices a handful of them, for the call"
+
+
+@pytest.mark.story("one-element-of-many-in-one-turn")
+@pytest.mark.parametrize("answer", [altering, creating, growing])
+async def test_an_element_that_has_many_leaves_others_their_turns(
+    answer: Callable[[], Coroutine[Any, Any, Any]],
+) -> None:
+    """No slice cuts through one: it is translated beside the loop."""
+    await test_a_long_answer_leaves_others_their_turns(answer)
 
 
 @pytest.mark.story("unknown-partition-is-elsewhere")
