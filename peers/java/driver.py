@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Final
 
 from peers.driver import Driver
+from peers.jvm import SHORT_LIVED
 from peers.kafka import jars
 from peers.place import installed, program, run
 
 _SOURCES: Final = sorted(Path(__file__).parent.glob("*.java"))
-_QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx512m")
+_QUICK_START: Final = (*SHORT_LIVED, "-Xmx512m")
 """It lives for seconds: no second compiler, no threads to collect garbage."""
 
 

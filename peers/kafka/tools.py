@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Final
 
+from peers.jvm import SHORT_LIVED
 from peers.kafka.jars import classpath, java
 from peers.place import PeerError
 
@@ -31,7 +32,7 @@ _MAIN: Final = {
     "kafka-verifiable-consumer": f"{_TOOLS}.VerifiableConsumer",
     "kafka-verifiable-producer": f"{_TOOLS}.VerifiableProducer",
 }
-_QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-Xmx256m")
+_QUICK_START: Final = (*SHORT_LIVED, "-Xmx256m")
 _LIMIT_S: Final = 60.0
 
 

@@ -14,12 +14,13 @@ from typing import Final, Self
 
 import pyspark
 
+from peers.jvm import SHORT_LIVED
 from peers.place import PeerError, program
 
 _HOME: Final = Path(pyspark.__file__).parent
 _LOOPBACK: Final = "127.0.0.1"
 _ANY_PORT: Final = ("--host", _LOOPBACK, "--port", "0", "--webui-port", "0")
-_JVM: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dspark.master.rest.enabled=false")
+_JVM: Final = (*SHORT_LIVED, "-Xmx256m", "-Dspark.master.rest.enabled=false")
 """Of the master and the workers, which only start and watch executors."""
 _MASTER: Final = "org.apache.spark.deploy.master.Master"
 _WORKER: Final = "org.apache.spark.deploy.worker.Worker"

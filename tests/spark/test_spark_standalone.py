@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from peers.jvm import SHORT_LIVED
 from peers.spark.standalone import StandaloneCluster
 
 import ottla
@@ -43,8 +44,8 @@ def test_executors_read_a_topic_and_write_it_to_another(cluster: Cluster, worker
         "--conf",
         f"spark.master={workers.master}",
     ]
-    for jvm in ("driver", "executor"):  # compiled quickly: none lives long enough for more to pay
-        command += ["--conf", f"spark.{jvm}.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    for jvm in ("driver", "executor"):
+        command += ["--conf", f"spark.{jvm}.extraJavaOptions={' '.join(SHORT_LIVED)}"]
     command += ["--topic", "standalone", "--to-topic", "standalone-copy", "--keep-partitions"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr

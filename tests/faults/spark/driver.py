@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pyspark
+from peers.jvm import SHORT_LIVED
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -22,7 +23,7 @@ from tests.faults.spark.steps import SOURCES
 ROWS_A_BATCH: Final = 600
 _ROWS_AN_ARROW_BATCH: Final = 50
 _MOST_QUERIES: Final = 20
-_SOON_READY: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_SOON_READY: Final = " ".join(SHORT_LIVED)
 """A JVM that lives for seconds is not to compile for hours."""
 
 
