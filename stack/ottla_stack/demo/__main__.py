@@ -41,7 +41,7 @@ from ottla_stack.demo.weather import read_weather
 from ottla_stack.running import RunningStack
 
 BROKERS: Final = 3
-SELFTEST_FLIGHTS: Final = 20_000
+SELFTEST_FLIGHTS: Final = 5_000
 PICTURE: Final = "ottla-demo-delays.png"
 
 _console = Console(stderr=True)
