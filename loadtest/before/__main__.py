@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from loadtest.before.packages import python_path
-from loadtest.before.rows import PROGRAMS, ROWS, verdict
-from loadtest.kafka.comparison import Pair, in_turn
+from loadtest.before.rows import PROGRAMS, ROUNDS, ROWS, Pair, Program, records_of, verdict
+from loadtest.kafka.comparison import in_turn
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _LIMIT_S: Final = 300.0
@@ -101,12 +101,17 @@ def both(base: str, directory: Path) -> Iterator[tuple[Commit, Commit]]:
             commit.stop()
 
 
-def measured(program: str, commits: tuple[Commit, Commit], pairs: int, records: int) -> list[Pair]:
-    found = in_turn(commits, pairs, lambda commit, _: commit.run(program, records))
+def measured(program: Program, commits: tuple[Commit, Commit], pairs: int) -> list[Pair]:
+    """Run after run, and who is first changes; so many neighbours are a pair."""
+    runs = in_turn(commits, pairs * ROUNDS, lambda commit, _: commit.run(program, records_of(program)))
+    found: list[Pair] = []
+    for number in range(0, len(runs), ROUNDS):
+        this, before = zip(*runs[number : number + ROUNDS], strict=True)
+        found.append((this, before))
     for row in (row for row in ROWS if row.program == program):
-        ratios = " ".join(f"{row.ratio(*pair):.2f}" for pair in found)
-        this, before = (", ".join(f"{float(run[row.field]):.4g}" for run in runs) for runs in zip(*found, strict=True))
-        print(f"{row.name}: {ratios} (this {this}; before {before})", flush=True)
+        ratios = " ".join(f"{row.ratio(pair):.2f}" for pair in found)
+        sides = [", ".join(f"{row.best(runs):.4g}" for runs in side) for side in zip(*found, strict=True)]
+        print(f"{row.name}: {ratios} (this {sides[0]}; before {sides[1]})", flush=True)
     return found
 
 
@@ -114,7 +119,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--base", required=True, help="a commit")
     parser.add_argument("--pairs", type=int, default=_LEAST_PAIRS)
-    parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--only", default="", help="programs, with commas between: " + ", ".join(PROGRAMS))
     given = parser.parse_args(arguments)
     only = [name for name in given.only.split(",") if name]
@@ -130,11 +134,11 @@ def main(arguments: Sequence[str]) -> int:
     if known.returncode != 0:
         parser.error(f"{given.base!r} is no commit here: BASE=main~1")
     began = time.monotonic()
-    pairs: dict[str, list[Pair]] = {}
+    pairs: dict[Program, list[Pair]] = {}
     with tempfile.TemporaryDirectory(prefix="ottla-before-") as directory, both(given.base, Path(directory)) as commits:
         for program in only or PROGRAMS:
-            pairs[program] = measured(program, commits, given.pairs, given.records)
-    print(f"{given.pairs} pairs of each in {time.monotonic() - began:.0f} s")
+            pairs[program] = measured(program, commits, given.pairs)
+    print(f"{given.pairs} pairs of {ROUNDS} runs each in {time.monotonic() - began:.0f} s")
     found = verdict(pairs)
     print(json.dumps(found))
     return int(bool(found["worse"]))

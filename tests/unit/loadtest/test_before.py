@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from loadtest.before.rows import PROGRAMS, ROWS, verdict
+from loadtest.before.rows import PROGRAMS, ROWS, Pair, Program, verdict
 from loadtest.before.side import Programs
 
 
-def consumed(
-    *pairs: tuple[float, float], cpu: float = 1.0
-) -> dict[str, list[tuple[dict[str, float], dict[str, float]]]]:
-    """Rates of both; this commit takes so many times the CPU."""
-    return {
-        "sdk_consume": [
-            ({"records_s": this, "cpu_s_per_million": cpu}, {"records_s": before, "cpu_s_per_million": 1.0})
-            for this, before in pairs
+def consumed(*pairs: tuple[float, float], cpu: float = 1.0) -> dict[Program, list[Pair]]:
+    """Rates of both, beside a run of each that was disturbed; this commit takes so many times the CPU."""
+
+    def runs(rate: float, cpu: float) -> list[dict[str, float]]:
+        return [
+            {"records_s": rate / 2, "cpu_s_per_million": cpu + 0.3},
+            {"records_s": rate, "cpu_s_per_million": cpu},
         ]
-    }
+
+    return {"sdk_consume": [(runs(this, cpu), runs(before, 1.0)) for this, before in pairs]}
 
 
 def test_a_row_is_median_and_spread_of_the_ratios_of_neighbours() -> None:
@@ -36,8 +36,7 @@ def test_cpu_is_worse_above_five_percent_at_the_median(cpu: float, worse: list[s
 
 
 def test_a_latency_is_worse_when_it_is_higher() -> None:
-    pairs = [({"p50_ms": 3.0}, {"p50_ms": 2.0}), ({"p50_ms": 4.0}, {"p50_ms": 3.0})]
-    found = verdict({"latency": pairs})
+    found = verdict({"latency": [([{"p50_ms": 3.0}], [{"p50_ms": 2.0}]), ([{"p50_ms": 4.0}], [{"p50_ms": 3.0}])]})
     assert found["rows"]["acks_all_p50"] == [0.708, 0.667, 0.75]
     assert found["worse"] == ["acks_all_p50"]
 
