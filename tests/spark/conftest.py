@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from peers.jvm import SHORT_LIVED
 from pyspark.sql import SparkSession
 
 import ottla
@@ -25,7 +24,6 @@ def spark() -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("tests")
         .config("spark.driver.memory", "1g")
-        .config("spark.driver.extraJavaOptions", " ".join(SHORT_LIVED))
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")

@@ -18,7 +18,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from peers.jvm import SHORT_LIVED
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
@@ -80,7 +79,6 @@ def run(spark: SparkSession, topics: Cluster) -> Callable[..., dict[str, Any]]:
 def command(cluster: Cluster, job: str, *arguments: object) -> subprocess.Popen[str]:
     """The job as its users start it, the leader of a process group of its own."""
     line = [sys.executable, str(JOBS / f"{job}.py"), "--bootstrap", cluster.bootstrap, *map(str, arguments)]
-    line.append(f"--conf=spark.driver.extraJavaOptions={' '.join(SHORT_LIVED)}")
     return subprocess.Popen(
         line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ}
     )

@@ -1,13 +1,17 @@
 """A producer keeps its word, whatever becomes of it: its threads fail, callbacks raise, blocks raise, signals come."""
 
+import itertools
 import logging
 import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from interruptions import Interrupting, Interruption
 from signals import handling, interrupting, to_main
 from waiting import wait_until
 
@@ -307,6 +311,22 @@ def test_signals_at_any_time_lose_nothing_and_lock_nothing_up(
 
 
 @pytest.mark.timeout(30)
+def test_a_send_that_is_interrupted_anywhere_leaves_nothing_locked() -> None:
+    cluster = ScriptedCluster({"t": 1})
+    with producer_of(cluster, value="auto", linger=60) as producer:
+        producer.send(b"x")
+        for at in itertools.count(1):
+            with suppress(Interruption), Interrupting(at) as interrupting:
+                producer.send(b"x", key="k")
+            with ThreadPoolExecutor(1) as other:  # the lock is re-entrant: its owner would not find out
+                assert other.submit(producer.send, b"y").result(WAIT), interrupting.hit
+            if not interrupting.hit:
+                break
+        assert at > 10
+        producer.flush(WAIT)
+    assert cluster.values("t", 0).count(b"y") == at
+
+
 def test_a_handler_may_close_while_a_flush_waits() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Hang())
