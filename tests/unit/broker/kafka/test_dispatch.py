@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -128,16 +128,22 @@ def test_the_table_agrees_with_the_message_definitions(key: int) -> None:
     assert flexible == [v >= api.flexible_from for v in range(api.max_version + 1)]
 
 
+def whether_on_the_loop(module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Of each call of that function from now on."""
+    real, called = getattr(module, name), []
+
+    def recorded(*arguments: Any) -> Any:
+        called.append(threading.current_thread() is threading.main_thread())
+        return real(*arguments)
+
+    monkeypatch.setattr(module, name, recorded)
+    return called
+
+
 @pytest.mark.story("large-request-is-decoded-on-the-loop")
 async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may have a hundred thousand elements."""
-    real, decoded_in = codec.decode, []
-
-    def decode(*arguments: Any) -> Any:
-        decoded_in.append(threading.current_thread() is threading.main_thread())
-        return real(*arguments)
-
-    monkeypatch.setattr(codec, "decode", decode)
+    decoded_in = whether_on_the_loop(codec, "decode", monkeypatch)
     backend = cast(Backend, SimpleNamespace(threads=DiskThreads()))
     api = dispatch.control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(version=1, results=[]))
     for count in (10, 5_000):
@@ -151,13 +157,7 @@ async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.Mo
 @pytest.mark.story("wide-fetch-is-read-on-the-loop")
 async def test_a_fetch_of_many_partitions_is_read_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty thousand topics take a tenth of a second; each may have tags besides."""
-    real, read_in = fetch_wire.read, []
-
-    def read(*arguments: Any) -> Any:
-        read_in.append(threading.current_thread() is threading.main_thread())
-        return real(*arguments)
-
-    monkeypatch.setattr(fetch_wire, "read", read)
+    read_in = whether_on_the_loop(fetch_wire, "read", monkeypatch)
     backend = cast(Backend, SimpleNamespace(threads=DiskThreads(), sessions=FetchSessions(lambda: 1)))
     head, partition = struct.pack(">iiiibii", -1, 500, 1, 1 << 20, 0, 9, 9), struct.pack(">iqqi", 0, 0, -1, 1 << 20)
     answers = []
