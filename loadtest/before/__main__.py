@@ -1,7 +1,7 @@
 """`make bench-before BASE=<commit>`: is anything slower than it was there, or does it take more CPU?
 
-Both commits' stacks run all the time, and each program runs against one, then the other; who is first changes. One pair
-more is run before, and thrown away. The last line is one JSON object; the exit code is 1 where something is worse.
+Both commits' stacks run all the time, and each program runs against one, then the other; who is first changes. One run
+of each goes before, and is thrown away. The last line is one JSON object; the exit code is 1 where something is worse.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ ROUNDS: Final = 3
 """Runs of either commit that are one side of a pair. The best of them counts: whoever else uses the machine only adds,
 and by a quarter on a shared one, where one commit measured against itself was 6 % better or worse than itself."""
 
-RECORDS: Final = 500_000
+_RECORDS: Final = 500_000
 _MANY_RECORDS: Final = 2_000_000
 """For programs that take so little CPU that the kernel's clock, of ten milliseconds, would tell no difference."""
 
@@ -46,7 +46,7 @@ class Row:
         return before / this if self.kind == "latency" else this / before
 
     def is_worse(self, ratios: Sequence[float]) -> bool:
-        """CPU by the median, for it spreads little; rates and latencies only where no pair says otherwise."""
+        """CPU by the median; rates and latencies only where no pair says otherwise."""
         return statistics.median(ratios) > MOST_CPU if self.kind == "cpu" else max(ratios) < 1
 
 
@@ -68,7 +68,7 @@ PROGRAMS: Final = tuple(dict.fromkeys(row.program for row in ROWS))
 
 
 def records_of(program: Program) -> int:
-    return _MANY_RECORDS if program in ("kafka_produce", "kafka_consume") else RECORDS
+    return _MANY_RECORDS if program in ("kafka_produce", "kafka_consume") else _RECORDS
 
 
 def verdict(pairs: Mapping[Program, Sequence[Pair]]) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Producer(Generic[K, V]):
         self._key: Serializer = serializer(settings["key"], "key")
         self._value: Serializer = serializer(settings["value"], "value")
         self._marks = Marks(key=self._key is serialize_auto, value=self._value is serialize_auto)
-        self._value_marks = self._marks.values if serialize_auto in (self._key, self._value) else None
+        self._value_marks = self._marks.values if self._marks.any else None
         check_partitioner(settings["partitioner"])
         self._partitioner: PartitionerLike = settings["partitioner"]
         self._delivery_s = limits.delivery_timeout_s

@@ -142,6 +142,11 @@ class Marks:
         self.keys: Final = _ByType(AUTO_KEY, auto=key)
         self.values: Final = _ByType(AUTO_VALUE, auto=value)
 
+    @property
+    def any(self) -> bool:
+        """Whether some record may need one."""
+        return self._auto_key or self._auto_value
+
     def among(self, headers: Sequence[Header], key: Any, value: Any) -> Sequence[Header]:
         """`headers` with the marks of this key and value, instead of those that came along with another record's."""
         if self._auto_key and not isinstance(key, AsItWas):

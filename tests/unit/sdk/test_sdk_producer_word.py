@@ -327,6 +327,7 @@ def test_a_send_that_is_interrupted_anywhere_leaves_nothing_locked() -> None:
     assert cluster.values("t", 0).count(b"y") == at
 
 
+@pytest.mark.timeout(30)
 def test_a_handler_may_close_while_a_flush_waits() -> None:
     cluster = ScriptedCluster({"t": 1})
     cluster.will(Broker.PRODUCE, Hang())

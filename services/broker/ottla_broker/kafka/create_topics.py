@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kafka.protocol.admin import CreateTopicsResponse
@@ -38,14 +38,14 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
 
 
 async def _created(
-    backend: Backend, topics: Iterable[Message], asked: Message, version: int
+    backend: Backend, topics: Sequence[Message], asked: Message, version: int
 ) -> dict[str, dict[str, Any]]:
     """The fields of each topic's answer."""
     results: dict[str, dict[str, Any]] = {}
     request = pb.CreateTopicsRequest(validate_only=asked.validate_only)
-    for name, new in await translated(backend, _new_topic, topics):
+    for topic, new in zip(topics, await translated(backend, _new_topic, topics), strict=True):
         if isinstance(new, OttlaError):
-            results[name] = refused(new)
+            results[topic.name] = refused(new)
         else:
             request.topics.append(new)
     reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
@@ -53,28 +53,27 @@ async def _created(
     if not asked.validate_only:
         await until_known(backend, lambda image: all(name in image.topics for name in there))
     turn = Slice()
-    for wanted, topic in zip(request.topics, reply.topics, strict=True):
+    for wanted, made in zip(request.topics, reply.topics, strict=True):
         await turn.rest()
-        results[topic.name] = said(topic.error)
-        if version >= _CONFIGS_FROM and not topic.error.code:
-            results[topic.name] |= {
-                "topic_id": uuid.UUID(int=0) if asked.validate_only else uuid.UUID(bytes=topic.topic_id),
-                "num_partitions": topic.partitions,
-                "replication_factor": topic.replication_factor,
+        results[made.name] = said(made.error)
+        if version >= _CONFIGS_FROM and not made.error.code:
+            results[made.name] |= {
+                "topic_id": uuid.UUID(int=0) if asked.validate_only else uuid.UUID(bytes=made.topic_id),
+                "num_partitions": made.partitions,
+                "replication_factor": made.replication_factor,
                 "configs": configs_of(backend.image, wanted.configs, version),
             }
     return results
 
 
-def _new_topic(topic: Message) -> tuple[str, pb.NewTopic | OttlaError]:
-    """Its name, and what the controller is to make of it or why nothing can be."""
+def _new_topic(topic: Message) -> pb.NewTopic | OttlaError:
+    """What the controller is to make, or why nothing can be made."""
     for error in named_twice(config.name for config in topic.configs).values():
-        return topic.name, error
+        return error
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
-        words = f"{unset[0][:80]} has no value"
-        return topic.name, OttlaError(ErrorCode.INVALID_CONFIG, words, hint="leave it out or give one")
-    return topic.name, pb.NewTopic(
+        return OttlaError(ErrorCode.INVALID_CONFIG, f"{unset[0][:80]} has no value", hint="leave it out or give one")
+    return pb.NewTopic(
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from ottla_broker.fetching import Consumers, Fetched, FetchWant, fetch
@@ -19,7 +20,7 @@ from ottla_broker.room import Room
 from ottla_broker.service import MAX_REPLY_BYTES
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
-from ottla_core.slices import Slice
+from ottla_core.slices import Slice, sliced
 
 _LARGE_BYTES: Final = 32 * 1024
 """Of a request, beyond its header: 600 partitions or more, which take some milliseconds to read."""
@@ -56,28 +57,29 @@ async def _answer(backend: Backend, request: Request, asked: FetchRequest) -> Pa
 
 
 async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room) -> list[Part]:
-    failed: dict[int, Fetched] = {}
-    wants: list[FetchWant] = []
-    slice_ = Slice()
-    for position, each in enumerate(asked.partitions):
-        await slice_.rest()
-        partition_id = _id_of(backend, each)
-        if partition_id is None:
-            failed[position] = Fetched(_NOWHERE, error=unknown_topic(str(each.topic)))
-        else:
-            wants.append(FetchWant(partition_id, known_epoch(each.leader_epoch), each.offset, max(0, each.max_bytes)))
+    wants = await sliced(partial(_want, backend), asked.partitions)
+    there = [want for want in wants if isinstance(want, FetchWant)]
     max_bytes = min(max(0, asked.max_bytes), MAX_REPLY_BYTES)
     fetched = iter(
         await fetch(
-            wants,
+            there,
             _audience(backend, version, asked.rack),
-            max_wait_s=0 if failed else max(0, asked.max_wait_ms) / 1000,
+            max_wait_s=0 if len(there) < len(wants) else max(0, asked.max_wait_ms) / 1000,
             min_bytes=min(asked.min_bytes, max_bytes),
             max_bytes=max_bytes,
             room=room,
         )
     )
-    return [Part(each, failed.get(n) or next(fetched)) for n, each in enumerate(asked.partitions)]
+    answered = (next(fetched) if isinstance(want, FetchWant) else want for want in wants)
+    return [Part(*each) for each in zip(asked.partitions, answered, strict=True)]
+
+
+def _want(backend: Backend, asked: Asked) -> FetchWant | Fetched:
+    """What is to be read, or what is told of a topic that is not there."""
+    partition_id = _id_of(backend, asked)
+    if partition_id is None:
+        return Fetched(_NOWHERE, error=unknown_topic(str(asked.topic)))
+    return FetchWant(partition_id, known_epoch(asked.leader_epoch), asked.offset, max(0, asked.max_bytes))
 
 
 def _id_of(backend: Backend, asked: Asked) -> PartitionId | None:
