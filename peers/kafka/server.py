@@ -6,8 +6,6 @@ addresses, the folder and, with three nodes, the internal topics' replication di
 
 from __future__ import annotations
 
-import base64
-import os
 import socket
 import subprocess
 import time
@@ -45,6 +43,7 @@ _DEFAULTS: Final = {
     "log.segment.bytes": 1073741824,
     "log.retention.check.interval.ms": 300000,
 }
+_CLUSTER_ID: Final = "ApacheKafkaOttlasPeerQ"  # 16 bytes; a random id may begin with "-", an option to the tool
 _READY_LIMIT_S: Final = 60.0
 _FORMAT_LIMIT_S: Final = 60.0
 _STOP_LIMIT_S: Final = 30.0
@@ -75,14 +74,13 @@ class KafkaServer:
 
     def format(self) -> None:
         """Make the nodes' folders. Raises PeerError."""
-        cluster_id = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=")
         for node in self._nodes():
             folder = self._folder(node)
             folder.mkdir(parents=True)
             settings = "".join(f"{name}={value}\n" for name, value in self._settings(node).items())
             self._properties(node).write_text(settings)
             command = [java(), "-cp", classpath(), "kafka.tools.StorageTool", "format"]
-            command += ["-t", cluster_id, "-c", str(self._properties(node))]
+            command += ["-t", _CLUSTER_ID, "-c", str(self._properties(node))]
             done = subprocess.run(command, capture_output=True, text=True, timeout=_FORMAT_LIMIT_S, check=False)
             if done.returncode != 0:
                 raise PeerError(f"Kafka's folder can't be formatted: {(done.stdout + done.stderr)[-_TAIL_CHARS:]}")

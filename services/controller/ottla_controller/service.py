@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
-from uuid import uuid4
 
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.brokers import decide_controlled_shutdown
@@ -56,6 +55,7 @@ from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.cluster.proof import check_proof
 from ottla_core.config_values import Effective
 from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.kafka_uuid import random_uuid
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
@@ -87,7 +87,7 @@ _ELECTIONS: Final = {pb.ELECTION_PREFERRED: ElectionType.PREFERRED, pb.ELECTION_
 
 
 def random_topic_id() -> TopicId:
-    return TopicId(uuid4().bytes)
+    return TopicId(random_uuid())
 
 
 class ControllerService:

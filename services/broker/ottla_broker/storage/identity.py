@@ -6,15 +6,14 @@ it is refused; so is a second process on it.
 
 from __future__ import annotations
 
-import base64
 import fcntl
 import os
-import uuid
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ottla_broker.storage.disk import Disk
+from ottla_core import kafka_uuid
 from ottla_core.errors import ErrorCode, OttlaError
 
 META: Final = "meta.properties"
@@ -32,12 +31,7 @@ class Identity:
 
 
 def new_directory_id() -> str:
-    return kafka_uuid(uuid.uuid4().bytes)
-
-
-def kafka_uuid(raw: bytes) -> str:
-    """16 bytes in Kafka's spelling: URL-safe base64 without padding."""
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+    return kafka_uuid.spelled(kafka_uuid.random_uuid())
 
 
 def load_identity(path: Path) -> Identity | None:

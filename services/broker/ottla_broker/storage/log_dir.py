@@ -27,12 +27,13 @@ from typing import Final, NamedTuple
 
 from ottla_broker.storage import checkpoint, soundness
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.identity import DirectoryLock, Identity, claim, kafka_uuid
+from ottla_broker.storage.identity import DirectoryLock, Identity, claim
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
 from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_LIFE, Life
+from ottla_core import kafka_uuid
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
@@ -234,7 +235,7 @@ class LogDir:
             # Kafka reads the first two lines and no further; the others are for people.
             self.disk.replace_file(
                 directory / PARTITION_METADATA,
-                f"version: 0\ntopic_id: {kafka_uuid(partition.topic_id)}\n"
+                f"version: 0\ntopic_id: {kafka_uuid.spelled(partition.topic_id)}\n"
                 f"topic: {topic}\npartition: {partition.partition}\n",
             )
             self.disk.sync_directory(self.disk.path)
