@@ -11,19 +11,12 @@ from __future__ import annotations
 
 import struct
 import uuid
-import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from ottla_broker.kafka.frames import Parts
 from ottla_core.primitives import MalformedError, Reader
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # of importlib.resources, where the definitions are loaded
-    import kafka.protocol.schemas
-
-assert kafka.protocol.schemas, "loaded here, before anybody imports a message"
 
 Message = Any
 """A message of `kafka.protocol`: its fields are attributes, named as in Kafka's definitions but in snake_case."""
