@@ -1,8 +1,8 @@
 """Kafka's message classes without the clients that come with them: kafka-python's `kafka.protocol`, not `kafka`.
 
-To import a module is to import its package first, and kafka-python's package imports all of its clients: 0.14 s and
-15 MB for each broker, of which it uses nothing. So the package stands in unexecuted while its protocol is imported,
-and is forgotten again: whoever imports `kafka` itself in this process gets it whole.
+To import a module is to import its package first, and kafka-python's package imports all of its clients: 0.11 s of
+processor and 5 MB for each broker, of which it uses nothing. So the package stands in unexecuted while its protocol is
+imported, and is forgotten again: whoever imports `kafka` itself in this process gets it whole.
 """
 
 from __future__ import annotations
