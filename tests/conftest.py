@@ -1,13 +1,15 @@
-"""What holds for every test: no loop of a service may have had a long turn; properties are not timed."""
+"""What holds for every test: no loop of a service has a long turn; properties are not timed; a JVM is soon ready."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from peers.jvm import SHORT_LIVED
 
 from ottla_core import watchdog
 from ottla_core.watchdog import LIMIT_S
@@ -15,6 +17,8 @@ from ottla_core.watchdog import LIMIT_S
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # how long an example takes says how busy the machine is; pytest bounds each test
 
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED))
+"""For each driver that a test starts or that its programs start: a third of their time went into optimised code."""
 
 _FAILS_AT_MS = 2 * LIMIT_S * 1000
 """What the watchdog measures may be a beat more than the turn, and a processor that is shared does less in its time."""

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import AnyStr
+
+from waiting import wait_until
 
 _GRACE_S = 20.0
 
@@ -26,3 +31,15 @@ def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnySt
             if pipe is not None:
                 with suppress(BrokenPipeError):  # of what was never flushed
                     pipe.close()
+
+
+def stop(pid: int) -> None:
+    """SIGSTOP, acted upon: a signal is only sent by the time that `kill` returns, and a thread may answer one more."""
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: all(_state(stat) in "TZX" for stat in Path(f"/proc/{pid}/task").glob("*/stat")))
+
+
+def _state(stat: Path) -> str:
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return stat.read_text().rpartition(")")[2].split()[0]
+    return "X"

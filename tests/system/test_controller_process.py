@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from children import stop
 from controllers import World
 from waiting import until, wait_until
 
@@ -154,7 +155,7 @@ async def test_a_killed_controller_is_replaced_before_its_lease_is_over(pair: Pa
 async def test_a_controller_that_was_frozen_wakes_up_as_a_standby(pair: Pair) -> None:
     frozen, heir = pair.active, 1 - pair.active
     await pair.create_within(frozen, "before", FAILOVER_LIMIT_S)
-    pair.processes[frozen].send_signal(signal.SIGSTOP)
+    stop(pair.processes[frozen].pid)
     await pair.create_within(heir, "meanwhile", FAILOVER_LIMIT_S)
     pair.processes[frozen].send_signal(signal.SIGCONT)
     with pytest.raises(OttlaError) as refused:

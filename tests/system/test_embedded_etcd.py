@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from children import stop
 from waiting import wait_until
 
 from ottla_core.errors import ErrorCode, OttlaError
@@ -41,7 +41,7 @@ def test_it_runs_from_start_to_stop_and_again_on_the_same_ports(etcd: EmbeddedEt
 def test_a_stopped_process_is_ended_within_the_bound(etcd: EmbeddedEtcd) -> None:
     etcd.start()
     assert etcd.pid is not None
-    os.kill(etcd.pid, signal.SIGSTOP)
+    stop(etcd.pid)
     etcd.stop(timeout_s=0.2)
     wait_until(lambda: etcd.pid is None, limit_s=1)
     assert not is_ready(etcd.plan.client_port)

@@ -12,6 +12,7 @@ from contextlib import aclosing
 from uuid import uuid4
 
 import pytest
+from children import stop
 from waiting import until
 
 from ottla_core.cluster import keys
@@ -106,7 +107,7 @@ async def test_a_stopped_etcd_fails_calls_at_their_deadline_and_goes_on_afterwar
     first = await store.txn([], creation(cluster, 1), timeout=T)
     await follower.wait_for(first.revision, timeout=T)
     assert etcd.pid is not None
-    os.kill(etcd.pid, signal.SIGSTOP)
+    stop(etcd.pid)
     try:
         began = time.monotonic()
         with pytest.raises(StoreUnavailableError) as write:
@@ -139,7 +140,7 @@ async def test_a_watch_on_a_stopped_etcd_ends_by_itself(
     assert etcd.pid is not None
     async with aclosing(store.watch("/quiet/", from_revision=1)) as watch:
         await anext(watch)
-        os.kill(etcd.pid, signal.SIGSTOP)
+        stop(etcd.pid)
         try:
             with pytest.raises(StoreUnavailableError):
                 await asyncio.wait_for(exhaust(watch), 20)

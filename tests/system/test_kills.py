@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from children import stop
 
 import ottla
 from ottla_core.errors import ErrorCode, OttlaError
@@ -123,7 +124,7 @@ def test_produce_and_fetch_go_on_while_etcd_is_stopped_for_20_s(tmp_path: Path) 
         with load.running():
             wait_for(lambda: load.acknowledged, "the first acknowledgement")
             etcd = stack.pid("etcd")
-            os.kill(etcd, signal.SIGSTOP)
+            stop(etcd)
             stopped_at = time.monotonic()
             try:
                 with pytest.raises(OttlaError) as refused:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from children import stop
 from wire import Wire, batch
 
 from ottla_core.errors import OttlaError
@@ -115,7 +116,7 @@ def test_a_stack_that_does_not_stop_is_ended_by_force_and_says_so(
     def leave_with_a_frozen_supervisor() -> None:
         with RunningStack(tmp_path / "s", brokers=1, group_coordinators=0) as stack:
             processes.extend(running(tmp_path / "s"))
-            os.kill(stack.supervisor_pid, signal.SIGSTOP)
+            stop(stack.supervisor_pid)
 
     with pytest.raises(OttlaError, match=r"did not stop within 0.5 s: it was killed, and 3 processes of it ended"):
         leave_with_a_frozen_supervisor()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from children import stop
 from controllers import CONTEXT, World, topic, unavailable
 from failovers import start_acting, start_acting_active
 from stand_ins import StandIn, StandInProcess
@@ -77,7 +78,7 @@ async def test_a_process_that_is_killed_is_seen_at_once_and_one_that_is_stopped_
         await until(lambda: node.leaders == [1, 1])
         print(f"killed: acted upon after {time.monotonic() - killed_at:.2f} s")
         assert time.monotonic() - killed_at < 20.0  # as much of its lease was left at least
-        processes[1].process.send_signal(signal.SIGSTOP)
+        stop(processes[1].process.pid)
         stopped_at = time.monotonic()
         await until(lambda: node.leaders == [2, 2])
         print(f"stopped: acted upon after {time.monotonic() - stopped_at:.2f} s")

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
+from children import stop
 from waiting import until
 
 from ottla_controller.health import HealthWatch, answers
@@ -76,7 +77,7 @@ async def test_a_killed_process_is_proven_dead_and_a_stopped_one_is_not(process:
     async with watching(address) as (watch, task):
         await until(lambda: watch.held)
         assert await answers(address, timeout=5)
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process.pid)
         assert not await answers(address, timeout=0.3)
         assert not task.done()
         assert watch.held  # nothing was heard to the contrary
