@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
-UNIT_WORKERS ?= 4
+UNIT_WORKERS ?= 3
 # For two cores. Unit tests wait for half of their time; the others have processes of their own that use it.
-# A file is run by one worker, and in the order of their names: those of Spark, which take long, come before the last.
-PYTEST := $(BIN)/python -m pytest -q --dist loadfile --no-loadscope-reorder
+# Of these, a file is run by one worker, and in the order of their names: those of Spark, which take long, come before
+# the last. Unit tests share nothing in their file, and go to whoever has nothing left to do.
+PYTEST := $(BIN)/python -m pytest -q
 SHELL  := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -77,14 +78,14 @@ check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
 	$(BIN)/ruff check -q .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(PYTEST) -n $(UNIT_WORKERS) tests/unit tests/architecture
+	$(PYTEST) -n $(UNIT_WORKERS) --dist worksteal tests/unit tests/architecture
 
 format: $(VENV)/.dev  ## format and sort
 	$(BIN)/ruff format -q .
 	$(BIN)/ruff check -q --fix .
 
 test: check  ## everything, on a fresh machine too
-	$(PYTEST) -n $(WORKERS) tests --ignore tests/unit --ignore tests/architecture
+	$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests --ignore tests/unit --ignore tests/architecture
 
 test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in a row; TIMES=1
 	$(BIN)/python tools/busy.py --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 from collections.abc import Generator, Iterator
@@ -19,6 +20,9 @@ settings.load_profile("untimed")  # how long an example takes says how busy the 
 
 os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join(SHORT_LIVED))
 """For each driver that a test starts or that its programs start: a third of their time went into optimised code."""
+
+gc.set_threshold(100_000, 50, 100)
+"""What thousands of tests have imported stays: to look through it again and again was a seventh of all they did."""
 
 _FAILS_AT_MS = 2 * LIMIT_S * 1000
 """What the watchdog measures may be a beat more than the turn, and a processor that is shared does less in its time."""
@@ -50,6 +54,12 @@ def _turns_stay_short(request: pytest.FixtureRequest) -> Iterator[None]:
     told, _long_turns.told = _long_turns.told, []
     if told and request.node.get_closest_marker("long_turns") is None:
         pytest.fail("\n".join(told), pytrace=False)
+
+
+def pytest_collection_finish() -> None:
+    """The tests themselves are no garbage either, for as long as they run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
