@@ -5,8 +5,8 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 UNIT_WORKERS ?= 3
 # For two cores. Unit tests wait for half of their time; the others have processes of their own that use it.
-# Of these, a file is run by one worker, and in the order of their names: those of Spark, which take long, come before
-# the last. Unit tests share nothing in their file, and go to whoever has nothing left to do.
+# Of these, a file is run by one worker, and all of Spark's by one (tests/conftest.py), in the order of their names: what
+# takes long comes before the last. Unit tests share nothing in their file, and go to whoever has nothing left to do.
 PYTEST := $(BIN)/python -m pytest -q
 SHELL  := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
