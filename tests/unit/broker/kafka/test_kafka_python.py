@@ -6,18 +6,44 @@ import sys
 import pytest
 
 BROKER = "import sys, ottla_broker.kafka.dispatch; print([m for m in ('kafka.admin', 'kafka.net') if m in sys.modules])"
-CLIENT = "import kafka; from kafka.protocol import admin; print(kafka.KafkaProducer.__name__, admin.__name__)"
+CLIENTS = {
+    "by its names": "from kafka import KafkaProducer; print(KafkaProducer.__module__)",
+    "by its modules": "import kafka.errors, kafka.protocol.admin; print(kafka.errors, kafka.protocol.admin)",
+    "as a whole": "import kafka; print(kafka.KafkaConsumer.__module__, kafka.errors.__name__, hasattr(kafka, 'no'))",
+    "by a module of a client": "import kafka.producer.kafka; print(kafka.producer.kafka.KafkaProducer.__module__)",
+    "all that it has": "from kafka import *; print(KafkaAdminClient.__module__)",
+}
 
 
-@pytest.mark.parametrize(
-    ("lines", "printed"),
-    [
-        (BROKER, "[]"),
-        (f"{BROKER}; {CLIENT}", "[]\nKafkaProducer kafka.protocol.admin"),
-        (f"{CLIENT}; {BROKER}", "KafkaProducer kafka.protocol.admin\n['kafka.admin', 'kafka.net']"),
-    ],
-    ids=["the protocol alone", "a client beside it", "a client before it"],
-)
-def test_a_broker_loads_the_messages_and_no_client(lines: str, printed: str) -> None:
+def printed_by(lines: str) -> str:
     done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, timeout=60, check=False)
-    assert (done.stdout.strip(), done.stderr) == (printed, "")
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_a_broker_loads_the_messages_and_no_client() -> None:
+    assert printed_by(BROKER) == "[]\n"
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS.keys())
+def test_a_client_in_the_process_of_a_broker_finds_all_that_it_imports(client: str) -> None:
+    alone = printed_by(client)
+    assert printed_by(f"{BROKER}\n{client}") == f"[]\n{alone}"
+    assert printed_by(f"{client}\n{BROKER}") == f"{alone}['kafka.admin', 'kafka.net']\n"
+
+
+def test_threads_that_ask_at_the_same_time_get_the_whole_of_it() -> None:
+    lines = f"""
+import threading
+{BROKER}
+together, found = threading.Barrier(8), []
+def asking():
+    import kafka
+    together.wait()
+    found.append(kafka.KafkaProducer.__name__)
+threads = [threading.Thread(target=asking) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+print(set(found), len(found))
+"""
+    assert printed_by(lines) == "[]\n{'KafkaProducer'} 8\n"
