@@ -85,6 +85,7 @@ def replay(stack: Stack, cases: list[Case]) -> list[tuple[Case, End, str, list[B
     async def play() -> list[tuple[Case, End, str, list[Bug]]]:
         keeper.tidy(stack.kafka_port, World(batches.records))
         journal, told = Journal(stack.logs), []
+        journal.new_bugs()  # those of the start are of no case
         for case in cases:
             ends: list[tuple[End, str]] = []
             client = Client(stack.kafka_port, lambda _, end, words, ends=ends: ends.append((end, words)))

@@ -39,7 +39,10 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
+    """It lives for longer than `log.retention.check.interval`, and much of what is sent to it is of years ago."""
     with Cluster(group_coordinators=1) as running:
+        with ottla.Admin(running.bootstrap) as admin:
+            admin.configs.set({"log.retention.ms": -1})
         yield running
 
 

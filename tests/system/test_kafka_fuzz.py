@@ -52,7 +52,7 @@ def test_a_failing_case_is_kept_and_fails_again(tmp_path: Path) -> None:
     file.write_text(json.dumps(case) + "\n" + json.dumps(served) + "\n")
     command = [sys.executable, "-W", "ignore", "-m", "tests.fuzz", "--replay", str(file), "--directory", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 1, done.stdout + done.stderr
     first, second = done.stdout.splitlines()
     assert first == "key 999 version 0, unknown: closed"
     assert second.startswith("key 18 version 0, served: fault answered")
-    assert done.returncode == 1
