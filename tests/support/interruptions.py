@@ -16,7 +16,6 @@ import ottla
 
 _SDK: Final = str(Path(ottla.__file__).parent)
 _NOT_OURS: Final = ("scripted", "fakes", "condition")
-_CALLS: Final = frozenset({"CALL", "CALL_FUNCTION_EX"})
 
 
 class Interruption(BaseException):
@@ -50,31 +49,51 @@ class Interrupting:
     def _on_call(self, frame: FrameType, event: str, argument: Any) -> Any:
         if frame.f_back is not None:
             self._called.pop(id(frame.f_back), None)  # it was no call into C
-        name = frame.f_code.co_filename
-        if not name.startswith(_SDK) or Path(name).stem.startswith(_NOT_OURS):
+        code = frame.f_code
+        if not _is_ours(code.co_filename):
             return None
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        if frame.f_code.co_name != "<genexpr>":  # whose end is told as a call, too
+        if code.co_name != "<genexpr>":  # whose end is told as a call, too
             self._place(frame)
-        return self._on_instruction
+        calls, jumps, called, end = _calls(code), _jumps_back(code), self._called, self._called.pop
 
-    def _on_instruction(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode":
-            code, here = frame.f_code, frame.f_lasti
-            name = dis.opname[code.co_code[here]]
-            called = self._called.pop(id(frame), None)
-            if name in _CALLS:
-                self._called[id(frame)] = here
-            # An interrupt is of the call itself, and can be raised here only where the same handler sees to it.
-            if name == "JUMP_BACKWARD" or (called is not None and _handler(code, called) == _handler(code, here)):
-                self._place(frame)
-        return self._on_instruction
+        def on_instruction(frame: FrameType, event: str, argument: Any) -> Any:
+            if event == "opcode":
+                here = frame.f_lasti
+                before = end(id(frame), None) if called else None
+                if here in calls:
+                    called[id(frame)] = here
+                # An interrupt is of the call itself, and can be raised here only where the same handler sees to it.
+                if here in jumps or (before is not None and _handler(code, before) == _handler(code, here)):
+                    self._place(frame)
+            return on_instruction
+
+        return on_instruction
 
     def _place(self, frame: FrameType) -> None:
         self._left -= 1
         if not self._left:
             self.hit = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_qualname}"
             raise Interruption(self.hit)
+
+
+@lru_cache(1_000)
+def _is_ours(file: str) -> bool:
+    return file.startswith(_SDK) and not Path(file).stem.startswith(_NOT_OURS)
+
+
+@lru_cache(10_000)
+def _calls(code: CodeType) -> frozenset[int]:
+    return _places_of(code, "CALL", "CALL_FUNCTION_EX")
+
+
+@lru_cache(10_000)
+def _jumps_back(code: CodeType) -> frozenset[int]:
+    return _places_of(code, "JUMP_BACKWARD")
+
+
+def _places_of(code: CodeType, *names: str) -> frozenset[int]:
+    return frozenset(at for at in range(0, len(code.co_code), 2) if dis.opname[code.co_code[at]] in names)
 
 
 @lru_cache(10_000)

@@ -20,7 +20,6 @@ Got = list[Record[Any, Any] | Batch[Any, Any]]
 Read = Callable[[Consumer[Any, Any], Got], object]
 
 COUNT = 6000
-TURNS = 2
 MODES: dict[str, dict[str, Any]] = {
     "alone": {"group": None, "start": "earliest"},
     "group": {},
@@ -58,10 +57,10 @@ def interrupted(read: Read, consumer: Consumer[Any, Any], at: int) -> tuple[Reco
     return records_of(got), interrupting.hit
 
 
-def places(most: int = 5000, step: int = 1) -> Generator[int, bool]:
-    """1, 2, 3 …; begin anew by `send`ing that there was no such place."""
-    for _ in range(TURNS):
-        for place in range(1, most, step):
+def places(most: int = 5000) -> Generator[int, bool]:
+    """1, 3, 5 …, then 2, 4, 6 …; `send` whether there was no such place."""
+    for first in (1, 2):
+        for place in range(first, most, 2):
             if (yield place):
                 break
 
