@@ -70,6 +70,7 @@ class _FilesAndSpark(LoadFileScheduling):
         return _SPARK if file.startswith(_SPARK) else file
 
 
+@pytest.hookimpl(optionalhook=True)  # `make regressions` runs tests without xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
     """That one, for `--dist loadfile`."""
     return _FilesAndSpark(config, log) if config.getvalue("dist") == "loadfile" else None
