@@ -1,4 +1,4 @@
-"""The coordinator's own classes under every fault, for two million steps; and proof that the checks check something."""
+"""The coordinator's own classes under every fault, for a million steps; and proof that the checks check something."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def told(lines: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.rule(52, 53, 54)
-def test_two_million_steps_break_nothing() -> None:
-    code, lines = simulate("--steps", "2000000")
+def test_a_million_steps_break_nothing() -> None:
+    code, lines = simulate("--steps", "1000000")
     assert code == 0, "\n".join(lines)
     run = told(lines)
-    assert run["steps"] >= 2_000_000
+    assert run["steps"] >= 1_000_000
     assert run["broken"] == 0
     # It is a storm in which something is done.
     assert min(run["answers"][kind] for kind in ("write", "read", "memory", "watch", "refused")) > 1000
