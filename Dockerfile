@@ -54,7 +54,7 @@ ENTRYPOINT ["python", "-m", "ottla_group_coordinator"]
 FROM service AS cli
 ENTRYPOINT ["ottla"]
 
-# ---- load: Locust beside the SDK; users and time are bounded without arguments too (loadtest/shapes.py) -----------------
+# ---- load: Locust beside the SDK; users and time are bounded without arguments too (loadtest/locust/shapes.py) -----------------
 FROM build AS build_load
 COPY requirements/locust.txt requirements/
 RUN $INSTALL --require-hashes -r requirements/locust.txt
@@ -63,7 +63,7 @@ FROM ground AS load
 COPY --from=build_load /opt/ottla/ /opt/ottla/
 COPY loadtest /opt/load/loadtest
 WORKDIR /opt/load
-ENTRYPOINT ["python", "-m", "locust", "--locustfile=loadtest/locustfile.py", "--headless", "--only-summary", \
+ENTRYPOINT ["python", "-m", "locust", "--locustfile=loadtest/locust/locustfile.py", "--headless", "--only-summary", \
             "--stop-timeout=40", "--loglevel=WARNING"]
 
 # ---- Spark: a JRE, PySpark and the connector, for a master, workers and jobs alike --------------------------------------

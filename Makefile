@@ -140,10 +140,10 @@ sim: $(VENV)/.dev  ## the coordinators' own classes under every fault, simulated
 	$(BIN)/python -m tests.simulation --mutants
 
 load: $(VENV)/.load  ## every Locust scenario against a stack of its own, in under two minutes; SHAPE=ramp, spike or soak
-	$(BIN)/python -m loadtest.load --shape $(or $(SHAPE),ramp)
+	$(BIN)/python -m loadtest.locust.load --shape $(or $(SHAPE),ramp)
 
 soak: $(VENV)/.load  ## half of the maximum for MINUTES=10: nothing fails, nothing grows
-	$(BIN)/python -m loadtest.soak --minutes $(or $(MINUTES),10)
+	$(BIN)/python -m loadtest.locust.soak --minutes $(or $(MINUTES),10)
 
 clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -39,7 +39,7 @@ def run(module: str, *arguments: str) -> dict[str, Any]:
 
 @contextmanager
 def answering_server(response_bytes: int = 1 << 20) -> Iterator[str]:
-    command = [sys.executable, "-m", "loadtest.answering", "--response-bytes", str(response_bytes)]
+    command = [sys.executable, "-m", "loadtest.rows.answering", "--response-bytes", str(response_bytes)]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     try:

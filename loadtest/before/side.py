@@ -20,10 +20,10 @@ from typing import Any, Final
 from peers.spark.session import spark
 
 import ottla
-from loadtest.group_calls import GroupCalls
-from loadtest.groups import commits_at, make_topic
 from loadtest.kafka.sides import Side, side_of
 from loadtest.kafka.traffic import observed
+from loadtest.rows.group_calls import GroupCalls
+from loadtest.rows.groups import commits_at, make_topic
 from loadtest.spark import rates
 from loadtest.spark.sides import PARTITIONS
 from loadtest.spark.sides import Side as SparkSide

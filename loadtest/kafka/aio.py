@@ -48,7 +48,7 @@ async def consume(given: argparse.Namespace) -> float:
 
 
 async def _one_by_one(consumer: Any, records: int) -> float:
-    """As loadtest.consume does it: key and value of each are touched."""
+    """As loadtest.rows.consume does it: key and value of each are touched."""
     count = size_bytes = 0
     began = time.monotonic()
     async for record in consumer:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from peers.kafka.server import KafkaServer
 
-from loadtest.footprint import cpu_seconds
+from loadtest.rows.footprint import cpu_seconds
 from ottla_stack.running import RunningStack
 from ottla_stack.view import resident_mb
 

@@ -20,12 +20,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
+    from ottla.admin.admin import Admin, BrokerInfo, ClusterInfo, LogDirInfo
+    from ottla.admin.configs import ConfigEntry
+    from ottla.admin.group_info import (
+        GroupEvent,
+        GroupInfo,
+        GroupLag,
+        GroupMember,
+        GroupSummary,
+        OffsetReset,
+        PartitionLag,
+    )
+    from ottla.admin.partitions import Election
+    from ottla.admin.replica_verification import ReplicaCheck
+    from ottla.admin.topics import PartitionInfo, TopicInfo
     from ottla.app.app import App
     from ottla.app.context import Context
-    from ottla.configs import ConfigEntry
-    from ottla.consumer import Consumer
-    from ottla.delivery import Delivery, RecordMetadata
+    from ottla.consumer.batch import Batch
+    from ottla.consumer.consumer import Consumer
+    from ottla.consumer.group.listener import RebalanceListener
+    from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata
+    from ottla.consumer.read import Rows, read
     from ottla.errors import (
         AuthorizationError,
         BufferFullError,
@@ -52,35 +67,21 @@ if TYPE_CHECKING:
         UnknownTopicError,
         WakeupError,
     )
-    from ottla.group.listener import RebalanceListener
-    from ottla.group.offsets import GroupMetadata, OffsetAndMetadata
-    from ottla.group_info import (
-        GroupEvent,
-        GroupInfo,
-        GroupLag,
-        GroupMember,
-        GroupSummary,
-        OffsetReset,
-        PartitionLag,
-    )
-    from ottla.interceptors import ProducerInterceptor
-    from ottla.many import BatchResult, FailedRow
-    from ottla.outgoing import ProducerRecord
-    from ottla.partitions import Election
-    from ottla.producer import Producer
-    from ottla.record import Batch, Record
-    from ottla.rows import Rows, read
-    from ottla.topics import PartitionInfo, TopicInfo
-    from ottla.verification import ReplicaCheck
+    from ottla.producer.delivery import Delivery, RecordMetadata
+    from ottla.producer.interceptors import ProducerInterceptor
+    from ottla.producer.producer import Producer
+    from ottla.producer.producer_record import ProducerRecord
+    from ottla.producer.send_many import BatchResult, FailedRow
+    from ottla.record import Record
     from ottla_core.model import TopicPartition
 
 _HOMES = {
-    "ottla.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
+    "ottla.admin.admin": ("Admin", "BrokerInfo", "ClusterInfo", "LogDirInfo"),
     "ottla.app.app": ("App",),
     "ottla.app.context": ("Context",),
-    "ottla.configs": ("ConfigEntry",),
-    "ottla.consumer": ("Consumer",),
-    "ottla.delivery": ("Delivery", "RecordMetadata"),
+    "ottla.admin.configs": ("ConfigEntry",),
+    "ottla.consumer.consumer": ("Consumer",),
+    "ottla.producer.delivery": ("Delivery", "RecordMetadata"),
     "ottla.errors": (
         "AuthorizationError",
         "BufferFullError",
@@ -107,7 +108,7 @@ _HOMES = {
         "UnknownTopicError",
         "WakeupError",
     ),
-    "ottla.group_info": (
+    "ottla.admin.group_info": (
         "GroupEvent",
         "GroupInfo",
         "GroupLag",
@@ -116,17 +117,18 @@ _HOMES = {
         "OffsetReset",
         "PartitionLag",
     ),
-    "ottla.group.listener": ("RebalanceListener",),
-    "ottla.group.offsets": ("GroupMetadata", "OffsetAndMetadata"),
-    "ottla.interceptors": ("ProducerInterceptor",),
-    "ottla.many": ("BatchResult", "FailedRow"),
-    "ottla.outgoing": ("ProducerRecord",),
-    "ottla.partitions": ("Election",),
-    "ottla.producer": ("Producer",),
-    "ottla.record": ("Batch", "Record"),
-    "ottla.rows": ("Rows", "read"),
-    "ottla.topics": ("PartitionInfo", "TopicInfo"),
-    "ottla.verification": ("ReplicaCheck",),
+    "ottla.consumer.group.listener": ("RebalanceListener",),
+    "ottla.consumer.group.offsets": ("GroupMetadata", "OffsetAndMetadata"),
+    "ottla.producer.interceptors": ("ProducerInterceptor",),
+    "ottla.producer.send_many": ("BatchResult", "FailedRow"),
+    "ottla.producer.producer_record": ("ProducerRecord",),
+    "ottla.admin.partitions": ("Election",),
+    "ottla.producer.producer": ("Producer",),
+    "ottla.consumer.batch": ("Batch",),
+    "ottla.record": ("Record",),
+    "ottla.consumer.read": ("Rows", "read"),
+    "ottla.admin.topics": ("PartitionInfo", "TopicInfo"),
+    "ottla.admin.replica_verification": ("ReplicaCheck",),
     "ottla_core.model": ("TopicPartition",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

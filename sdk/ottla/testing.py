@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ottla.fakes import FakeCluster, FakeConsumer, FakeProducer
+from ottla.fakes.fakes import FakeCluster, FakeConsumer, FakeProducer
 
 if TYPE_CHECKING:
     from ottla_stack.cluster import Cluster

@@ -8,8 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ottla.record import Segment
-from ottla.runs import Part
+from ottla.connect import Part, Segment
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1

@@ -12,12 +12,16 @@ from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
-from ottla.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.connect import (
+    UNKNOWN_TOPIC_GRACE_S,
+    Cluster,
+    TopicView,
+    bootstrap_addresses,
+    grpc_transport,
+    list_offsets,
+    list_offsets_or_end,
+)
 from ottla.errors import ConfigError, ErrorCode, RetriableError, UnknownTopicError, error_from_code
-from ottla.machines.metadata import TopicView
-from ottla.offsets import list_offsets, list_offsets_or_end
-from ottla.settings import bootstrap_addresses
-from ottla.transport import grpc_transport
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker

@@ -9,9 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
+from ottla.connect import Convert, bootstrap_addresses, merge_config, parse_duration
 from ottla.errors import ConfigError, config_error
-from ottla.settings import Convert, bootstrap_addresses, merge_config
-from ottla.units import parse_duration
 
 T = TypeVar("T")
 

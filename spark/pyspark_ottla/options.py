@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.connect import CONSUMER_NAMES, PRODUCER_NAMES, check_topic, size_bytes
 from ottla.errors import config_error
-from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES, check_topic
-from ottla.units import size_bytes
 from ottla_core.model import TopicPartition
 from pyspark_ottla.given import Given
 from pyspark_ottla.machines.admission import Limits

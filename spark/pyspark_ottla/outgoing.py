@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.bulk import ByteColumns
+from ottla.connect import ByteColumns
 from ottla.errors import ConfigError, ErrorCode, SerializationError
 from ottla_core.records.record import Header
 from pyspark_ottla.producers import BytesProducer

@@ -13,8 +13,8 @@ from threading import Lock, Timer
 from typing import Any, Final, TypeAlias
 
 import ottla
+from ottla.connect import check_config
 from ottla.errors import OttlaError
-from ottla.producer import check_config
 from pyspark_ottla.options import WriteOptions
 
 IDLE_S: Final = 60.0

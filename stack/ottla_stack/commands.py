@@ -20,8 +20,8 @@ import typer
 from rich.console import Console, Group
 from rich.live import Live
 
-from ottla.cli.options import Settings
 from ottla.cli.output import Listing, write
+from ottla.cli.settings import Settings
 from ottla_core.errors import OttlaError
 from ottla_stack.plan import DEFAULT_PORT_BASE, StackPlan
 from ottla_stack.state import ProcessIdentity, StackState, is_locked, lock

@@ -145,7 +145,7 @@ def test_configs_that_have_no_effect(three: Cluster) -> None:
     ("kind", "entity", "name", "value"),
     [
         ("groups", "billing", "consumer.session.timeout.ms", "50000"),
-        ("broker-loggers", "1", "ottla_broker.replicas", "ERROR"),
+        ("broker-loggers", "1", "ottla_broker.replication.replicas", "ERROR"),
     ],
 )
 def test_configs_of(three: Cluster, kind: str, entity: str, name: str, value: str) -> None:

@@ -14,16 +14,16 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-import ottla_broker.commits
 import ottla_broker.kafka.inbound
 import ottla_broker.machines.producers
-import ottla_broker.replica
+import ottla_broker.replication.high_watermark_waiters
+import ottla_broker.replication.replica
 import ottla_broker.storage.log_dir
 import ottla_broker.storage.producer_history
 import ottla_controller.__main__
 import ottla_controller.machines.isr
 from ottla_broker.machines.producers import Checked, Producers
-from ottla_broker.replica import Replica
+from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.records.batch import BatchHeader
 
@@ -36,7 +36,7 @@ def _acks_before_the_high_watermark() -> None:
         done.set_result(None)
         return done
 
-    _replace(ottla_broker.commits.Commits, "until", until)
+    _replace(ottla_broker.replication.high_watermark_waiters.Commits, "until", until)
 
 
 def _truncation_by_high_watermark() -> None:
@@ -64,7 +64,7 @@ def _isr_without_compare_and_set() -> None:
 
 def _no_epoch_check() -> None:
     """A leader asks no follower in which epoch its log ends, and nobody which epoch it knows (rules 2 and 5)."""
-    _replace(ottla_broker.replica, "find_divergence", lambda *_: None)
+    _replace(ottla_broker.replication.replica, "find_divergence", lambda *_: None)
     _replace(Replica, "check_epoch", lambda *_: None)
 
 

@@ -29,7 +29,7 @@ _CONFIGS: Final = (
     "consumer.session.timeout.ms",
     "interval.ms",
     "match",
-    "ottla_broker.replication",
+    "ottla_broker.replication.replica_fetcher",
     "no.such.config",
     "",
 )

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.fakes.scripted_log import ScriptedLog
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Answer, Batch, Limits
 from ottla.machines.metadata import Route
 from ottla.machines.requests import Request
-from ottla.scripted_log import ScriptedLog
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.compression import Codec

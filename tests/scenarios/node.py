@@ -17,18 +17,18 @@ from typing import Any, Final, cast
 from replicas import PARTITION
 from tests.scenarios.controller import Controller
 
-from ottla_broker.addresses import Addresses
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.isr_changes import IsrChanges
-from ottla_broker.lives import Lives
-from ottla_broker.log_settings import default_log_config
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Proposal
-from ottla_broker.older_metadata import OlderMetadata
-from ottla_broker.replica import LeaderAnswer, Replica
-from ottla_broker.replicas import Replicas
-from ottla_broker.seat import Seat
+from ottla_broker.membership.restored_metadata import OlderMetadata
+from ottla_broker.peers.advertised_addresses import Addresses
+from ottla_broker.registration_view import Seat
+from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.replication.isr_changes import IsrChanges
+from ottla_broker.replication.replica import LeaderAnswer, Replica
+from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir

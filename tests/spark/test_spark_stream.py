@@ -16,7 +16,7 @@ from spark_source import Stream, offsets, partition, texts
 from waiting import wait_until
 
 import ottla
-from ottla.offsets import list_offsets_or_end
+from ottla.client.list_offsets import list_offsets_or_end
 from ottla.testing import Cluster
 from ottla_core.model import TopicPartition
 from pyspark_ottla import cluster as cluster_of_spark
@@ -295,7 +295,7 @@ def test_a_topic_that_is_deleted_between_two_questions_is_one_that_was_deleted(
     cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch, question: str
 ) -> None:
     monkeypatch.setattr("pyspark_ottla.cluster.UNKNOWN_TOPIC_GRACE_S", 0.3)
-    monkeypatch.setattr("ottla.offsets.UNKNOWN_TOPIC_GRACE_S", 0.3)
+    monkeypatch.setattr("ottla.client.list_offsets.UNKNOWN_TOPIC_GRACE_S", 0.3)
     admin.topics.create(f"{topic}-other", partitions=1)
     asked = {"subscribe": f"{topic},{topic}-other", "startingOffsets": "earliest"}
     strict, lenient = begin(**asked), begin(**asked, failOnDataLoss="false")
@@ -488,7 +488,7 @@ def test_a_batch_that_was_planned_in_an_earlier_run_is_checked_again(
 def test_a_topic_that_is_deleted_while_a_task_waits_is_left_out(
     cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.keeper.UNKNOWN_TOPIC_GRACE_S", 0.3)
+    monkeypatch.setattr("ottla.client.metadata_updater.UNKNOWN_TOPIC_GRACE_S", 0.3)
     asked = {"assign": json.dumps({topic: [0]}), "startingOffsets": "earliest"}
     strict, lenient = begin(**asked), begin(**asked, failOnDataLoss="false")
     send(cluster, topic, 8)

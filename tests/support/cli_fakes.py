@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import typer
 
-from ottla.admin import BrokerInfo, ClusterInfo, LogDirInfo
+from ottla.admin.admin import BrokerInfo, ClusterInfo, LogDirInfo
+from ottla.admin.configs import ConfigEntry
+from ottla.admin.partitions import Election
+from ottla.admin.replica_verification import Progress, ReplicaCheck
+from ottla.admin.topics import PartitionInfo, TopicInfo
 from ottla.cli.main import run
-from ottla.configs import ConfigEntry
 from ottla.errors import ErrorCode, OttlaError, TopicExistsError, UnknownTopicError, error_from_code
-from ottla.partitions import Election
 from ottla.record import Record
-from ottla.topics import PartitionInfo, TopicInfo
-from ottla.verification import Progress, ReplicaCheck
 from ottla_core.model import TopicPartition
 
 TOPIC, DEFAULT = "DYNAMIC_TOPIC_CONFIG", "DEFAULT_CONFIG"

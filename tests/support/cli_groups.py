@@ -8,8 +8,7 @@ from typing import Any
 
 from cli_fakes import FakeAdmin
 
-from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla.group_info import (
+from ottla.admin.group_info import (
     GroupEvent,
     GroupInfo,
     GroupLag,
@@ -19,6 +18,7 @@ from ottla.group_info import (
     PartitionLag,
     ShardStanding,
 )
+from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.model import TopicPartition
 
 

@@ -13,12 +13,12 @@ from kio.index import load_response_schema
 from kio_messages import read
 from tests.fuzz.kafka_wire import framed
 
-from ottla_broker.coordinator_peers import not_available
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import Endpoint
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import APIS, Dispatcher
 from ottla_broker.kafka.frames import Caller, read_head
+from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic
 from ottla_core.errors import OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from threading import Thread
 from typing import Any
 
-from ottla.consumer import Consumer
+from ottla.consumer.consumer import Consumer
+from ottla.consumer.group.listener import Partitions, RebalanceListener
 from ottla.errors import OttlaError
-from ottla.group.listener import Partitions, RebalanceListener
 from ottla_core.model import TopicPartition
 
 WAIT_S = 20.0

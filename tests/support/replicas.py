@@ -9,10 +9,10 @@ from pathlib import Path
 from logs import SMALL, open_log
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.fetching import Fetched, FetchWant, Followers, fetch
-from ottla_broker.replica import LeaderAnswer, Replica, Surroundings
+from ottla_broker.replication.fetch import Fetched, FetchWant, Followers, fetch
+from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.replica import LeaderAnswer, Replica, Surroundings
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.waiters import Checks, Waiters
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import OttlaError

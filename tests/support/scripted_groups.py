@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ottla.consumer import Consumer
-from ottla.producer import Producer
-from ottla.scripted import ScriptedCluster
-from ottla.scripted_group import ScriptedMember
+from ottla.consumer.consumer import Consumer
+from ottla.fakes.scripted import ScriptedCluster
+from ottla.fakes.scripted_group import ScriptedMember
+from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 
 WAIT = 10.0

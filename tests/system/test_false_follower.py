@@ -14,7 +14,7 @@ import pytest
 import ottla
 from ottla.testing import Cluster
 from ottla_broker.config import BrokerConfig
-from ottla_broker.replication import Fetcher
+from ottla_broker.replication.replica_fetcher import Fetcher
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.errors import ErrorCode, OttlaError

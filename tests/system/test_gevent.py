@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loadtest import topics
+from loadtest.locust import topics
 
 import ottla
 from ottla.testing import Cluster
@@ -48,9 +48,9 @@ print(json.dumps([job.value for job in jobs]))
 
 MEMBER = """
 import json, sys, gevent, ottla
-from loadtest import topics
-from loadtest.churn import Churn
-from loadtest.membership import Membership
+from loadtest.locust import topics
+from loadtest.locust.churn import Churn
+from loadtest.locust.membership import Membership
 bootstrap, assignor, members, memberships = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 churn, producer = Churn(), ottla.Producer(bootstrap, topic=topics.CHURN)
 

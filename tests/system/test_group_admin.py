@@ -18,10 +18,10 @@ from tests.walk.pages import programs, promised, section
 from waiting import wait_until
 
 import ottla
-from ottla.cluster import Cluster as Way
-from ottla.coordinators import Coordinators
+from ottla.client.cluster import Cluster as Way
+from ottla.client.coordinators import Coordinators
+from ottla.client.transport import grpc_transport
 from ottla.errors import ErrorCode
-from ottla.transport import grpc_transport
 from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb

@@ -80,7 +80,7 @@ def test_groups_metrics_and_loggers_are_described_in_every_version(kafka: KafkaW
     told = described(kafka, LOGGER, "0", version)
     assert {c.config_source for c in told.configs} == {6}
     assert {c.read_only for c in told.configs} == {False}
-    assert {"root", "ottla_broker.replication"} <= {c.name for c in told.configs}
+    assert {"root", "ottla_broker.replication.replica_fetcher"} <= {c.name for c in told.configs}
 
 
 def test_a_groups_configs_are_stored(kafka: KafkaWire) -> None:
@@ -106,7 +106,7 @@ def test_groups_that_nobody_has_heard_of_are_described_up_to_a_bound(kafka: Kafk
 
 
 def test_a_loggers_level_is_set_while_the_broker_runs(kafka: KafkaWire) -> None:
-    name = "ottla_broker.replication"
+    name = "ottla_broker.replication.replica_fetcher"
     logger, before = logging.getLogger(name), logging.getLogger(name).level
     try:
         assert altered(kafka, LOGGER, "0", (name, SET, "DEBUG"), dry=True) == 0
@@ -124,9 +124,9 @@ def test_a_loggers_level_is_set_while_the_broker_runs(kafka: KafkaWire) -> None:
 @pytest.mark.parametrize(
     ("broker", "op", "code"),
     [
-        ("0", ("ottla_broker.replication", SET, "LOUD"), ErrorCode.INVALID_CONFIG),
-        ("0", ("ottla_broker.replication", SET, None), ErrorCode.INVALID_CONFIG),
-        ("0", ("ottla_broker.replication", APPEND, "INFO"), ErrorCode.INVALID_REQUEST),
+        ("0", ("ottla_broker.replication.replica_fetcher", SET, "LOUD"), ErrorCode.INVALID_CONFIG),
+        ("0", ("ottla_broker.replication.replica_fetcher", SET, None), ErrorCode.INVALID_CONFIG),
+        ("0", ("ottla_broker.replication.replica_fetcher", APPEND, "INFO"), ErrorCode.INVALID_REQUEST),
         ("0", ("no.such.logger", SET, "INFO"), ErrorCode.INVALID_CONFIG),
         ("0", ("root", DELETE, None), ErrorCode.INVALID_REQUEST),
         ("1", ("root", SET, "INFO"), ErrorCode.INVALID_REQUEST),
@@ -136,10 +136,13 @@ def test_a_loggers_level_is_set_while_the_broker_runs(kafka: KafkaWire) -> None:
 def test_a_logger_that_can_not_be_altered_so(kafka: KafkaWire, broker: str, op: Any, code: ErrorCode) -> None:
     before = logging.root.level
     assert altered(kafka, LOGGER, broker, op) == code
-    assert altered(kafka, LOGGER, broker, ("ottla_broker.isr_changes", SET, "DEBUG"), op) == code, (
+    assert altered(kafka, LOGGER, broker, ("ottla_broker.replication.isr_changes", SET, "DEBUG"), op) == code, (
         "all of them, or none"
     )
-    assert (logging.root.level, logging.getLogger("ottla_broker.isr_changes").level) == (before, logging.NOTSET)
+    assert (logging.root.level, logging.getLogger("ottla_broker.replication.isr_changes").level) == (
+        before,
+        logging.NOTSET,
+    )
 
 
 def test_loggers_beside_other_resources_of_one_request(kafka: KafkaWire) -> None:

@@ -14,7 +14,7 @@ from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 
 import ottla
-from ottla_broker import replication
+from ottla_broker.replication import replica_fetcher as replication
 from ottla_core.records.twins import new_builder
 from ottla_stack.cluster import Cluster
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
-from ottla.kafka_probe import Look, Met, look_at, look_at_all
+from ottla.client.kafka_probe import Look, Met, look_at, look_at_all
 from ottla.testing import Cluster
 
 LIMIT_S = 5.0

@@ -10,8 +10,8 @@ from three_brokers import three_brokers
 from waiting import wait_until
 
 import ottla
+from ottla.admin.topics import PartitionInfo
 from ottla.testing import Cluster
-from ottla.topics import PartitionInfo
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.cluster import RunningBroker
 

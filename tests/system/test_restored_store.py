@@ -10,9 +10,9 @@ from three_brokers import three_brokers
 from waiting import wait_until
 
 import ottla
+from ottla.admin.topics import PartitionInfo
 from ottla.testing import Cluster
-from ottla.topics import PartitionInfo
-from ottla_broker.own_registration import OwnRegistration
+from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_core.cluster.store import Delete, KeyValue, Put
 
 PREFIX = "/ottla/ottla/"

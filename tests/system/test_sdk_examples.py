@@ -21,8 +21,8 @@ from tests.walk.pages import jobs, promised, text
 import ottla
 import ottla.aio
 from ottla.app import metrics as app_metrics
-from ottla.consumed import METRICS
-from ottla.group import figures as group_figures
+from ottla.consumer.group import metrics as group_figures
+from ottla.consumer.metrics import METRICS
 from ottla.testing import Cluster
 
 SDK = Path(ottla.__file__).parent

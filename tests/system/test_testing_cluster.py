@@ -12,7 +12,7 @@ from waiting import until, wait_until
 
 import ottla
 from ottla.testing import Cluster
-from ottla_broker.registration import Registration
+from ottla_broker.membership.registration import Registration
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack import cluster as cluster_module
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
-from ottla.admin import Admin as SyncAdmin
-from ottla.admin import ClusterOverview as SyncClusterOverview
+from ottla.admin.admin import Admin as SyncAdmin
+from ottla.admin.admin import ClusterOverview as SyncClusterOverview
+from ottla.admin.configs import Configs as SyncConfigs
+from ottla.admin.groups import Groups as SyncGroups
+from ottla.admin.partitions import Partitions as SyncPartitions
+from ottla.admin.topics import Topics as SyncTopics
 from ottla.aio.arguments import same_arguments
-from ottla.configs import Configs as SyncConfigs
-from ottla.groups import Groups as SyncGroups
-from ottla.partitions import Partitions as SyncPartitions
-from ottla.topics import Topics as SyncTopics
 
 P = ParamSpec("P")
 T = TypeVar("T")

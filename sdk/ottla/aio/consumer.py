@@ -11,17 +11,18 @@ from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, Self, TypeVar
 
 from ottla.aio.arguments import same_arguments
-from ottla.by_partition import ByPartition
-from ottla.consumer import Consumer as SyncConsumer
+from ottla.client.by_partition import ByPartition
+from ottla.client.list_offsets import OffsetSpec
+from ottla.client.settings import positive
+from ottla.client.units import Duration, seconds
+from ottla.consumer.batch import Batch
+from ottla.consumer.consumer import Consumer as SyncConsumer
+from ottla.consumer.group.commits import OnCommitted
+from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, OffsetsLike
+from ottla.consumer.group.reader import GroupReader
 from ottla.errors import OttlaError, WakeupError
 from ottla.generics import K, V
-from ottla.group.commits import OnCommitted
-from ottla.group.offsets import GroupMetadata, OffsetAndMetadata, Offsets, OffsetsLike
-from ottla.group.reading import GroupReader
-from ottla.record import Batch, Record
-from ottla.settings import positive
-from ottla.topics import Moment
-from ottla.units import Duration, seconds
+from ottla.record import Record
 from ottla_core.model import TopicPartition
 
 P = ParamSpec("P")
@@ -141,7 +142,7 @@ class Consumer(Generic[K, V]):
         """Like ottla.Consumer.seek_to_time."""
         await self._call(self._sync.seek_to_time, moment, *partitions)
 
-    async def offsets(self, at: Moment = "latest") -> ByPartition[int | None]:
+    async def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
         """Like ottla.Consumer.offsets."""
         return await self._call(self._sync.offsets, at)
 

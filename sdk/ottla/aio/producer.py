@@ -21,14 +21,14 @@ from typing import Any, Final, Generic, Self, TypeVar
 from ottla.aio.arguments import same_arguments
 from ottla.aio.sending import Sending
 from ottla.aio.unasked import Unasked
-from ottla.delivery import Delivery, outcomes
+from ottla.client.units import Duration
 from ottla.errors import OttlaError
 from ottla.generics import K, V
-from ottla.many import BatchResult
-from ottla.producer import Producer as SyncProducer
-from ottla.producer import closed_error
-from ottla.serdes import HeadersLike
-from ottla.units import Duration
+from ottla.producer.delivery import Delivery, outcomes
+from ottla.producer.producer import Producer as SyncProducer
+from ottla.producer.producer import closed_error
+from ottla.producer.send_many import BatchResult
+from ottla.serdes.serdes import HeadersLike
 
 T = TypeVar("T")
 

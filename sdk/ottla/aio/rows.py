@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from typing import Generic, ParamSpec
 
 from ottla.aio.admin import Facade, threaded
+from ottla.consumer.batch import Batch
+from ottla.consumer.read import Rows as SyncRows
+from ottla.consumer.read import read as sync_read
 from ottla.generics import K, V
-from ottla.record import Batch, Record
-from ottla.rows import Rows as SyncRows
-from ottla.rows import read as sync_read
+from ottla.record import Record
 
 P = ParamSpec("P")
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from ottla.delivery import RecordMetadata
+from ottla.producer.delivery import RecordMetadata
 
 
 class Sending(asyncio.Future[RecordMetadata], Coroutine[Any, Any, RecordMetadata]):

@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.aio.sending import Sending
 from ottla.errors import OttlaError
-from ottla.refusals import not_delivered
+from ottla.machines.failures import not_delivered
 
 _KEPT: Final = 1000
 """Who sends for hours without a flush while no broker answers is not to fill the memory: older ones are counted."""

@@ -17,11 +17,11 @@ from ottla.aio.sending import Sending
 from ottla.app.handler import Handler, Order, checked_consumer, handler_of
 from ottla.app.metrics import metrics_of
 from ottla.app.worker import Worker, consumer_of
+from ottla.client.settings import bootstrap_addresses
+from ottla.client.units import Duration, Size, seconds
 from ottla.errors import config_error
-from ottla.producer import Producer as SyncProducer
-from ottla.serdes import DeserializerLike
-from ottla.settings import bootstrap_addresses
-from ottla.units import Duration, Size, seconds
+from ottla.producer.producer import Producer as SyncProducer
+from ottla.serdes.serdes import DeserializerLike
 
 logger = logging.getLogger("ottla.app")
 

@@ -17,7 +17,7 @@ from ottla.errors import ErrorCode, HandlerError, RejectError, SerializationErro
 from ottla.machines.lanes import Job
 from ottla.machines.progress import Progress
 from ottla.record import Record
-from ottla.serdes import AsItWas
+from ottla.serdes.serdes import AsItWas
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.app")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.aio.sending import Sending
-from ottla.delivery import RecordMetadata
+from ottla.producer.delivery import RecordMetadata
 from ottla.record import Record
-from ottla.serdes import HeadersLike
+from ottla.serdes.serdes import HeadersLike
 
 if TYPE_CHECKING:
     from datetime import datetime

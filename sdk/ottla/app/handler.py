@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Final, Literal
 
-from ottla import objects
-from ottla.consumer import Consumer
+from ottla.client.settings import check_topic, one_of, positive
+from ottla.client.units import seconds, size_bytes
+from ottla.consumer.consumer import Consumer
 from ottla.errors import config_error
-from ottla.record import Serdes, serdes_of
-from ottla.serdes import deserializer, is_plain_type
-from ottla.settings import check_topic, one_of, positive
-from ottla.units import seconds, size_bytes
+from ottla.serdes import objects
+from ottla.serdes.record_reader import Serdes, serdes_of
+from ottla.serdes.serdes import deserializer, is_plain_type
 from ottla_core.rpc.retry import Backoff
 
 Order = Literal["key", "partition"]

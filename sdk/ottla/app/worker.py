@@ -17,12 +17,12 @@ from typing import Any, Final, TypeVar
 from ottla.app.attempts import Attempts, Outcome, Work
 from ottla.app.context import Send
 from ottla.app.handler import Handler
-from ottla.consumer import Consumer
+from ottla.consumer.batch import Batch
+from ottla.consumer.consumer import Consumer
+from ottla.consumer.group.listener import Partitions, RebalanceListener
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError, WakeupError
-from ottla.group.listener import Partitions, RebalanceListener
 from ottla.machines.lanes import Job, Lanes
 from ottla.machines.progress import InFlight
-from ottla.record import Batch
 from ottla_core.model import TopicPartition
 from ottla_core.records.record import RawRecord
 

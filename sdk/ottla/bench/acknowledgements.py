@@ -6,8 +6,8 @@ import time
 from collections import deque
 
 from ottla.bench.measurement import Window
-from ottla.delivery import Delivery
 from ottla.errors import OttlaError
+from ottla.producer.delivery import Delivery
 
 
 class Acknowledgements:

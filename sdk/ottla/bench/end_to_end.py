@@ -16,8 +16,8 @@ from ottla.bench.measurement import Measurement
 from ottla.bench.pace import Pace
 from ottla.bench.payload import values
 from ottla.bench.runs import Bounds
-from ottla.consumer import Consumer
-from ottla.producer import Producer
+from ottla.consumer.consumer import Consumer
+from ottla.producer.producer import Producer
 
 _HEADER: Final = "ottla-bench"
 _NAME_BYTES: Final = 8

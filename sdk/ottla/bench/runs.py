@@ -15,8 +15,8 @@ from ottla.bench.acknowledgements import Acknowledgements
 from ottla.bench.measurement import Measurement, Window
 from ottla.bench.pace import Pace
 from ottla.bench.payload import keys, values
-from ottla.consumer import Consumer
-from ottla.producer import Producer
+from ottla.consumer.consumer import Consumer
+from ottla.producer.producer import Producer
 
 OnWindow = Callable[[Window], None]
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import typer
 
 from ottla.cli.failures import ExitCode, say, sentence
-from ottla.cli.options import Settings
 from ottla.cli.output import Item, Listing, write
+from ottla.cli.settings import Settings
 from ottla.errors import OttlaError, config_error
 
 

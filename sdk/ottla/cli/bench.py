@@ -12,18 +12,19 @@ import typer
 from ottla.cli.connection import open_admin, with_timeout
 from ottla.cli.failures import ExitCode, count, say, sentence
 from ottla.cli.lazy import Command
-from ottla.cli.options import Settings, Topic
+from ottla.cli.options import Topic
 from ottla.cli.output import Listing, write
 from ottla.cli.produce import MAX_LINE_BYTES, Codec, parse_rate
+from ottla.cli.settings import Settings
+from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
+from ottla.client.units import parse_duration, size_bytes
 from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
-from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES
-from ottla.units import parse_duration, size_bytes
 
 if TYPE_CHECKING:
     from ottla.bench.acknowledgements import Acknowledgements
     from ottla.bench.measurement import Measurement
-    from ottla.consumer import Consumer
-    from ottla.producer import Producer
+    from ottla.consumer.consumer import Consumer
+    from ottla.producer.producer import Producer
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Measure what the cluster and this client reach.")
 
@@ -201,7 +202,7 @@ def _look(settings: Settings, topic: str) -> tuple[int, int]:
 
 
 def _open_producer(settings: Settings, topic: str, acks: Acks, **arguments: Any) -> Producer[bytes, bytes]:
-    from ottla.producer import Producer
+    from ottla.producer.producer import Producer
 
     return Producer(
         settings.bootstrap,
@@ -215,7 +216,7 @@ def _open_producer(settings: Settings, topic: str, acks: Acks, **arguments: Any)
 
 
 def _open_consumer(settings: Settings, topic: str, **arguments: Any) -> Consumer[bytes, bytes]:
-    from ottla.consumer import Consumer
+    from ottla.consumer.consumer import Consumer
 
     return Consumer(
         topic,

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.completion import complete_topic
 from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.failures import ExitCode, say
 from ottla.cli.health import Health
 from ottla.cli.lazy import Command
-from ottla.cli.options import Settings, complete_topic
 from ottla.cli.output import Listing, form_for, write, write_table
+from ottla.cli.settings import Settings
 from ottla.cli.standing import Standing, standings
 from ottla.errors import ErrorCode, error_from_code
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin, BrokerInfo, LogDirInfo
+    from ottla.admin.admin import Admin, BrokerInfo, LogDirInfo
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="Show the cluster, how it is, its brokers and controllers."

@@ -12,12 +12,13 @@ from ottla.cli.asking import report
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import NotFoundError, say
 from ottla.cli.lazy import Command
-from ottla.cli.options import DryRun, Settings, pairs
+from ottla.cli.options import DryRun
 from ottla.cli.output import Item, Listing, form_for, write
+from ottla.cli.settings import Settings, pairs
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
-    from ottla.configs import ConfigEntry
+    from ottla.admin.configs import ConfigEntry
 
 app = typer.Typer(
     add_completion=False,

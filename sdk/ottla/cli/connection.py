@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ottla.cli.failures import say, sentence
-from ottla.cli.options import Settings
+from ottla.cli.settings import Settings
+from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses
 from ottla.errors import ConnectError, ErrorCode, OttlaError
-from ottla.settings import ADMIN_NAMES, bootstrap_addresses
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.admin.admin import Admin
 
 Answer = TypeVar("Answer")
 
@@ -27,7 +27,7 @@ _CONNECT_LIMIT_S: Final = 1.0
 
 def open_admin(settings: Settings, *, strict: bool = True) -> Admin:
     """An Admin. With `strict=False` the settings of -X that are not an admin client's are left to another client."""
-    from ottla.admin import Admin
+    from ottla.admin.admin import Admin
 
     check_listening(settings)
     config = {name: text for name, text in settings.client_config.items() if strict or name in ADMIN_NAMES}

@@ -17,13 +17,14 @@ from ottla.cli.failures import say
 from ottla.cli.format import as_json, compile_format
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import Anchor, Position, parse_position
-from ottla.cli.options import Settings, Topic
+from ottla.cli.options import Topic
 from ottla.cli.output import Listing, form_for, write_json
 from ottla.cli.places import Extent, check_reached, look_up
+from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, config_error, error_from_code
 
 if TYPE_CHECKING:
-    from ottla.consumer import Consumer
+    from ottla.consumer.consumer import Consumer
     from ottla.record import Record
 
     Rows = list[Record[bytes, bytes | None]]
@@ -168,7 +169,7 @@ def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[Rows
 def _open_consumer(
     settings: Settings, topic: str, partitions: list[int] | None, extents: Mapping[int, Extent], *, bounded: bool
 ) -> Consumer[bytes, bytes | None]:
-    from ottla.consumer import Consumer
+    from ottla.consumer.consumer import Consumer
     from ottla_core.model import TopicPartition
 
     return Consumer(
@@ -185,7 +186,7 @@ def _open_consumer(
 
 
 def _open_member(settings: Settings, topic: str, group: str, first: Position) -> Consumer[bytes, bytes | None]:
-    from ottla.consumer import Consumer
+    from ottla.consumer.consumer import Consumer
 
     return Consumer(
         topic,

@@ -15,18 +15,19 @@ from ottla.cli.connection import open_admin
 from ottla.cli.failures import ExitCode, count, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
-from ottla.cli.options import AnyTopics, Numbers, Settings
+from ottla.cli.options import AnyTopics, Numbers
 from ottla.cli.output import Listing, form_for, write
+from ottla.cli.settings import Settings
 from ottla.cli.standing import Standing, only_numbers
+from ottla.client.kafka_probe import Look, look_at_all
+from ottla.client.settings import bootstrap_addresses
 from ottla.errors import config_error
-from ottla.kafka_probe import Look, look_at_all
-from ottla.settings import bootstrap_addresses
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.group_info import ShardStanding
+    from ottla.admin.admin import Admin
+    from ottla.admin.group_info import ShardStanding
+    from ottla.admin.replica_verification import ReplicaCheck
     from ottla.machines.comparison import BatchSeen, Difference
-    from ottla.verification import ReplicaCheck
 
 
 class Group(TyperGroup):

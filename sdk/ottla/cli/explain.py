@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from ottla.cli.failures import NotFoundError
-from ottla.settings import CONSUMER_NAMES, PRODUCER_NAMES
+from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_core.kafka_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, OTHER_BROKER_CONFIGS

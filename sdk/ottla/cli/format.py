@@ -32,7 +32,7 @@ from json import JSONEncoder
 from typing import Any, Final, Protocol
 
 from ottla.errors import config_error
-from ottla.serdes import deserialize_auto, deserialize_json
+from ottla.serdes.serdes import deserialize_auto, deserialize_json
 
 
 class Readable(Protocol):

@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cli.asking import confirm, each, report
+from ottla.cli.completion import complete_group, complete_topic
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import ExitCode, count, say
 from ottla.cli.group_lag import KIND, lag_item, show_lag
 from ottla.cli.group_reset import RESET_COLUMNS, place_of, reset_item, tell_clamped
 from ottla.cli.group_story import event_item, story
 from ottla.cli.lazy import Command
-from ottla.cli.options import DryRun, Numbers, Settings, complete_group, complete_topic
+from ottla.cli.options import DryRun, Numbers
 from ottla.cli.output import Item, Listing, form_for, write
+from ottla.cli.settings import Settings
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.admin.admin import Admin
 
 app = typer.Typer(
     add_completion=False,
@@ -198,7 +200,7 @@ def remove(
 
 
 def _plan_removal(admin: Admin, name: str) -> Item:
-    from ottla.groups import non_empty
+    from ottla.admin.groups import non_empty
 
     members = admin.groups.describe(name).members
     if members:
@@ -267,7 +269,7 @@ def kick(
 
 
 def _plan_kick(admin: Admin, group: str, member: str) -> Item:
-    from ottla.groups import member_in
+    from ottla.admin.groups import member_in
 
     found = member_in(admin.groups.describe(group), member)
     reads = ", ".join(map(str, found.partitions)) or "nothing"

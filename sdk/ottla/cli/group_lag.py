@@ -8,8 +8,8 @@ from ottla.cli.failures import count, sentence
 from ottla.cli.output import Item, Listing, write_table
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.group_info import PartitionLag
+    from ottla.admin.admin import Admin
+    from ottla.admin.group_info import PartitionLag
 
 KIND: Final = "group-lag/v1"
 COLUMNS: Final = ("topic", "partition", "committed", "end", "records", "seconds", "member")

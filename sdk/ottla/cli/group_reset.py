@@ -12,8 +12,8 @@ from ottla.cli.offsets import Anchor, parse_position
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
-    from ottla.group_info import OffsetReset
-    from ottla.group_reset import Place
+    from ottla.admin.group_info import OffsetReset
+    from ottla.admin.group_reset import Place
 
 RESET_COLUMNS: Final = ("topic", "partition", "before", "after", "moved")
 

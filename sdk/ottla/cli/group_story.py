@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.cli.failures import count
 
 if TYPE_CHECKING:
-    from ottla.group_info import GroupEvent
+    from ottla.admin.group_info import GroupEvent
 
 
 def event_item(event: GroupEvent) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.cli.failures import say, sentence
 from ottla.cli.group_lag import KIND, lag_item, show_lag
-from ottla.cli.options import Form, Settings
 from ottla.cli.output import Listing, form_for, write
+from ottla.cli.settings import Form, Settings
+from ottla.client.units import parse_duration
 from ottla.errors import OttlaError, config_error
-from ottla.units import parse_duration
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.admin.admin import Admin
 
 _CLEAR: Final = "\033[H\033[J"
 """To the top of the terminal, and nothing below."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.cli.failures import count
 
 if TYPE_CHECKING:
-    from ottla.admin import ClusterInfo
+    from ottla.admin.admin import ClusterInfo
     from ottla.cli.standing import Standing
 
 

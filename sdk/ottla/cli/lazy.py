@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from ottla.cli.failures import fail
-from ottla.cli.options import Settings
+from ottla.cli.settings import Settings
 from ottla.errors import FatalError
 from ottla_core.errors import ErrorCode
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.cli.health import Problem
-from ottla.kafka_probe import Look, Met
+from ottla.client.kafka_probe import Look, Met
 
 if TYPE_CHECKING:
-    from ottla.admin import BrokerInfo, ClusterInfo
+    from ottla.admin.admin import BrokerInfo, ClusterInfo
 
 Looks = Callable[[Iterable[str]], Mapping[str, Look]]
 

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from ottla.cli.failures import ExitCode, fail, hear_sdk
 from ottla.cli.lazy import LazyGroup
-from ottla.cli.options import Form
+from ottla.cli.settings import Form
 
 app = typer.Typer(cls=LazyGroup, name="ottla", invoke_without_command=True, rich_markup_mode=None)
 

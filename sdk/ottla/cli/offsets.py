@@ -20,8 +20,8 @@ from datetime import datetime
 from enum import Enum
 from typing import Final
 
+from ottla.client.units import parse_duration
 from ottla.errors import ConfigError, config_error
-from ottla.units import parse_duration
 
 _LAST_MS: Final = 253_402_300_799_999  # of the year 9999
 

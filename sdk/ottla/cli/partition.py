@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.cli.asking import confirm, report
+from ottla.cli.completion import complete_topic
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import say
 from ottla.cli.lazy import Command
-from ottla.cli.options import AnyTopics, DryRun, Internal, Numbers, Settings, complete_topic
+from ottla.cli.options import AnyTopics, DryRun, Internal, Numbers
 from ottla.cli.output import Item, Listing, write
+from ottla.cli.settings import Settings
 from ottla.cli.standing import Standing, only_numbers, standings
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
-    from ottla.partitions import Election
+    from ottla.admin.partitions import Election
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="List partitions with their replicas, elect their leaders."

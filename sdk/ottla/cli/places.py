@@ -12,7 +12,7 @@ from ottla.cli.offsets import Anchor, Bounds, Position, resolve
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
+    from ottla.admin.admin import Admin
 
 
 @dataclass(frozen=True, slots=True)

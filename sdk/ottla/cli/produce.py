@@ -17,12 +17,13 @@ import typer
 from ottla.cli.connection import open_admin, with_timeout
 from ottla.cli.failures import ExitCode, count, no_partition, say, sentence
 from ottla.cli.lazy import Command
-from ottla.cli.options import Settings, Topic, headers
+from ottla.cli.options import Topic
 from ottla.cli.output import Listing, write
+from ottla.cli.settings import Settings, headers
 from ottla.errors import DeliveryError, ErrorCode, OttlaError, RecordTooLargeError, config_error
 
 if TYPE_CHECKING:
-    from ottla.producer import Producer
+    from ottla.producer.producer import Producer
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
@@ -196,7 +197,7 @@ def _check_there(settings: Settings, topic: str, partition: int | None) -> None:
 def _open_producer(
     settings: Settings, topic: str, compression: Codec | None, acks: Literal["all", "1", "0"]
 ) -> Producer[bytes, bytes]:
-    from ottla.producer import Producer
+    from ottla.producer.producer import Producer
 
     config = with_timeout(settings.client_config, settings.timeout, "request.timeout.ms", "max.block.ms")
     return Producer(

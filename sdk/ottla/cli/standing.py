@@ -11,8 +11,8 @@ from ottla.cli.failures import no_partition
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.topics import PartitionInfo, TopicInfo
+    from ottla.admin.admin import Admin
+    from ottla.admin.topics import PartitionInfo, TopicInfo
 
 MIN_ISR: Final = "min.insync.replicas"
 

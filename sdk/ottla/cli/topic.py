@@ -17,15 +17,16 @@ from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.failures import count, say
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
-from ottla.cli.options import DryRun, Internal, Numbers, Settings, Topic, Topics, pairs
+from ottla.cli.options import DryRun, Internal, Numbers, Topic, Topics
 from ottla.cli.output import Item, Listing, form_for, write, write_table
 from ottla.cli.places import Extent, check_reached, look_up
+from ottla.cli.settings import Settings, pairs
 from ottla.cli.standing import MIN_ISR, Standing
 from ottla.errors import TopicExistsError, UnknownTopicError, config_error
 
 if TYPE_CHECKING:
-    from ottla.admin import Admin
-    from ottla.topics import TopicInfo
+    from ottla.admin.admin import Admin
+    from ottla.admin.topics import TopicInfo
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="List, show, create, remove and alter topics.")
 

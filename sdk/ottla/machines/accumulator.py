@@ -27,11 +27,11 @@ from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import Answer, Batch, Limits
+from ottla.machines.failures import forgotten, left_behind, record_too_large, refusal, too_late
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, Pace, Route
 from ottla.machines.queues import Part, PartitionQueue
 from ottla.machines.requests import Drained, Reported, Request
 from ottla.machines.sequences import Sequences
-from ottla.refusals import forgotten, left_behind, record_too_large, refusal, too_late
 from ottla_core.errors import is_retriable
 from ottla_core.model import PartitionId, TopicPartition
 from ottla_core.records.batch import NO_PRODUCER_ID

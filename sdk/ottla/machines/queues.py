@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ottla.errors import OttlaError
 from ottla.machines.batches import Answer, Batch, Limits
+from ottla.machines.failures import refusal
 from ottla.machines.metadata import Route
 from ottla.machines.sequences import NO_STAMP, Sequences
-from ottla.refusals import refusal
 from ottla_core.model import TopicPartition
 
 

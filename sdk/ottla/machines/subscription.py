@@ -29,9 +29,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.failures import log_truncated, position_reset, topic_made_anew
 from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, Pace, Route
 from ottla.machines.position import NO_EPOCH, Chunk, EpochCheck, Fetch, Fetched, FetchPart, News, Position
-from ottla.refusals import log_truncated, position_reset, topic_made_anew
 from ottla_core.errors import is_retriable
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers

@@ -9,27 +9,27 @@ from __future__ import annotations
 
 import uuid
 
-from ottla_broker.addresses import Addresses
 from ottla_broker.config import BrokerConfig
-from ottla_broker.controlled_shutdown import ControlledShutdown
-from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.data_directory import DataDirectory
 from ottla_broker.disk_room import DiskRoom
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.fitness import Fitness
-from ottla_broker.gauges import add_gauges
-from ottla_broker.isr_changes import IsrChanges
 from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.wiring import KafkaSide
-from ottla_broker.lives import Lives
 from ottla_broker.maintenance import Maintenance
-from ottla_broker.older_metadata import OlderMetadata
-from ottla_broker.own_registration import OwnRegistration
+from ottla_broker.membership.controlled_shutdown import ControlledShutdown
+from ottla_broker.membership.own_registration import OwnRegistration
+from ottla_broker.membership.registration import Registration
+from ottla_broker.membership.restored_metadata import OlderMetadata
+from ottla_broker.membership.startup_readiness import Fitness
+from ottla_broker.metrics import add_gauges
+from ottla_broker.peers.advertised_addresses import Addresses
+from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.registration import Registration
-from ottla_broker.replicas import Replicas
-from ottla_broker.replication import Replication
-from ottla_broker.seat import Seat
+from ottla_broker.registration_view import Seat
+from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.replication.isr_changes import IsrChanges
+from ottla_broker.replication.replica_fetcher import Replication
+from ottla_broker.replication.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Life

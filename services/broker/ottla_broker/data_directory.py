@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.log_settings import default_log_config
-from ottla_broker.node_id import allocate_node_id
+from ottla_broker.membership.node_id import allocate_node_id
+from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.storage.identity import Identity, load_identity, new_directory_id
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.replicas import Replicas
+from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.errors import OttlaError

@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from typing import Final
 
-from ottla_broker.seat import UNREGISTERED, Seat
+from ottla_broker.registration_view import UNREGISTERED, Seat
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff

@@ -13,19 +13,19 @@ from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final, Protocol
 
-from ottla_broker.addresses import Addresses
-from ottla_broker.checks import check_fence
-from ottla_broker.deleting import delete_records
-from ottla_broker.fetching import Audience, Closest, Consumers, FetchWant, Followers, fetch
-from ottla_broker.lives import Lives
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
+from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.producing import TURN_S, Taken, append, check_acks
-from ottla_broker.replica import Replica
-from ottla_broker.replicas import Replicas
-from ottla_broker.seat import Seat
-from ottla_broker.sharding import append_to_shard
+from ottla_broker.registration_view import Seat
+from ottla_broker.replication.delete_records import delete_records
+from ottla_broker.replication.fetch import Audience, Closest, Consumers, FetchWant, Followers, fetch
+from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.replication.leadership_confirmation import check_fence
+from ottla_broker.replication.produce import TURN_S, Taken, append, check_acks
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replicas import Replicas
+from ottla_broker.replication.shard_append import append_to_shard
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Partition, Topic

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
 
-import ottla_broker.checks
-import ottla_broker.commits
+import ottla_broker.replication.high_watermark_waiters
+import ottla_broker.replication.leadership_confirmation
 import ottla_group_coordinator.machines.membership
 import ottla_group_coordinator.machines.offsets
 import ottla_group_coordinator.machines.rebalance
@@ -58,14 +58,14 @@ def _reply_before_the_high_watermark() -> None:
         done.set_result(None)
         return done
 
-    _replace(ottla_broker.commits.Commits, "until", until)
+    _replace(ottla_broker.replication.high_watermark_waiters.Commits, "until", until)
     _replace(Owner, "_is_committed", lambda *_: True)
 
 
 def _check_without_fence() -> None:
     """A leader confirms whoever asks, whose fence is not the highest (rule 2 of coordination)."""
     _heed_no_lease()
-    _replace(ottla_broker.checks, "check_owner", lambda *_: None)
+    _replace(ottla_broker.replication.leadership_confirmation, "check_owner", lambda *_: None)
 
 
 def _commit_without_generation_check() -> None:

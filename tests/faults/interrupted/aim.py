@@ -7,8 +7,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from ottla.reading import Reader
-from ottla.runs import Part, Run
+from ottla.consumer.completed_fetch import Part, Run
+from ottla.consumer.reader import Reader
 
 _PLACES: Final = ("_take", "batch", "on_handed_out")
 """Where something is in hand: when it has been taken, when it is made a batch, before it is given away."""

@@ -21,7 +21,7 @@ from tests.faults.interrupted.member import AIMED, AT_ONCE, FIRST_S, MOST_S, par
 from tests.faults.interrupted.notes import Notes
 
 import ottla.aio
-from ottla.record import Batch
+from ottla.consumer.batch import Batch
 
 Consumer = ottla.aio.Consumer[Any, Any]
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ottla.record import Batch
+from ottla.consumer.batch import Batch
 
 
 @dataclass(slots=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from tests.regressions.story import Edit, Story
 
-KAFKA = "services/broker/ottla_broker/kafka"
-
 STORIES = (
     Story(
         "record-errors-are-empty",
         "A batch that was refused for some of its records named none, so clients blamed every one (KIP-467)",
-        Edit(f"{KAFKA}/produce.py", "bad = error.records if isinstance(error, BadRecordsError) else ()", "bad = ()"),
+        Edit(
+            "services/broker/ottla_broker/kafka/handlers/produce.py",
+            "bad = error.records if isinstance(error, BadRecordsError) else ()",
+            "bad = ()",
+        ),
     ),
     Story(
         "only-the-first-bad-record",
@@ -34,7 +36,7 @@ STORIES = (
         "log-start-is-missing-beside-an-error",
         "A refused produce told a log_start_offset of -1",
         Edit(
-            f"{KAFKA}/produce.py",
+            "services/broker/ottla_broker/kafka/handlers/produce.py",
             "        result.log_start_offset = replica.log.log_start_offset\n"
             "        taken = append(replica, records, acks, turn)\n",
             "        taken = append(replica, records, acks, turn)\n"
@@ -63,7 +65,7 @@ STORIES = (
         "loggers-have-no-configs",
         "A broker's loggers could not be described",
         Edit(
-            f"{KAFKA}/describe_configs.py",
+            "services/broker/ottla_broker/kafka/handlers/describe_configs.py",
             "return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None",
             "return None",
         ),
@@ -72,7 +74,7 @@ STORIES = (
         "three-apis-are-not-served",
         "AlterReplicaLogDirs, DescribeQuorum and ListConfigResources ended the connection of who asked",
         Edit(
-            f"{KAFKA}/dispatch.py",
+            "services/broker/ottla_broker/kafka/dispatch.py",
             "        api = APIS.get(head.key)\n",
             "        api = APIS.get(head.key) if head.key not in (34, 55, 74) else None\n",
         ),
@@ -81,7 +83,7 @@ STORIES = (
         "unknown-partition-is-elsewhere",
         "AlterReplicaLogDirs told a partition that nobody has as one that other brokers have",
         Edit(
-            f"{KAFKA}/alter_replica_log_dirs.py",
+            "services/broker/ottla_broker/kafka/handlers/alter_replica_log_dirs.py",
             "if partition is None or partition not in backend.image.partitions:",
             "if partition is None:",
         ),
@@ -90,7 +92,7 @@ STORIES = (
         "offset-of-nothing-is-deleted",
         "OffsetDelete of a partition that is not there was told as done",
         Edit(
-            f"{KAFKA}/offset_delete.py",
+            "services/broker/ottla_broker/kafka/handlers/offset_delete.py",
             "[each for each in named if each.partition in there[each.topic]]",
             "list(named)",
         ),
@@ -99,7 +101,7 @@ STORIES = (
         "leader-is-missing-among-the-brokers",
         "Metadata named a leader that was fenced, and so missing among the brokers: clients looked for it in vain",
         Edit(
-            f"{KAFKA}/metadata.py",
+            "services/broker/ottla_broker/kafka/handlers/metadata.py",
             "or leader not in image.brokers or leader in reach.fenced:",
             "or leader not in image.brokers:",
         ),
@@ -107,6 +109,6 @@ STORIES = (
     Story(
         "long-metadata-cuts-the-connection",
         "A commit with metadata of 40 kB cut the connection, and its client sent it again until it gave up",
-        Edit(f"{KAFKA}/codec.py", 'frozenset({"committed_metadata"})', "frozenset[str]()"),
+        Edit("services/broker/ottla_broker/kafka/codec.py", 'frozenset({"committed_metadata"})', "frozenset[str]()"),
     ),
 )

@@ -7,7 +7,6 @@ from tests.regressions.story import Edit, Story
 ELECTION = "services/controller/ottla_controller/machines/election.py"
 PARTITION = "services/controller/ottla_controller/machines/partition.py"
 RECOVERY = "services/controller/ottla_controller/machines/recovery.py"
-BROKER = "services/broker/ottla_broker"
 
 STORIES = (
     Story(
@@ -28,7 +27,7 @@ STORIES = (
         "torn-log-is-vouched-for",
         "A broker with a torn log was trusted again though it was the only one in sync of a partition",
         Edit(
-            f"{BROKER}/machines/departure.py",
+            "services/broker/ottla_broker/machines/departure.py",
             "if broker_id in (partition.leader, *partition.isr, *partition.elr) and not",
             "if broker_id in (partition.leader, *partition.isr) and len(partition.isr) > 1 and not",
         ),
@@ -56,7 +55,7 @@ STORIES = (
         "alone-beside-an-elr",
         "A leader that was cut off took itself for the only one electable, while one that had left its ISR was elected",
         Edit(
-            f"{BROKER}/machines/partition.py",
+            "services/broker/ottla_broker/machines/partition.py",
             "return {*self._maximal_isr(), *self.elr}",
             "return {*self._maximal_isr()}",
         ),
@@ -102,18 +101,22 @@ STORIES = (
     Story(
         "old-copy-of-a-volume",
         "A volume was restored from a copy of before, with its marker of a clean stop, and led: 900 records were cut",
-        Edit(f"{BROKER}/storage/log_dir.py", "or self.life == newest:", "or newest is not None:"),
+        Edit("services/broker/ottla_broker/storage/log_dir.py", "or self.life == newest:", "or newest is not None:"),
     ),
     Story(
         "copy-of-a-directory-in-use",
         "A copy of a directory that was in use passed for it as long as the machine had not started anew",
-        Edit(f"{BROKER}/storage/soundness.py", "and boot == boot_id() and noted == place", "and boot == boot_id()"),
+        Edit(
+            "services/broker/ottla_broker/storage/soundness.py",
+            "and boot == boot_id() and noted == place",
+            "and boot == boot_id()",
+        ),
     ),
     Story(
         "life-between-look-and-registration",
         "A process on a copy of the data registered just after a broker's newest life was looked at, unnoticed",
         Edit(
-            f"{BROKER}/registration.py",
+            "services/broker/ottla_broker/membership/registration.py",
             "            seen=(Compare(life_text, mod_revision=0 if newest is None else newest.mod_revision),),\n",
             "",
         ),
@@ -121,18 +124,26 @@ STORIES = (
     Story(
         "directory-of-a-partition-is-gone",
         "The directory of one partition was gone; its broker led with an empty log in its place",
-        Edit(f"{BROKER}/storage/log_dir.py", "(log is not None or str(partition) not in deleted)", "log is not None"),
+        Edit(
+            "services/broker/ottla_broker/storage/log_dir.py",
+            "(log is not None or str(partition) not in deleted)",
+            "log is not None",
+        ),
     ),
     Story(
         "directory-gone-before-a-checkpoint",
         "The directory of a partition went before any checkpoint told of it, and nobody missed it",
-        Edit(f"{BROKER}/storage/log_dir.py", "if gone and not self.may_have_lost_tail:", "if not self.logs:"),
+        Edit(
+            "services/broker/ottla_broker/storage/log_dir.py",
+            "if gone and not self.may_have_lost_tail:",
+            "if not self.logs:",
+        ),
     ),
     Story(
         "stray-counts-as-whole",
         "A log that was set aside under a restored store was vouched for later, empty, in its place",
         Edit(
-            f"{BROKER}/storage/log_dir.py",
+            "services/broker/ottla_broker/storage/log_dir.py",
             'return whole and not any(self.disk.path.glob(f"{partition}.*{STRAY_SUFFIX}"))',
             "return whole",
         ),
@@ -141,7 +152,7 @@ STORIES = (
         "strays-of-no-date",
         "Logs that were set aside said not since when: nobody could tell which may go",
         Edit(
-            f"{BROKER}/storage/log_dir.py",
+            "services/broker/ottla_broker/storage/log_dir.py",
             'f"{since}-{uuid.uuid4().hex[:8]}{STRAY_SUFFIX}"',
             'f"{uuid.uuid4().hex}{STRAY_SUFFIX}"',
         ),
@@ -149,7 +160,9 @@ STORIES = (
     Story(
         "published-epoch-proves-a-follower",
         "Broker epochs are told to everybody: one frame with one made acks=all true with a single copy",
-        Edit(f"{BROKER}/lives.py", "check_proof(last, follower.secret)", "pass"),
+        Edit(
+            "services/broker/ottla_broker/replication/follower_epochs.py", "check_proof(last, follower.secret)", "pass"
+        ),
     ),
     Story(
         "controller-believes-a-published-epoch",

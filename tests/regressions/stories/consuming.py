@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from tests.regressions.story import Edit, Story
 
-_SDK = "sdk/ottla/"
-
 STORIES = (
     Story(
         "interrupted-reading-skips",
         "Ctrl-C or a signal's handler raised while records were gathered: committed, and seen by nobody",
         Edit(
-            _SDK + "reading.py",
+            "sdk/ottla/consumer/reader.py",
             "        if not self._in_hand:\n            return\n",
             "        if self:\n            return\n",
         ),
@@ -20,23 +18,23 @@ STORIES = (
         "interrupted-joining-hangs",
         "A member was interrupted between two steps of a rebalance: it forgot the answer, and read nothing ever after",
         Edit(
-            _SDK + "group/assignment.py",
+            "sdk/ottla/consumer/group/assignment.py",
             "            self._on_answer(self._joining)\n",
             "            joining, self._joining = self._joining, None\n            self._on_answer(joining)\n",
         ),
-        Edit(_SDK + "group/assignment.py", "self._joining.start().done", "self._joining.done"),
+        Edit("sdk/ottla/consumer/group/assignment.py", "self._joining.start().done", "self._joining.done"),
     ),
     Story(
         "cancelled-poll-is-committed",
         "A poll of aio.Consumer was cancelled and gathered records all the same: the next commit covered them",
-        Edit(_SDK + "one_thread.py", "        self.one_thread.settle()\n", ""),
-        Edit(_SDK + "group/reading.py", "        self.take_back()\n        offsets", "        offsets"),
+        Edit("sdk/ottla/consumer/concurrent_use.py", "        self.one_thread.settle()\n", ""),
+        Edit("sdk/ottla/consumer/group/reader.py", "        self.take_back()\n        offsets", "        offsets"),
     ),
     Story(
         "cancelled-poll-undoes-a-seek",
         "A seek after a cancelled poll of aio.Consumer: the next poll gave what the cancelled one had gathered",
         Edit(
-            _SDK + "aio/consumer.py",
+            "sdk/ottla/aio/consumer.py",
             "            if self._under_way is not None:\n                await self._end(self._under_way)\n",
             "",
         ),
@@ -44,13 +42,13 @@ STORIES = (
     Story(
         "topic-away-at-a-rebalance-is-read-by-nobody",
         "A topic was deleted, the group rebalanced, and the topic was made anew: its partitions were given to nobody",
-        Edit(_SDK + "group/joining.py", "dict.fromkeys(topics, 0) | partitions_of", "partitions_of"),
+        Edit("sdk/ottla/consumer/group/joining.py", "dict.fromkeys(topics, 0) | partitions_of", "partitions_of"),
     ),
     Story(
         "topic-made-anew-is-read-from-the-middle",
         "A topic was deleted, made anew and filled beyond the position: its first records were left out without a word",
         Edit(
-            _SDK + "machines/subscription.py",
+            "sdk/ottla/machines/subscription.py",
             "if known is None or known == there:",
             "if known is None or there:",
         ),
@@ -58,28 +56,30 @@ STORIES = (
     Story(
         "commits-of-a-topic-made-anew",
         "A group's offsets in a topic that was deleted were taken for places in the next one of that name",
-        Edit(_SDK + "group/placing.py", "place.stop, place.topic_id", "place.stop, None"),
+        Edit("sdk/ottla/consumer/group/placing.py", "place.stop, place.topic_id", "place.stop, None"),
     ),
     Story(
         "one-bad-argument-ends-all-commits",
         "A commit whose metadata was no text ended the thread of all commits: later ones, and the last, timed out",
-        Edit(_SDK + "group/offsets.py", "    if not isinstance(place.metadata, str):\n", "    if False:\n"),
+        Edit("sdk/ottla/consumer/group/offsets.py", "    if not isinstance(place.metadata, str):\n", "    if False:\n"),
     ),
     Story(
         "unforeseen-error-ends-all-commits",
         "An error that nobody had thought of ended the thread of all commits: later ones, and the last, timed out",
-        Edit(_SDK + "group/commits.py", "except Exception as unforeseen:", "except KeyError as unforeseen:"),
+        Edit(
+            "sdk/ottla/consumer/group/commits.py", "except Exception as unforeseen:", "except KeyError as unforeseen:"
+        ),
     ),
     Story(
         "ctrl-c-leaves-a-ghost",
         "Ctrl-C in a loop over a consumer that no block closes: nothing was committed, its group waited for a ghost",
-        Edit(_SDK + "consumer.py", "@atexit.register\n", ""),
+        Edit("sdk/ottla/consumer/consumer.py", "@atexit.register\n", ""),
     ),
     Story(
         "leader-evicted-while-it-gives-out",
         "A leader whose assignor took longer than its session was evicted: it sent no heartbeats while it was at that",
         Edit(
-            _SDK + "machines/membership.py",
+            "sdk/ottla/machines/membership.py",
             "self.state in (State.SYNCING, State.STABLE) else",
             "self.state is State.STABLE else",
         ),

@@ -5,24 +5,23 @@ from __future__ import annotations
 from tests.regressions.story import Edit, Story
 
 ELECTION = "services/controller/ottla_controller/machines/election.py"
-BROKER = "services/broker/ottla_broker"
 
 STORIES = (
     Story(
         "count-that-lies-takes-offsets",
         "Batches of 69 bytes that counted 2^26 records each took offsets for all of them: 34 KB made 1,499 files",
-        Edit(f"{BROKER}/storage/validator.py", "        check_count(header)\n", ""),
+        Edit("services/broker/ottla_broker/storage/validator.py", "        check_count(header)\n", ""),
     ),
     Story(
         "request-of-more-offsets-than-a-segment",
         "A request whose batches claimed more offsets than a segment has broke its index after they were written",
-        Edit(f"{BROKER}/storage/validator.py", "    if count > MAX_INT32:\n", "    if count < 0:\n"),
+        Edit("services/broker/ottla_broker/storage/validator.py", "    if count > MAX_INT32:\n", "    if count < 0:\n"),
     ),
     Story(
         "refused-batches-come-to-life",
         "What an append had written before it failed lay behind the log's end, and a start after a crash took it in",
         Edit(
-            f"{BROKER}/storage/segment.py",
+            "services/broker/ottla_broker/storage/segment.py",
             "            self._disk.cut_back(self._file, self.size_bytes)\n            raise\n",
             "            raise\n",
         ),
@@ -31,7 +30,7 @@ STORIES = (
         "interrupted-write-stays",
         "A write that was interrupted, and not by the disk, left its bytes behind the log's end",
         Edit(
-            f"{BROKER}/storage/disk.py",
+            "services/broker/ottla_broker/storage/disk.py",
             "        except BaseException as error:\n            self.cut_back",
             "        except OSError as error:\n            self.cut_back",
         ),
@@ -40,7 +39,7 @@ STORIES = (
         "failed-fsync-is-tried-again",
         "An fsync that failed otherwise than by EIO was taken for an ordinary error, and tried again",
         Edit(
-            f"{BROKER}/storage/disk.py",
+            "services/broker/ottla_broker/storage/disk.py",
             "            if error.errno in (ENOSPC, EDQUOT):\n",
             "            if error.errno != EIO:\n",
         ),
@@ -76,7 +75,7 @@ STORIES = (
         "full-disk-serves-no-readers",
         "A leader that could not write its epoch's start led nothing, so nobody could read what was there",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "if error.code != ErrorCode.KAFKA_STORAGE_ERROR or not replica.log.is_read_only:",
             "if error.code:",
         ),
@@ -84,13 +83,13 @@ STORIES = (
     Story(
         "full-disk-is-not-told",
         "Nobody heard that a broker's disk was full",
-        Edit(f"{BROKER}/disk_room.py", "await self._own.tell(read_only=was_full)", "pass"),
+        Edit("services/broker/ottla_broker/disk_room.py", "await self._own.tell(read_only=was_full)", "pass"),
     ),
     Story(
         "full-member-holds-up-acks-all",
         "A follower whose disk was full held up acks=all for 30 s, until it had lagged for long enough",
         Edit(
-            f"{BROKER}/machines/partition.py",
+            "services/broker/ottla_broker/machines/partition.py",
             "waits = r not in self.read_only or follower.log_end_offset == UNKNOWN",
             "waits = True",
         ),
@@ -99,7 +98,7 @@ STORIES = (
         "appends-eat-what-is-kept",
         "Appends took the room that is kept on a full disk for epochs and checkpoints",
         Edit(
-            f"{BROKER}/storage/disk.py",
+            "services/broker/ottla_broker/storage/disk.py",
             "        if self.full:\n            raise",
             "        if not self.path:\n            raise",
         ),

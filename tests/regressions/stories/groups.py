@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from tests.regressions.story import Edit, Story
 
-_GROUPS = "services/group-coordinator/ottla_group_coordinator/"
-
 STORIES = (
     Story(
         "offsets-of-a-deleted-topic",
         "A member committed after its topic was deleted; the next topic of that name was read from there on",
         Edit(
-            _GROUPS + "machines/offsets.py",
+            "services/group-coordinator/ottla_group_coordinator/machines/offsets.py",
             "outcomes = [check_topic(each, topics) or _check_metadata(each, settings) for each in wanted]",
             "outcomes = [_check_metadata(each, settings) for each in wanted]",
         ),
         Edit(
-            _GROUPS + "machines/offsets.py",
+            "services/group-coordinator/ottla_group_coordinator/machines/offsets.py",
             "topic_id=topics[each.partition.topic].id,",
             "topic_id=None,",
         ),
@@ -24,14 +22,18 @@ STORIES = (
     Story(
         "offsets-of-a-deleted-topic-at-takeover",
         "A topic was deleted while nobody owned the shard: what a living group had committed in it stayed for ever",
-        Edit(_GROUPS + "deleted_topics.py", "if isinstance(effect, Loaded):", "if False:"),
         Edit(
-            _GROUPS + "service.py",
+            "services/group-coordinator/ottla_group_coordinator/deleted_topics.py",
+            "if isinstance(effect, Loaded):",
+            "if False:",
+        ),
+        Edit(
+            "services/group-coordinator/ottla_group_coordinator/service.py",
             "return look(await self._caught_up()) if look(self._metadata.image) else frozenset()",
             "return frozenset()",
         ),
         Edit(
-            _GROUPS + "machines/offsets.py",
+            "services/group-coordinator/ottla_group_coordinator/machines/offsets.py",
             "return topic is None or (committed.topic_id is not None and committed.topic_id != topic.id)",
             "return False",
         ),
@@ -60,8 +62,16 @@ STORIES = (
     Story(
         "configs-of-groups-without-effect",
         "`ottla config set group.initial.rebalance.delay.ms=…` was stored, shown, and acted on by nobody",
-        Edit(_GROUPS + "app.py", "    follower.on_change(heeding.on_image)\n", ""),
-        Edit(_GROUPS + "config.py", "return replace(self, **heard)", "return replace(self)"),
+        Edit(
+            "services/group-coordinator/ottla_group_coordinator/app.py",
+            "    follower.on_change(heeding.on_image)\n",
+            "",
+        ),
+        Edit(
+            "services/group-coordinator/ottla_group_coordinator/config.py",
+            "return replace(self, **heard)",
+            "return replace(self)",
+        ),
     ),
     Story(
         "commit-timeout-above-a-third-of-a-session",
@@ -76,7 +86,7 @@ STORIES = (
         "waited-and-told-of-heartbeats",
         "A member that had waited 300 s in its first join was put out for having sent no heartbeat",
         Edit(
-            _GROUPS + "machines/membership.py",
+            "services/group-coordinator/ottla_group_coordinator/machines/membership.py",
             "if member.joining is not None:  # while it waits it sends none, and its session has no end",
             "if False:",
         ),

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from tests.regressions.story import Edit, Story
 
-BROKER = "services/broker/ottla_broker"
-KAFKA = "services/broker/ottla_broker/kafka"
-RPC = "core/ottla_core/rpc"
-
 STORIES = (
     Story(
         "announced-bytes-are-held",
         "Sixteen bytes that announced 200 MiB stopped a broker's Kafka listener: what was announced was held",
         Edit(
-            f"{KAFKA}/inbound.py",
+            "services/broker/ottla_broker/kafka/inbound.py",
             "return self._filled * _ENOUGH >= self.whole_bytes and missing_bytes",
             "return missing_bytes",
         ),
@@ -22,7 +18,7 @@ STORIES = (
         "small-requests-wait-for-large-ones",
         "ApiVersions and heartbeats of everybody waited as long as large frames and answers filled the memory",
         Edit(
-            f"{KAFKA}/budget.py",
+            "services/broker/ottla_broker/kafka/budget.py",
             "        if wanted == SMALL:\n            return self.held_bytes - account.held_bytes < self._max_bytes\n",
             "",
         ),
@@ -30,18 +26,22 @@ STORIES = (
     Story(
         "stranger-announces-100-mib",
         "A connection that nobody knew anything of could send a frame of 100 MiB",
-        Edit(f"{KAFKA}/limits.py", "limit = min(limit, self.max_first)", "pass"),
+        Edit("services/broker/ottla_broker/kafka/limits.py", "limit = min(limit, self.max_first)", "pass"),
     ),
     Story(
         "frame-that-comes-by-drops",
         "A frame that came a byte at a time was waited for, and held what it held, for seven minutes",
-        Edit(f"{KAFKA}/connection.py", "elif self._is_due and self._pace.is_too_slow():", "elif self._waited_s < 0:"),
+        Edit(
+            "services/broker/ottla_broker/kafka/connection.py",
+            "elif self._is_due and self._pace.is_too_slow():",
+            "elif self._waited_s < 0:",
+        ),
     ),
     Story(
         "one-address-has-all-the-memory",
         "One client with many connections took all that connections may hold",
         Edit(
-            f"{KAFKA}/budget.py",
+            "services/broker/ottla_broker/kafka/budget.py",
             "            (_ADDRESS_SHARE * free - account.address.held_bytes) // (_ADDRESS_SHARE + 1),\n",
             "            free,\n",
         ),
@@ -50,7 +50,7 @@ STORIES = (
         "one-connection-has-all-the-memory",
         "One connection took all that connections may hold",
         Edit(
-            f"{KAFKA}/budget.py",
+            "services/broker/ottla_broker/kafka/budget.py",
             "            (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),\n",
             "            free,\n",
         ),
@@ -58,13 +58,17 @@ STORIES = (
     Story(
         "frames-that-can-not-end-wait-for-ever",
         "Frames that filled the memory together, none of which could end, waited for each other",
-        Edit(f"{KAFKA}/connection.py", "if self._waited_s > limits.room_s:", "if self._waited_s < 0:"),
+        Edit(
+            "services/broker/ottla_broker/kafka/connection.py",
+            "if self._waited_s > limits.room_s:",
+            "if self._waited_s < 0:",
+        ),
     ),
     Story(
         "frame-that-needs-little-can-not-end",
         "A frame that was nearly there waited for room behind all others, and held what it had",
         Edit(
-            f"{KAFKA}/budget.py",
+            "services/broker/ottla_broker/kafka/budget.py",
             "        if not 0 < wanted <= self._for_ends - self._promised_bytes:\n            return False\n",
             "        if wanted or not wanted:\n            return False\n",
         ),
@@ -73,7 +77,7 @@ STORIES = (
         "fetch-reads-more-than-there-is-room-for",
         "230 consumers that stopped reading kept everybody waiting for 20 s: fetches read whatever was held already",
         Edit(
-            f"{BROKER}/fetching.py",
+            "services/broker/ottla_broker/replication/fetch.py",
             "replica.read(offset, lent_bytes, limit, min_one_batch=first)",
             "replica.read(offset, max_bytes, limit, min_one_batch=first)",
         ),
@@ -82,7 +86,7 @@ STORIES = (
         "lent-room-is-given-back-too-early",
         "Room that an answer was lent was free before the answer counted, so others were let in for it",
         Edit(
-            f"{KAFKA}/connection.py",
+            "services/broker/ottla_broker/kafka/connection.py",
             "        self._hold()\n"
             "        self._account.give_back_all()  # after what of the answers is not taken was counted\n",
             "        self._account.give_back_all()\n        self._hold()\n",
@@ -91,40 +95,54 @@ STORIES = (
     Story(
         "let-in-inside-each-others-calls",
         "Connections that waited let each other in inside of their calls, deeper than Python allows",
-        Edit(f"{KAFKA}/budget.py", "        if not self._is_letting_in:\n", "        if self._looks:\n"),
+        Edit(
+            "services/broker/ottla_broker/kafka/budget.py",
+            "        if not self._is_letting_in:\n",
+            "        if self._looks:\n",
+        ),
     ),
     Story(
         "produce-pins-its-frame",
         "A produce that waited for acks=all kept its whole frame, which nothing counted: 320 MB while a follower hung",
         Edit(
-            f"{KAFKA}/produce.py",
+            "services/broker/ottla_broker/kafka/handlers/produce.py",
             "    caller: Caller\n    acks: int\n",
             "    caller: Caller\n    acks: int\n    kept: object\n",
         ),
         Edit(
-            f"{KAFKA}/produce.py", "request.caller, acks)\n    if any(", "request.caller, acks, request)\n    if any("
+            "services/broker/ottla_broker/kafka/handlers/produce.py",
+            "request.caller, acks)\n    if any(",
+            "request.caller, acks, request)\n    if any(",
         ),
     ),
     Story(
         "refusal-pins-the-frame",
         "A refused partition's error kept, by its traceback, the frame for as long as other partitions waited",
-        Edit(f"{KAFKA}/produce.py", "result.error = _without_traces(error)", "result.error = error"),
+        Edit(
+            "services/broker/ottla_broker/kafka/handlers/produce.py",
+            "result.error = _without_traces(error)",
+            "result.error = error",
+        ),
     ),
     Story(
         "late-partition-stops-produces-over-grpc",
         "Produces over gRPC that waited for one late partition stopped those to all partitions of the broker",
-        Edit(f"{BROKER}/service.py", "            context.in_flight.let_go()  # one", "            # one"),
+        Edit(
+            "services/broker/ottla_broker/service.py",
+            "            context.in_flight.let_go()  # one",
+            "            # one",
+        ),
     ),
     Story(
         "frame-that-is-let-go-counts-still",
         "A frame that only waits held the room of its bytes",
-        Edit(f"{RPC}/budget.py", "size_bytes, self._bytes = self._bytes, 0", "size_bytes = 0"),
+        Edit("core/ottla_core/rpc/budget.py", "size_bytes, self._bytes = self._bytes, 0", "size_bytes = 0"),
     ),
     Story(
         "unary-calls-without-a-bound",
         "Unary gRPC calls held up to 32 MiB each, and nothing said how many there may be",
         Edit(
-            f"{RPC}/calls.py",
+            "core/ottla_core/rpc/calls.py",
             "if self.open >= MAX_CALLS or self.bytes + size_bytes > limit:",
             "if self.open < 0 or size_bytes > limit:",
         ),
@@ -138,7 +156,7 @@ STORIES = (
         "one-connections-bug-ends-all-limits",
         "One connection's failing tick ended the limits of all connections of the listener",
         Edit(
-            f"{KAFKA}/listener.py",
+            "services/broker/ottla_broker/kafka/listener.py",
             "                try:\n"
             "                    connection.on_tick(now)\n"
             "                except Exception:  # one connection's bug must not keep the others from their limits\n"
@@ -160,7 +178,7 @@ STORIES = (
         "repeated-resources-all-described",
         "AlterConfigs that named a broker 9,000 times had its configs described as often, which took minutes",
         Edit(
-            f"{KAFKA}/alter_configs.py",
+            "services/broker/ottla_broker/kafka/handlers/alter_configs.py",
             "[r for r in asked.resources if (r.resource_type, r.resource_name) not in twice]",
             "list(asked.resources)",
         ),
@@ -168,18 +186,22 @@ STORIES = (
     Story(
         "warned-of-who-went-at-once",
         "Who went before its request had begun left a warning of a coroutine that nobody awaited in the broker's log",
-        Edit(f"{KAFKA}/connection.py", "                _end(each.answer)\n", "                each.answer.cancel()\n"),
+        Edit(
+            "services/broker/ottla_broker/kafka/connection.py",
+            "                _end(each.answer)\n",
+            "                each.answer.cancel()\n",
+        ),
     ),
     Story(
         "frames-that-never-began-held-their-bytes",
         "A frame that was read as its client went never gave back its part of what all streams of its method may hold",
         Edit(
-            f"{RPC}/streams.py",
+            "core/ottla_core/rpc/streams.py",
             "task.add_done_callback(partial(self._on_over, in_flight))",
             "task.add_done_callback(self._tasks.discard)",
         ),
         Edit(
-            f"{RPC}/streams.py",
+            "core/ottla_core/rpc/streams.py",
             "log_bug(self._endpoint.method.name, self._context.request_id, error)))\n",
             "log_bug(self._endpoint.method.name, self._context.request_id, error)))\n"
             "        finally:\n"

@@ -19,7 +19,7 @@ STORIES = (
         "flush-before-callbacks",
         "flush() returned while delivery callbacks of what it had sent were still to run",
         Edit(
-            "sdk/ottla/producer.py",
+            "sdk/ottla/producer/producer.py",
             "if not self._announcer.flush(deadline_at - self._clock.monotonic()):",
             "if False:",
         ),
@@ -28,7 +28,7 @@ STORIES = (
         "close-leaves-callbacks-behind",
         "close() gave callbacks a few seconds, whatever its timeout, and left the others behind",
         Edit(
-            "sdk/ottla/producer.py",
+            "sdk/ottla/producer/producer.py",
             "self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))",
             "self._announcer.close(_LAST_CALLBACKS_S)",
         ),
@@ -37,7 +37,7 @@ STORIES = (
         "callback-ends-all-callbacks",
         "A delivery callback that raised SystemExit ended the callback thread: no other callback ever ran",
         Edit(
-            "sdk/ottla/delivery.py",
+            "sdk/ottla/producer/delivery.py",
             "    except BaseException:\n        logger",
             "    except Exception:\n        logger",
         ),
@@ -45,35 +45,35 @@ STORIES = (
     Story(
         "raising-block-drops-records",
         "A `with` block that raised dropped what its sends had accepted, unless it was acknowledged within seconds",
-        Edit("sdk/ottla/producer.py", "self._close(self._delivery_s, _QUIET_S)", "self._close(0.1)"),
+        Edit("sdk/ottla/producer/producer.py", "self._close(self._delivery_s, _QUIET_S)", "self._close(0.1)"),
     ),
     Story(
         "sender-dies-unmissed",
         "After its sending thread had failed once, a producer took records for ever and settled none",
-        Edit("sdk/ottla/sender.py", "            self.failed = bug\n", "            pass\n"),
+        Edit("sdk/ottla/producer/sender.py", "            self.failed = bug\n", "            pass\n"),
     ),
     Story(
         "signal-handler-deadlocks-send",
         "A signal handler that sent, flushed or closed while the main thread stood in send() waited for itself",
-        Edit("sdk/ottla/sender.py", "self.lock: Final = RLock()", "self.lock: Final = Lock()"),
-        Edit("sdk/ottla/guard.py", "= lock._is_owned ", "= getattr(lock, '_is_owned', bool) "),
+        Edit("sdk/ottla/producer/sender.py", "self.lock: Final = RLock()", "self.lock: Final = Lock()"),
+        Edit("sdk/ottla/client/guard.py", "= lock._is_owned ", "= getattr(lock, '_is_owned', bool) "),
     ),
     Story(
         "signal-handler-closes-consumer",
         "A signal handler that closed a consumer in the middle of a poll waited for threads that waited for that poll",
-        Edit("sdk/ottla/one_thread.py", "        if self._owned():\n", "        if False:\n"),
+        Edit("sdk/ottla/consumer/concurrent_use.py", "        if self._owned():\n", "        if False:\n"),
     ),
     Story(
         "fork-without-a-word",
         "After a fork a producer took the child's records for ever; results, polls and commits never came",
-        Edit("sdk/ottla/producer.py", "os.register_at_fork(after_in_child=_disown)\n", ""),
-        Edit("sdk/ottla/guard.py", "        if self.foreign:\n", "        if False:\n"),
+        Edit("sdk/ottla/producer/producer.py", "os.register_at_fork(after_in_child=_disown)\n", ""),
+        Edit("sdk/ottla/client/guard.py", "        if self.foreign:\n", "        if False:\n"),
     ),
     Story(
         "no-broker-no-word",
         "With no broker at its address a producer was silent for a minute, then raised chained tracebacks",
         Edit(
-            "sdk/ottla/cluster.py",
+            "sdk/ottla/client/cluster.py",
             "late = next_at >= deadline_at, not self._contacted and",
             "late = next_at >= deadline_at, False and",
         ),
@@ -81,18 +81,22 @@ STORIES = (
     Story(
         "wrong-port-of-the-own-stack",
         "A client at the port of the own controller, coordinator or etcd heard gRPC's words for an unknown method",
-        Edit("sdk/ottla/cluster.py", "error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted", "False"),
+        Edit(
+            "sdk/ottla/client/cluster.py",
+            "error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted",
+            "False",
+        ),
     ),
     Story(
         "auto-types-by-content",
         'What the auto serializer gave back depended on the content: the str "[1]" came back as a list; 1 was refused',
-        Edit("sdk/ottla/serdes.py", "        silent = not self._auto or", "        silent = True or"),
+        Edit("sdk/ottla/serdes/serdes.py", "        silent = not self._auto or", "        silent = True or"),
     ),
     Story(
         "snippets-that-type-checkers-refuse",
         "Snippets of docs/sdk.md did not pass mypy: partitions as tuples, FakeProducer's `with`, mixed headers",
         Edit(
-            "sdk/ottla/by_partition.py",
+            "sdk/ottla/client/by_partition.py",
             "OffsetsByPartition = Mapping[tuple[str, int], int] | Mapping[TopicPartition, int]",
             "OffsetsByPartition = Mapping[TopicPartition, int]",
         ),
@@ -105,6 +109,6 @@ STORIES = (
     Story(
         "topics-never-forgotten",
         "A producer kept every topic it had ever sent to, in its memory and in each request for metadata",
-        Edit("sdk/ottla/producer.py", "        self._forget_idle()\n", ""),
+        Edit("sdk/ottla/producer/producer.py", "        self._forget_idle()\n", ""),
     ),
 )

@@ -6,14 +6,13 @@ from tests.regressions.story import Edit, Story
 
 ELECTION = "services/controller/ottla_controller/machines/election.py"
 RECOVERY = "services/controller/ottla_controller/machines/recovery.py"
-BROKER = "services/broker/ottla_broker"
 
 STORIES = (
     Story(
         "metadata-older-than-a-log-is-a-bug",
         "A store that was restored from a backup elected an epoch below the log's: the assertion failed for ever",
         Edit(
-            f"{BROKER}/storage/log.py",
+            "services/broker/ottla_broker/storage/log.py",
             "        if leader_epoch < self.epochs.latest:\n",
             "        assert leader_epoch >= self.epochs.latest\n        if leader_epoch < self.epochs.latest:\n",
         ),
@@ -22,7 +21,7 @@ STORIES = (
         "one-listener-keeps-the-others-uninformed",
         "One partition's failure kept whom else to follow from being told: a healthy topic stayed at one copy",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "            try:\n"
             "                listener()\n"
             "            except Exception:  # the other listeners are told, and this one at the next change\n"
@@ -34,7 +33,7 @@ STORIES = (
         "unforeseen-failure-of-one-partition",
         "What was no OttlaError in one partition ended the look at all of them, and was not tried again",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "except Exception as error:  # of this partition alone: the others are served, and this one tried again",
             "except OttlaError as error:",
         ),
@@ -42,25 +41,29 @@ STORIES = (
     Story(
         "failing-partition-fills-the-log",
         "A partition that could not take its part was told of 4,600 times in 40 seconds",
-        Edit(f"{BROKER}/replicas.py", "if str(error) != failure.words:", "if error is not None:"),
+        Edit(
+            "services/broker/ottla_broker/replication/replicas.py",
+            "if str(error) != failure.words:",
+            "if error is not None:",
+        ),
     ),
     Story(
         "two-threads-in-one-log",
         "A partition that waited for its disk was tried again beside it: two threads were in one log",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "            if each.id in self._applying:\n"
             "                self._look_again.add(each.id)\n"
             "                continue\n",
             "",
         ),
         Edit(
-            f"{BROKER}/replica.py",
+            "services/broker/ottla_broker/replication/replica.py",
             "        await self.until_whole()\n        await self._in_thread(",
             "        await self._in_thread(",
         ),
         Edit(
-            f"{BROKER}/replica.py",
+            "services/broker/ottla_broker/replication/replica.py",
             '        assert self._working is None, f"{self}: a thread has the log in hand already"\n',
             "",
         ),
@@ -93,7 +96,7 @@ STORIES = (
         "restored-store-is-not-noticed",
         "A store was restored and nobody said so: a broker that had followed it further led by the backup",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "if Followed(image.restored.count, image.revision) < self._log_dir().followed:",
             "if image.revision < 0:",
         ),
@@ -102,7 +105,7 @@ STORIES = (
         "start-forgets-how-far-it-has-followed",
         "A broker that found the store older than its data was killed before it said so; its next start knew nothing",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "        if self._is_registered():  # what a start has found is said by then: it may be forgotten\n    ",
             "",
         ),
@@ -110,13 +113,13 @@ STORIES = (
     Story(
         "found-at-a-start-and-told-too-late",
         "A start found that the store is older than its data, and said so only once it might lead by it",
-        Edit(f"{BROKER}/app.py", "            ahead_of=older_metadata.revision,\n", ""),
+        Edit("services/broker/ottla_broker/app.py", "            ahead_of=older_metadata.revision,\n", ""),
     ),
     Story(
         "follows-by-metadata-that-is-too-old",
         "A broker that was ahead of the metadata followed who led by it, and might have cut a log that was longer",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition",
             "return partition",
         ),
@@ -125,7 +128,7 @@ STORIES = (
         "leads-by-metadata-that-is-too-old",
         "A broker that was ahead of the metadata led what the backup said, before the restoration was counted",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):",
             "if self._log_dir().may_have_lost_tail:",
         ),
@@ -134,7 +137,7 @@ STORIES = (
         "unfenced-before-the-restoration-is-counted",
         "A broker that was ahead of the metadata was unfenced at once: its directory forgot that it knew more",
         Edit(
-            f"{BROKER}/fitness.py",
+            "services/broker/ottla_broker/membership/startup_readiness.py",
             "lambda image: image.revision >= revision and not image.is_behind, timeout",
             "lambda image: image.revision >= revision, timeout",
         ),
@@ -143,7 +146,7 @@ STORIES = (
         "restoration-is-counted-twice",
         "A broker told late of a restoration that was counted already, and it was counted once more",
         Edit(
-            f"{BROKER}/older_metadata.py",
+            "services/broker/ottla_broker/membership/restored_metadata.py",
             "self._own.tell(ahead_of=self.revision)",
             "self._own.tell(ahead_of=self._own._metadata.image.revision)",
         ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.regressions.story import Edit, Story
 
-COORDINATION = "core/ottla_core/coordination"
 SESSION = "core/ottla_core/cluster/session.py"
 
 STORIES = (
@@ -12,7 +11,7 @@ STORIES = (
         "late-log-takes-the-shard-away",
         "An append that was not answered within 2 s cost its coordinator the shard, its state and a load: 59 times",
         Edit(
-            f"{COORDINATION}/owner.py",
+            "core/ottla_core/coordination/owner.py",
             "            self._refuse_late(now)\n",
             "            if self._turn is not None and self._is_late(now):\n"
             '                self._leave("the log could not be reached in time", asks=True)\n',
@@ -21,13 +20,13 @@ STORIES = (
     Story(
         "gap-distrusts-every-proof",
         "A gap of a second in a starved process made all its shards ask for proof anew, so no load ever ended",
-        Edit(f"{COORDINATION}/owner.py", "self._proved_until -= gap_s", "self._proved_until = -NEVER"),
+        Edit("core/ottla_core/coordination/owner.py", "self._proved_until -= gap_s", "self._proved_until = -NEVER"),
     ),
     Story(
         "all-shards-load-at-once",
         "Fifty shards were loaded at the same time, and none of them got on",
         Edit(
-            f"{COORDINATION}/runtime.py",
+            "core/ottla_core/coordination/runtime.py",
             "sum(held.is_loading for held in self._held.values()) < self.limits.loads_at_once:",
             "self._held:",
         ),
@@ -36,7 +35,7 @@ STORIES = (
         "stuck-load-keeps-others-waiting",
         "Shards whose logs have no leader took the places of those that could be loaded",
         Edit(
-            f"{COORDINATION}/held_shard.py",
+            "core/ottla_core/coordination/held_shard.py",
             "in (Phase.FENCING, Phase.LOADING) and not self.owner.is_stuck",
             "in (Phase.FENCING, Phase.LOADING)",
         ),
@@ -44,13 +43,15 @@ STORIES = (
     Story(
         "tired-log-is-asked-ever-as-often",
         "A log that was late was asked again at the same short intervals by all shards",
-        Edit(f"{COORDINATION}/owner.py", "limits.retry_s * 2.0 ** min(self._failures, 30)", "limits.retry_s"),
+        Edit(
+            "core/ottla_core/coordination/owner.py", "limits.retry_s * 2.0 ** min(self._failures, 30)", "limits.retry_s"
+        ),
     ),
     Story(
         "new-leader-is-asked-late",
         "A shard whose partition had another leader asked there only when its pause was over",
         Edit(
-            f"{COORDINATION}/owner.py",
+            "core/ottla_core/coordination/owner.py",
             "if self._call is not None and self.phase is not Phase.LEFT:",
             "if self._number < 0:",
         ),
@@ -59,7 +60,7 @@ STORIES = (
         "members-pay-for-a-late-log",
         "Members whose heartbeats were refused while the log was late were evicted when it came back",
         Edit(
-            f"{COORDINATION}/owner.py",
+            "core/ottla_core/coordination/owner.py",
             "if (late_s := now.at - self._began_at) > self.limits.unproved_s:",
             "if (late_s := now.at - self._began_at) < 0:",
         ),
@@ -68,7 +69,7 @@ STORIES = (
         "refused-for-good-is-asked-for-ever",
         "A batch that the log will never take, of which one sending was unknown, was sent for ever",
         Edit(
-            f"{COORDINATION}/owner.py",
+            "core/ottla_core/coordination/owner.py",
             "case Refused(error) | Unknown(error) if not error.retriable and self._is_late(now):",
             "case Refused(error) | Unknown(error) if self._number < 0:",
         ),
@@ -77,7 +78,7 @@ STORIES = (
         "left-shard-is-kept-by-its-timer",
         "A shard that was given to another stayed in memory, with all its groups, until its next timer",
         Edit(
-            f"{COORDINATION}/held_shard.py",
+            "core/ottla_core/coordination/held_shard.py",
             "                if self._wake is not None:\n"
             "                    self._wake.cancel()"
             "  # or it would keep the state until then, and a timer may be far\n",
@@ -88,7 +89,7 @@ STORIES = (
         "refusal-is-logged-as-a-bug",
         "Each refusal of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
         Edit(
-            f"{COORDINATION}/held_shard.py",
+            "core/ottla_core/coordination/held_shard.py",
             "    token.exception()  # whoever waited may have gone: that is no bug, as which asyncio would log it\n",
             "",
         ),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from tests.regressions.story import Edit, Story
 
-BROKER = "services/broker/ottla_broker"
-KAFKA = "services/broker/ottla_broker/kafka"
-
 STORIES = (
     Story(
         "batch-is-looked-into-on-the-loop",
         "A legal batch of 828 KB for a compacted topic held the loop for 0.6 s, a frame of them beyond the lease",
         Edit(
-            f"{BROKER}/producing.py",
+            "services/broker/ottla_broker/replication/produce.py",
             " and is_quickly_checked(records, replica.log.config):",
             ":",
         ),
@@ -20,18 +17,26 @@ STORIES = (
     Story(
         "appended-before-who-came-first",
         "What came behind a batch that is looked into first was appended before it",
-        Edit(f"{BROKER}/producing.py", "if not replica.pending and not turn.is_over", "if not turn.is_over"),
+        Edit(
+            "services/broker/ottla_broker/replication/produce.py",
+            "if not replica.pending and not turn.is_over",
+            "if not turn.is_over",
+        ),
     ),
     Story(
         "lookups-take-the-readers-threads",
         "Lookups by time had the threads of cold fetches: 200 of them kept every consumer waiting for seconds",
-        Edit(f"{BROKER}/replica.py", "found = await self._threads.look_up(", "found = await self._threads.read("),
+        Edit(
+            "services/broker/ottla_broker/replication/replica.py",
+            "found = await self._threads.look_up(",
+            "found = await self._threads.read(",
+        ),
     ),
     Story(
         "partition-looked-up-200-times",
         "A ListOffsets of 2.4 KB that named a partition 200 times was worked off 200 times",
         Edit(
-            f"{KAFKA}/list_offsets.py",
+            "services/broker/ottla_broker/kafka/handlers/list_offsets.py",
             "twice = named_twice("
             "(topic.name, each.partition_index) for topic in asked.topics for each in topic.partitions)",
             "twice: dict[tuple[str, int], OttlaError] = {}",
@@ -41,14 +46,16 @@ STORIES = (
         "partition-is-produced-to-twice",
         "A produce that repeated a partition ten thousand times was appended to it as often, in one turn",
         Edit(
-            f"{KAFKA}/produce.py", "        if (topic, number) in twice:\n            raise twice[topic, number]\n", ""
+            "services/broker/ottla_broker/kafka/handlers/produce.py",
+            "        if (topic, number) in twice:\n            raise twice[topic, number]\n",
+            "",
         ),
     ),
     Story(
         "group-asked-a-thousand-times",
         "An OffsetFetch that repeated its groups some thousand times had neither answer nor end in 10 s",
         Edit(
-            f"{KAFKA}/offset_fetch.py",
+            "services/broker/ottla_broker/kafka/handlers/offset_fetch.py",
             "twice = named_twice(each.group_id for each in asked.groups)",
             "twice: dict[str, OttlaError] = {}",
         ),
@@ -56,18 +63,26 @@ STORIES = (
     Story(
         "large-request-is-decoded-on-the-loop",
         "Requests with elements by the thousand were decoded in one turn of the loop",
-        Edit(f"{KAFKA}/dispatch.py", "if request.body.left > _LARGE_BYTES:", "if request.body.left < 0:"),
+        Edit(
+            "services/broker/ottla_broker/kafka/dispatch.py",
+            "if request.body.left > _LARGE_BYTES:",
+            "if request.body.left < 0:",
+        ),
     ),
     Story(
         "wide-fetch-is-read-on-the-loop",
         "A fetch of 20,000 topics, or one that forgot as many, was read in one turn of the loop: 0.1 s",
-        Edit(f"{KAFKA}/fetch.py", "if request.body.left > _LARGE_BYTES:", "if request.body.left < 0:"),
+        Edit(
+            "services/broker/ottla_broker/kafka/handlers/fetch.py",
+            "if request.body.left > _LARGE_BYTES:",
+            "if request.body.left < 0:",
+        ),
     ),
     Story(
         "long-answer-in-one-turn",
         "Answers with elements by the thousand held the loop for up to a second",
         Edit(
-            f"{KAFKA}/alter_replica_log_dirs.py",
+            "services/broker/ottla_broker/kafka/handlers/alter_replica_log_dirs.py",
             "    await sliced(tell, wanted.items())\n",
             "    for each in wanted.items():\n        tell(each)\n",
         ),
@@ -76,7 +91,7 @@ STORIES = (
         "one-element-of-many-in-one-turn",
         "A topic of CreatePartitions with assignments by the ten thousand was translated in one turn: 0.13 s",
         Edit(
-            f"{KAFKA}/forwarding.py",
+            "services/broker/ottla_broker/kafka/forwarding.py",
             "return await backend.threads.work(lambda: [translate(each) for each in elements])",
             "return [translate(each) for each in elements]",
         ),
@@ -85,7 +100,7 @@ STORIES = (
         "let-in-without-a-turn-for-others",
         "A thousand connections that were let in together had all their requests done in one turn of the loop",
         Edit(
-            f"{KAFKA}/budget.py",
+            "services/broker/ottla_broker/kafka/budget.py",
             "                if turn.is_over:\n                    break\n",
             "",
         ),
@@ -94,7 +109,7 @@ STORIES = (
         "each-that-waits-asks-again-each-turn",
         "Of a thousand connections whose answers may be large each asked again in every turn: half a million looks",
         Edit(
-            f"{KAFKA}/listener.py",
+            "services/broker/ottla_broker/kafka/listener.py",
             "in list(islice(self._large_waiting, _LARGE_PER_TURN)):",
             "in list(self._large_waiting):",
         ),
@@ -103,7 +118,7 @@ STORIES = (
         "place-is-looked-up-on-the-loop",
         "A read that was to be answered from memory looked its place up in files, on the loop",
         Edit(
-            f"{BROKER}/storage/reading.py",
+            "services/broker/ottla_broker/storage/reading.py",
             "        if hot:\n            return None  # indexes",
             "        if hot and number < len(segments) - 1:\n            return None  # indexes",
         ),
@@ -111,13 +126,17 @@ STORIES = (
     Story(
         "file-is-opened-on-the-loop",
         "A read that was to be answered from memory opened its file, on the loop",
-        Edit(f"{BROKER}/storage/reading.py", "segment.open_file() if hot else segment.file()", "segment.file()"),
+        Edit(
+            "services/broker/ottla_broker/storage/reading.py",
+            "segment.open_file() if hot else segment.file()",
+            "segment.file()",
+        ),
     ),
     Story(
         "everything-waits-for-a-deletion",
         "No election and no new topic before a topic's partitions were renamed, one after the other: 22 s for 1,000",
         Edit(
-            f"{BROKER}/replicas.py",
+            "services/broker/ottla_broker/replication/replicas.py",
             "        self._remove_gone({wanted.id for wanted in assigned})\n",
             "        self._remove_gone({wanted.id for wanted in assigned})\n"
             "        for gone in list(self._removals._waiting):\n"
@@ -128,7 +147,7 @@ STORIES = (
         "sync-for-each-deleted-partition",
         "Each partition of a deleted topic had a sync of the data directory of its own",
         Edit(
-            f"{BROKER}/storage/log_dir.py",
+            "services/broker/ottla_broker/storage/log_dir.py",
             "                del self._logs[partition]\n        self.disk.sync_directory(self.disk.path)\n",
             "                del self._logs[partition]\n                self.disk.sync_directory(self.disk.path)\n",
         ),
@@ -137,7 +156,7 @@ STORIES = (
         "fetches-wait-for-cuts",
         "A follower cut its logs one after the other inside a fetch: acks=all of all that leader's partitions waited",
         Edit(
-            f"{BROKER}/replication.py",
+            "services/broker/ottla_broker/replication/replica_fetcher.py",
             "        self.lag = lag\n",
             "        await asyncio.gather(*self._cuts, return_exceptions=True)\n        self.lag = lag\n",
         ),
@@ -145,13 +164,17 @@ STORIES = (
     Story(
         "large-answer-is-written-in-one-turn",
         "A follower wrote ten megabytes of a leader's answer in one turn of the loop",
-        Edit(f"{BROKER}/replication.py", "            await turn.rest()\n        self.lag", "        self.lag"),
+        Edit(
+            "services/broker/ottla_broker/replication/replica_fetcher.py",
+            "            await turn.rest()\n        self.lag",
+            "        self.lag",
+        ),
     ),
     Story(
         "flush-that-fails-stops-all-fetches",
         "One log that could not be flushed kept every partition of its leader from being fetched",
         Edit(
-            f"{BROKER}/replication.py",
+            "services/broker/ottla_broker/replication/replica_fetcher.py",
             "(replica.flushed() for replica in unflushed), return_exceptions=True)",
             "(replica.flushed() for replica in unflushed))",
         ),
@@ -160,7 +183,7 @@ STORIES = (
         "fetcher-stays-with-a-closed-log",
         "A replica that was opened anew in the same epoch was not followed: the fetcher stayed with the closed one",
         Edit(
-            f"{BROKER}/replication.py",
+            "services/broker/ottla_broker/replication/replica_fetcher.py",
             "if epochs != self._epochs or followed != self._followed:",
             "if epochs != self._epochs:",
         ),
@@ -169,7 +192,7 @@ STORIES = (
         "proposals-that-never-settle-starve-others",
         "A thousand ISR changes that never settled kept all others from being sent",
         Edit(
-            f"{BROKER}/isr_changes.py",
+            "services/broker/ottla_broker/replication/isr_changes.py",
             "                self._waiting[partition_id] = self._waiting.pop(partition_id)\n",
             "",
         ),
@@ -178,7 +201,7 @@ STORIES = (
         "one-log-ends-retention-for-all",
         "One partition whose retention failed kept that of all others from its turn",
         Edit(
-            f"{BROKER}/maintenance.py",
+            "services/broker/ottla_broker/maintenance.py",
             "            except Exception as error:  # of this partition alone\n",
             "            except ZeroDivisionError as error:\n",
         ),

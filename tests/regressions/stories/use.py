@@ -14,7 +14,7 @@ STORIES = (
         "compacted-without-a-word",
         "A topic was created with cleanup.policy=compact, and nobody said that nothing is compacted",
         Edit(
-            "sdk/ottla/topics.py",
+            "sdk/ottla/admin/topics.py",
             '        warn(f"topic {name}", created.warnings)\n',
             "",
         ),
@@ -22,7 +22,7 @@ STORIES = (
     Story(
         "nothing-to-draw-a-dashboard-from",
         "A broker had no traffic by topic and no latency of Kafka's requests, and no service what its process takes",
-        Edit("services/broker/ottla_broker/gauges.py", "    add_topic_tables(metrics, replicas)\n", ""),
+        Edit("services/broker/ottla_broker/metrics.py", "    add_topic_tables(metrics, replicas)\n", ""),
     ),
     Story(
         "header-of-up-doubled-by-ctrl-c",

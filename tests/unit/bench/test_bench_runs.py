@@ -9,10 +9,10 @@ import pytest
 from ottla.bench.end_to_end import EndToEnd
 from ottla.bench.measurement import Measurement, Window
 from ottla.bench.runs import Bounds, consume, produce
-from ottla.consumer import Consumer
+from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode
-from ottla.producer import Producer
-from ottla.scripted import Hang, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Refuse, ScriptedCluster
+from ottla.producer.producer import Producer
 from ottla_proto.contracts import Broker
 
 QUICK = Bounds(1_000, 20.0)

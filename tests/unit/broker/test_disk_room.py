@@ -12,7 +12,7 @@ from waiting import until
 from ottla_broker import disk_room
 from ottla_broker.disk_room import DiskRoom
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.own_registration import OwnRegistration
+from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir

@@ -17,8 +17,8 @@ from ottla_broker import maintenance
 from ottla_broker.config import BrokerConfig
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.maintenance import Maintenance
-from ottla_broker.replica import Replica
-from ottla_broker.replicas import Replicas
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.identity import Identity
 from ottla_broker.storage.log_dir import LogDir

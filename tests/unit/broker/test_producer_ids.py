@@ -11,7 +11,7 @@ from waiting import until
 
 from ottla_broker import producer_ids
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.seat import BrokerLife
+from ottla_broker.registration_view import BrokerLife
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
 

@@ -16,7 +16,7 @@ from ottla.cli import failures, lazy
 from ottla.cli.failures import ExitCode, NotFoundError, SdkWarnings
 from ottla.cli.lazy import Command
 from ottla.cli.main import run
-from ottla.cli.options import Settings
+from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, config_error, error_from_code
 
 Run = Callable[..., int]

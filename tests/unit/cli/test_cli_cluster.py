@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla
 
-from ottla.admin import BrokerInfo
+from ottla.admin.admin import BrokerInfo
 from ottla.cli import cluster
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla import admin as admin_module
+from ottla.admin import admin as admin_module
 from ottla.cli import connection
 from ottla.cli.connection import check_listening, open_admin, with_timeout
-from ottla.cli.options import Settings
+from ottla.cli.settings import Settings
 from ottla.errors import ConfigError, ConnectError
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from cli_fakes import FakeAdmin, FakeConsumer, Log, row
 
-from ottla import consumer as consumer_module
 from ottla.cli import consume
 from ottla.cli.consume import read
 from ottla.cli.main import run
+from ottla.consumer import consumer as consumer_module
 from ottla.errors import TimeoutError as OutOfTimeError
 
 Told = Callable[..., tuple[SimpleNamespace, FakeConsumer]]

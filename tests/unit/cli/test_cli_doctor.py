@@ -9,11 +9,11 @@ import pytest
 from cli_fakes import FakeAdmin, Log, ottla
 from cli_groups import FakeGroups
 
+from ottla.admin.group_info import ShardStanding
+from ottla.admin.replica_verification import ReplicaCheck
 from ottla.cli import doctor
 from ottla.errors import ErrorCode, error_from_code
-from ottla.group_info import ShardStanding
 from ottla.machines.comparison import BatchSeen, Difference
-from ottla.verification import ReplicaCheck
 
 THEIRS = BatchSeen(120, 3, 0xABC, 88, is_sound=False)
 OURS = BatchSeen(120, 3, 0xDEF, 90, is_sound=True)

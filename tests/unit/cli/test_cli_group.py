@@ -13,9 +13,9 @@ import pytest
 from cli_fakes import FakeAdmin, Log, ottla, sit
 from cli_groups import FakeGroup, FakeGroups, member
 
+from ottla.admin.group_info import GroupEvent, OffsetReset, PartitionLag
 from ottla.cli import group
 from ottla.errors import ErrorCode, error_from_code
-from ottla.group_info import GroupEvent, OffsetReset, PartitionLag
 from ottla_core.model import TopicPartition
 
 pytestmark = pytest.mark.feature(160)

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from cli_fakes import FakeAdmin, ottla
 
-from ottla.admin import BrokerInfo, ClusterInfo
+from ottla.admin.admin import BrokerInfo, ClusterInfo
 from ottla.cli import doctor
 from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka
-from ottla.kafka_probe import Look, Met
+from ottla.client.kafka_probe import Look, Met
 
 
 class Network:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from cli_fakes import FakeAdmin, Log
 
-from ottla import producer as producer_module
 from ottla.cli import produce
 from ottla.cli.main import run
 from ottla.cli.produce import MAX_LINE_BYTES, Shape, lines, paced, parse_rate
@@ -25,6 +24,7 @@ from ottla.errors import (
     RecordTooLargeError,
     error_from_code,
 )
+from ottla.producer import producer as producer_module
 
 
 class FakeProducer:

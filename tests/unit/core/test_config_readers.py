@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla_broker.replication_settings import ReplicationSettings
+from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.config_table import BROKER_CONFIGS, ENFORCED, SYNONYMS, TOPIC_CONFIGS
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadtest.answering import AnsweringBroker
+from loadtest.rows.answering import AnsweringBroker
 
 from ottla_core.rpc.server import RpcServer
 from ottla_core.telemetry import Metrics

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from loadtest.churn import Churn, ChurnError, check_committed
+from loadtest.locust.churn import Churn, ChurnError, check_committed
 
 from ottla_core.model import TopicPartition
 

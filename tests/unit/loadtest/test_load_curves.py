@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from loadtest.curves import CURVES, users_at
+from loadtest.locust.curves import CURVES, users_at
 
 
 def test_a_ramp_goes_up_evenly_and_stays() -> None:

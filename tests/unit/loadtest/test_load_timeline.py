@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from loadtest.timeline import Timeline
+from loadtest.locust.timeline import Timeline
 
 
 def filled() -> Timeline:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from loadtest import soak
-from loadtest.outcome import last_line
-from loadtest.rates import parse_rates, rates_text, reached
-from loadtest.slope import growing, settled, slope_mb_per_min
-from loadtest.thresholds import Thresholds
+from loadtest.locust import soak
+from loadtest.locust.outcome import last_line
+from loadtest.locust.rates import parse_rates, rates_text, reached
+from loadtest.locust.slope import growing, settled, slope_mb_per_min
+from loadtest.locust.thresholds import Thresholds
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORT: dict[str, Any] = {
@@ -91,7 +91,7 @@ def test_a_soak_has_every_scenario_and_what_makes_its_memory_a_failure() -> None
     """Locust hands users out by weight: one of each, and three that churn."""
     declared = {
         node.name
-        for node in ast.parse((ROOT / "loadtest/users.py").read_text()).body
+        for node in ast.parse((ROOT / "loadtest/locust/users.py").read_text()).body
         if isinstance(node, ast.ClassDef) and not any("abstract = True" in ast.unparse(line) for line in node.body)
     }
     assert declared == {*soak.AT_HALF, "GroupChurn"}

@@ -8,9 +8,9 @@ import types
 import pytest
 from tests.walk.pages import programs, section, text
 
-import ottla.consumer
-import ottla.producer
-from ottla.scripted import ScriptedCluster
+import ottla.consumer.consumer
+import ottla.producer.producer
+from ottla.fakes.scripted import ScriptedCluster
 
 PAGES = {
     "serializers": text("docs/serializers.md"),
@@ -29,7 +29,7 @@ SNIPPETS = [
 @pytest.mark.parametrize("snippet", SNIPPETS)
 def test_a_snippet_runs_as_it_stands(snippet: str, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = ScriptedCluster({"orders": 3, "xml": 1})
-    for module in (ottla.producer, ottla.consumer):
+    for module in (ottla.producer.producer, ottla.consumer.consumer):
         monkeypatch.setattr(module, "grpc_transport", lambda _client: cluster.connect)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", "b0:1")
     module = types.ModuleType("snippet")

@@ -13,7 +13,7 @@ from waiting import wait_until
 
 import ottla
 from ottla.errors import ConfigError, DeliveryError, ErrorCode
-from ottla.scripted import Refuse
+from ottla.fakes.scripted import Refuse
 from ottla.testing import FakeCluster, FakeProducer
 from ottla_proto.contracts import Broker
 from pyspark_ottla import sink

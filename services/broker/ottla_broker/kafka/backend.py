@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
+from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.replica import Replica
-from ottla_broker.replicas import Replicas
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock

@@ -1,7 +1,7 @@
 """The loggers of this broker's process, told and altered as Kafka's: a level by name, for as long as the process lives.
 
-Names are Python's, of modules (`ottla_broker.replication`) and packages; one without a level of its own has that of the
-package around it, and `root` is around all.
+Names are Python's, of modules (`ottla_broker.replication.replica_fetcher`) and packages; one without a level of its
+own has that of the package around it, and `root` is around all.
 """
 
 from __future__ import annotations

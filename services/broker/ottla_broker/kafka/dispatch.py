@@ -46,11 +46,15 @@ from kafka.protocol.consumer import (
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
-from ottla_broker.kafka import (
+from ottla_broker.kafka import codec, frames
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.frames import Caller, Head, Parts, Request
+from ottla_broker.kafka.handlers import (
     alter_configs,
     alter_replica_log_dirs,
     api_versions,
-    codec,
     create_partitions,
     create_topics,
     delete_groups,
@@ -66,7 +70,6 @@ from ottla_broker.kafka import (
     elect_leaders,
     fetch,
     find_coordinator,
-    frames,
     heartbeat,
     init_producer_id,
     join_group,
@@ -82,10 +85,6 @@ from ottla_broker.kafka import (
     produce,
     sync_group,
 )
-from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.connection import Answered, CloseConnectionError
-from ottla_broker.kafka.frames import Caller, Head, Parts, Request
 from ottla_broker.kafka.limits import PRODUCE_KEY
 from ottla_core.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id

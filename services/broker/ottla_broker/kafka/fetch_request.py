@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla_broker.fetching import Fetched
+from ottla_broker.replication.fetch import Fetched
 from ottla_core.model import TopicId
 
 NO_SESSION: Final = 0

@@ -17,7 +17,6 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ottla_broker.fetching import Fetched
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.fetch_request import (
     CONSUMER,
@@ -30,6 +29,7 @@ from ottla_broker.kafka.fetch_request import (
 )
 from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.leaders import CHANGED, Leaders
+from ottla_broker.replication.fetch import Fetched
 from ottla_core.model import TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ottla_broker.listener_settings import ONLY_LISTENER
-from ottla_broker.room import UNBOUNDED, Room
+from ottla_broker.replication.response_memory import UNBOUNDED, Room
 from ottla_core.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4

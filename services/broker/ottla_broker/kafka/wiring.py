@@ -7,15 +7,15 @@ from collections.abc import Callable
 from typing import Final
 
 from ottla_broker.config import BrokerConfig
-from ottla_broker.coordinator_peers import CoordinatorPeers
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.listener import Listener
+from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.replicas import Replicas
+from ottla_broker.replication.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock

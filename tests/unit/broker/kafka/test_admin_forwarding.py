@@ -15,9 +15,12 @@ from kafka.protocol.metadata import MetadataRequest
 from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka import (
+from ottla_broker.kafka import auto_topics
+from ottla_broker.kafka.addresses import Endpoint
+from ottla_broker.kafka.forwarding import forward, limit_s
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import (
     alter_configs,
-    auto_topics,
     create_partitions,
     create_topics,
     delete_topics,
@@ -26,9 +29,6 @@ from ottla_broker.kafka import (
     describe_quorum,
     elect_leaders,
 )
-from ottla_broker.kafka.addresses import Endpoint
-from ottla_broker.kafka.forwarding import forward, limit_s
-from ottla_broker.kafka.frames import Caller, Request
 from ottla_core.cluster.image import Broker, Change, ClusterImage
 from ottla_core.cluster.image import Controller as ElectedController
 from ottla_core.errors import ErrorCode, OttlaError

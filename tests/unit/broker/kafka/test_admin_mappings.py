@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ottla_broker.kafka.alter_configs import replacement
 from ottla_broker.kafka.config_numbers import BROKER, SOURCES, TOPIC, TYPES
-from ottla_broker.kafka.describe_configs import synonyms
-from ottla_broker.kafka.describe_topic_partitions import Slice, page
+from ottla_broker.kafka.handlers.alter_configs import replacement
+from ottla_broker.kafka.handlers.describe_configs import synonyms
+from ottla_broker.kafka.handlers.describe_topic_partitions import Slice, page
 from ottla_core.config_key import ConfigType
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError

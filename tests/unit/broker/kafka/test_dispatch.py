@@ -15,12 +15,13 @@ import pytest
 from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka import codec, dispatch, fetch, fetch_wire
+from ottla_broker.kafka import codec, dispatch, fetch_wire
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
 from ottla_broker.kafka.dispatch import APIS, Api, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, Request, read_head
+from ottla_broker.kafka.handlers import fetch
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics

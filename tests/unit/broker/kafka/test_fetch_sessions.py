@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla_broker.fetching import Fetched
 from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
 from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchSessions, Turn
+from ottla_broker.replication.fetch import Fetched
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 

@@ -24,21 +24,14 @@ from kio.index import load_response_schema
 from kio_messages import read
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka import (
-    codec,
-    delete_topics,
-    describe_configs,
-    describe_producers,
-    fetch_sessions,
-    fetch_wire,
-    metadata,
-)
+from ottla_broker.kafka import codec, fetch_sessions, fetch_wire
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import words_of
 from ottla_broker.kafka.fetch_request import Asked, FetchRequest
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.forwarding import said
 from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
 from ottla_proto import controller_pb2 as pb

@@ -10,9 +10,10 @@ from images import image_of, with_topic
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest, OffsetFetchRequest, SyncGroupRequest
 
-from ottla_broker.kafka import group_calls, heartbeat, list_groups, offset_commit, offset_fetch, sync_group
+from ottla_broker.kafka import group_calls
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
 from ottla_core.errors import ErrorCode
 from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error

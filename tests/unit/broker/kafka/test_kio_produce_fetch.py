@@ -10,13 +10,14 @@ import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio_messages import invent, read, write
 
-from ottla_broker.fetching import Fetched
-from ottla_broker.kafka import fetch_wire, produce
+from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import APIS
 from ottla_broker.kafka.fetch_request import Asked, Part
 from ottla_broker.kafka.frames import Caller
+from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.leaders import Leaders
+from ottla_broker.replication.fetch import Fetched
 from ottla_broker.storage.bad_records import BadRecord, BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId

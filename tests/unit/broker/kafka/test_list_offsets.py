@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from ottla_broker.kafka import list_offsets
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import list_offsets
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode
 from ottla_core.model import PartitionId, TopicId

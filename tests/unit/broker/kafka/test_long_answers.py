@@ -11,7 +11,8 @@ import pytest
 from images import image_of, with_topic
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka import (
+from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import (
     alter_configs,
     alter_replica_log_dirs,
     create_partitions,
@@ -22,7 +23,6 @@ from ottla_broker.kafka import (
     offset_fetch,
     sync_group,
 )
-from ottla_broker.kafka.frames import Caller, Request
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import Reader
 from ottla_proto import controller_pb2 as pb

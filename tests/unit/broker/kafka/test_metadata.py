@@ -10,9 +10,9 @@ import pytest
 from images import image_of, topic_id, with_topic
 from kafka.protocol.metadata import MetadataRequest
 
-from ottla_broker.kafka import metadata
 from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Change
 from ottla_core.errors import ErrorCode

@@ -16,10 +16,10 @@ from kio_messages import read
 from logs import values_batch
 from replicas import PARTITION, Brokers
 
-from ottla_broker.kafka import produce
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered
 from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.handlers import produce
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import Reader, Writer

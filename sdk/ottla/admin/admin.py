@@ -1,0 +1,183 @@
+"""Admin: topics, partitions, configs, groups and the cluster. Methods return when their effect can be seen.
+
+    admin = ottla.Admin()
+    admin.topics.create("orders", partitions=12, config={"retention.ms": "7d"}, if_exists="ok")
+
+Changes go to the controller, which any broker names; where it moves meanwhile, the call follows it until its deadline.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Final, Self
+
+from ottla.admin.configs import Configs
+from ottla.admin.controller_channel import Access
+from ottla.admin.groups import Groups
+from ottla.admin.partitions import Partitions
+from ottla.admin.topics import Topics, raise_in_band
+from ottla.client.cluster import Cluster
+from ottla.client.settings import ADMIN_NAMES, bootstrap_addresses, merge_config
+from ottla.client.transport import Transport, grpc_transport
+from ottla.client.units import Duration, seconds
+from ottla.errors import ErrorCode, error_from_code
+from ottla_core.model import TopicPartition
+from ottla_proto import broker_pb2 as pb
+from ottla_proto import controller_pb2
+from ottla_proto.contracts import Broker, Controller
+
+_client_numbers = itertools.count(1)
+
+
+class Admin:
+    """`topics`, `partitions`, `configs`, `groups` and `cluster` of one cluster. Thread-safe.
+
+    Args:
+        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        request_timeout: seconds that each method has, unless it is given a `timeout`.
+        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
+        client_id: names this client in logs and quotas.
+        config: the same settings under Kafka's names.
+
+    Every method raises ConnectError or ottla.TimeoutError where nobody answered in time, and what the controller says.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | None = None,
+        *,
+        request_timeout: Duration = 30.0,
+        connect_timeout: Duration = 5.0,
+        client_id: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        _transport: Transport | None = None,
+    ) -> None:
+        defaults = {"bootstrap": None, "request_timeout": 30.0, "connect_timeout": 5.0, "client_id": None}
+        arguments = {
+            "bootstrap": bootstrap,
+            "request_timeout": request_timeout,
+            "connect_timeout": connect_timeout,
+            "client_id": client_id,
+        }
+        settings = merge_config(ADMIN_NAMES, arguments, defaults, config or {})
+        self.client_id: Final[str] = settings["client_id"] or f"ottla-admin-{next(_client_numbers)}"
+        addresses = bootstrap_addresses(settings["bootstrap"])
+        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        cluster = Cluster(addresses, _transport or grpc_transport(self.client_id), connect_timeout=connect_s)
+        access = Access(cluster, seconds(settings["request_timeout"], "request_timeout"))
+        self._cluster: Final = cluster
+        self.topics: Final = Topics(access)
+        self.partitions: Final = Partitions(access)
+        self.configs: Final = Configs(access)
+        self.groups: Final = Groups(access)
+        self.cluster: Final = ClusterOverview(access)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerInfo:
+    """One registered broker; `kafka_address` is "" while it serves no Kafka listener, else that of its first one.
+
+    `kafka_listeners` has the address of each by its name; a broker of an older release tells none.
+
+    `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped. While
+    it is `read_only` its disk takes no appends: it leads only where nobody else can.
+    """
+
+    id: int
+    address: str
+    kafka_address: str
+    rack: str
+    fenced: bool
+    epoch: int = -1
+    kafka_listeners: Mapping[str, str] = field(default_factory=dict)
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """The cluster: `controller_id` and `controller_epoch` are -1, `controller_address` "" while none is elected."""
+
+    cluster_id: str
+    controller_id: int
+    controller_address: str
+    brokers: tuple[BrokerInfo, ...]
+    controller_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirInfo:
+    """One data directory of a broker: its file system's bytes, and those of each replica in it."""
+
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replica_bytes: Mapping[TopicPartition, int]
+
+
+class ClusterOverview:
+    """The cluster as a whole."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def describe(self, *, timeout: Duration | None = None) -> ClusterInfo:
+        """Its id, its controller and its brokers by id."""
+        deadline = self._access.deadline(timeout)
+        told = self._access.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
+        brokers = (
+            BrokerInfo(
+                b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners), b.read_only
+            )
+            for b in sorted(told.brokers, key=lambda b: b.id)
+        )
+        if not told.HasField("controller"):
+            return ClusterInfo(told.cluster_id, -1, "", tuple(brokers))
+        controller = told.controller
+        return ClusterInfo(told.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
+
+    def declare_restored(self, *, timeout: Duration | None = None) -> int:
+        """Say that etcd was restored from a backup: what it says of leaders and ISRs is older than the logs.
+
+        Leaders are elected anew by what the logs hold, once enough brokers are there to know who has everything that
+        was acknowledged. Returns how often the metadata was restored by now. Raises ConnectError, ottla.TimeoutError.
+        """
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.DeclareRestoredRequest()
+        return self._access.call_controller(Controller.DECLARE_RESTORED, request, deadline).reply.count
+
+    def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
+        """A broker's data directories, as it describes them itself. Raises FatalError where it is not registered."""
+        deadline = self._access.deadline(timeout)
+        known = self._access.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
+        if known is None:
+            raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}")
+        told = self._access.cluster.call(
+            known.address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
+        )
+        for directory in told.log_dirs:
+            raise_in_band(directory.error)
+        return tuple(
+            LogDirInfo(
+                directory.path,
+                directory.total_bytes,
+                directory.usable_bytes,
+                {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
+            )
+            for directory in told.log_dirs
+        )

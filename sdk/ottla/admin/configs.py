@@ -1,0 +1,122 @@
+"""admin.configs: what topics and brokers are configured with, under Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.admin.controller_channel import Access
+from ottla.admin.topics import raise_in_band, warn
+from ottla.client.units import Duration, config_text
+from ottla.errors import ErrorCode, config_error
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_TOPICS_A_CALL: Final = 50
+"""Each has dozens of configs, and all come with their documentation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One config in force.
+
+    `source` says where it comes from (Kafka's names: DYNAMIC_TOPIC_CONFIG, DEFAULT_CONFIG …), `enforced` is False where
+    it is stored but no service acts on it yet, `type` is boolean, string, int, long, double or list.
+    """
+
+    name: str
+    value: str
+    source: str
+    type: str
+    read_only: bool
+    enforced: bool
+    documentation: str
+
+
+class Configs:
+    """Configs of a topic (`topic=`), of one broker (`broker=` its id), or of all brokers (neither)."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def get(
+        self, *, topic: str | None = None, broker: int | None = None, timeout: Duration | None = None
+    ) -> dict[str, ConfigEntry]:
+        """Every config by name, also those that have their default. Raises UnknownTopicError."""
+        deadline = self._access.deadline(timeout)
+        request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
+        described = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).reply.resources[0]
+        raise_in_band(described.error)
+        return _entries(described)
+
+    def of_topics(self, *names: str, timeout: Duration | None = None) -> dict[str, dict[str, ConfigEntry]]:
+        """Every config of many topics, by topic and name. One that does not exist is not among them."""
+        deadline = self._access.deadline(timeout)
+        found = {}
+        for first in range(0, len(names), _TOPICS_A_CALL):
+            some = names[first : first + _TOPICS_A_CALL]
+            request = pb.DescribeConfigsRequest(resources=[_resource(name, None) for name in some])
+            reply = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).reply
+            for described in reply.resources:
+                if described.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise_in_band(described.error)
+                    found[described.resource.name] = _entries(described)
+        return found
+
+    def set(
+        self,
+        config: Mapping[str, object],
+        *,
+        topic: str | None = None,
+        broker: int | None = None,
+        dry_run: bool = False,
+        timeout: Duration | None = None,
+    ) -> None:
+        """Set some configs and leave the others; all or none. A dry run only checks.
+
+        Durations and sizes may be text: {"retention.ms": "7d"}. Raises ConfigError for an unknown name (with the
+        nearest) or an illegal value, UnknownTopicError. What has no effect in the cluster's release is logged as a
+        warning.
+        """
+        ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_SET, value=config_text(name, v)) for name, v in config.items()]
+        self._alter(ops, _resource(topic, broker), dry_run, timeout)
+
+    def unset(
+        self,
+        *names: str,
+        topic: str | None = None,
+        broker: int | None = None,
+        dry_run: bool = False,
+        timeout: Duration | None = None,
+    ) -> None:
+        """Go back to what is in force without these configs; all or none. Raises like `set`."""
+        ops = [pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in names]
+        self._alter(ops, _resource(topic, broker), dry_run, timeout)
+
+    def _alter(
+        self, ops: list[pb.ConfigOp], resource: pb.ConfigResource, dry_run: bool, timeout: Duration | None
+    ) -> None:
+        deadline = self._access.deadline(timeout)
+        request = pb.AlterConfigsRequest(
+            resources=[pb.ConfigsAltered(resource=resource, ops=ops)], validate_only=dry_run
+        )
+        result = self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).reply.resources[0]
+        raise_in_band(result.error)
+        warn(f"topic {resource.name}" if resource.type == pb.CONFIG_RESOURCE_TOPIC else "configs", result.warnings)
+
+
+def _entries(described: pb.ConfigsDescribed) -> dict[str, ConfigEntry]:
+    entries = (
+        ConfigEntry(e.name, e.value, e.source, e.type, e.read_only, e.enforced, e.documentation)
+        for e in described.entries
+    )
+    return {entry.name: entry for entry in sorted(entries, key=lambda entry: entry.name)}
+
+
+def _resource(topic: str | None, broker: int | None) -> pb.ConfigResource:
+    if topic is not None and broker is not None:
+        raise config_error("configs belong to a topic or to a broker", hint="give topic= or broker=, not both")
+    if topic is not None:
+        return pb.ConfigResource(type=pb.CONFIG_RESOURCE_TOPIC, name=topic)
+    return pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name="" if broker is None else str(broker))

@@ -1,0 +1,78 @@
+"""How admin calls reach the controller, and a deadline that the steps of one method share."""
+
+from __future__ import annotations
+
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla.client.cluster import Cluster
+from ottla.client.units import Duration, seconds
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.rpc.retry import Backoff
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+_TRY_S: Final = 10.0
+"""How long one call to a controller may take before it is looked for again."""
+
+_LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+
+
+class Answered(NamedTuple, Generic[Reply]):
+    """A controller's reply. `repeated`: an earlier try was lost, so it may have been carried out before."""
+
+    reply: Reply
+    repeated: bool
+
+
+class Deadline:
+    """So many seconds for all steps of one call."""
+
+    def __init__(self, access: Access, timeout: Duration | None) -> None:
+        self._clock = access.cluster.clock
+        self.timeout: Final = access.timeout if timeout is None else seconds(timeout, "timeout")
+        self._at = self._clock.monotonic() + self.timeout
+
+    def left(self) -> float:
+        """Seconds that are left, a millisecond at least, so that the callee names what it waited for."""
+        return max(0.001, self._at - self._clock.monotonic())
+
+    def is_over(self, pause: float = 0.0) -> bool:
+        """Whether the time is over after another `pause` seconds."""
+        return self._clock.monotonic() + pause >= self._at
+
+
+class Access:
+    """The cluster of an Admin, and its usual timeout in seconds."""
+
+    def __init__(self, cluster: Cluster, timeout: float) -> None:
+        self.cluster: Final = cluster
+        self.timeout: Final = timeout
+
+    def deadline(self, timeout: Duration | None) -> Deadline:
+        """A deadline `timeout` seconds from now, the usual ones for None."""
+        return Deadline(self, timeout)
+
+    def call_controller(self, method: Method[Request, Reply], request: Request, deadline: Deadline) -> Answered[Reply]:
+        """Ask the elected controller, and whoever is elected next, until the deadline (NOT_CONTROLLER, KIP-590)."""
+        backoff = Backoff()
+        repeated = False
+        while True:
+            view = self.cluster.fetch_metadata(timeout=deadline.left())
+            error: OttlaError
+            if view.controller:
+                try:
+                    reply = self.cluster.call(view.controller, method, request, timeout=min(deadline.left(), _TRY_S))
+                    return Answered(reply, repeated)
+                except OttlaError as failure:
+                    error = failure
+                    repeated = repeated or failure.code in _LOST
+            else:
+                error = error_from_code(ErrorCode.NOT_CONTROLLER, "no controller is elected")
+            pause = backoff.next()
+            if not error.retriable or deadline.is_over(pause):
+                raise error
+            self.cluster.wait(pause)

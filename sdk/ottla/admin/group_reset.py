@@ -1,0 +1,74 @@
+"""Where the committed offsets of a group are to go: the plan of admin.groups.reset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from ottla.admin.group_info import OffsetReset
+from ottla.client.cluster import Cluster
+from ottla.client.list_offsets import list_offsets_or_end
+from ottla.client.units import timestamp_ms
+from ottla.errors import config_error
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+Place = Literal["earliest", "latest"] | int | datetime | timedelta
+"""A place in each partition: its ends, an offset, a time, or so long from now (-1 h: an hour ago)."""
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def check_place(to: Place | None, shift: int | None) -> None:
+    """Raise ConfigError unless exactly one of them says where to."""
+    if (to is None) == (shift is None):
+        raise config_error("it is not clear where the offsets are to go", hint="give one of to= and shift=")
+    if shift is not None and (isinstance(shift, bool) or not isinstance(shift, int)):
+        raise config_error(f"shift={shift!r} is no number of records", hint="give 100, or -100 to go back")
+    legal = isinstance(to, datetime | timedelta) or to in (None, "earliest", "latest")
+    if not legal and (isinstance(to, bool) or not isinstance(to, int) or to < 0):
+        raise config_error(
+            f"to={to!r} is no place in a partition",
+            hint="use 'earliest', 'latest', an offset, a datetime or a timedelta",
+        )
+
+
+def planned(
+    cluster: Cluster,
+    chosen: Sequence[TopicPartition],
+    committed: Offsets,
+    to: Place | None,
+    shift: int | None,
+    *,
+    timeout: float,
+) -> tuple[OffsetReset, ...]:
+    """The new offset of each chosen partition, never outside of what it holds. Raises what `list_offsets` raises."""
+
+    def at(when_ms: int) -> Offsets:
+        return list_offsets_or_end(cluster, dict.fromkeys(chosen, when_ms), timeout=timeout)
+
+    starts, ends = at(EARLIEST_TIMESTAMP), at(LATEST_TIMESTAMP)
+    wanted: Offsets
+    match to:
+        case None:
+            wanted = _shifted(chosen, committed, shift or 0)
+        case "earliest":
+            wanted = starts
+        case "latest":
+            wanted = ends
+        case int():
+            wanted = dict.fromkeys(chosen, to)
+        case _:
+            wanted = at(timestamp_ms(to, now_ms=cluster.clock.wall_ms()))
+    return tuple(
+        OffsetReset(p.topic, p.partition, committed.get(p), min(max(wanted[p], starts[p]), ends[p]), wanted[p])
+        for p in chosen
+    )
+
+
+def _shifted(chosen: Sequence[TopicPartition], committed: Offsets, shift: int) -> Offsets:
+    if missing := [str(p) for p in chosen if p not in committed]:
+        raise config_error(
+            f"nothing is committed to shift from in {', '.join(missing)}", hint="name other partitions, or give to="
+        )
+    return {p: committed[p] + shift for p in chosen}

@@ -1,0 +1,345 @@
+"""admin.groups: what consumer groups do, how far they are behind and why they rebalanced; reset, kick and delete.
+
+Any broker tells which group-coordinator has a group; that one is asked, and whoever follows it, until the deadline.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Literal
+
+from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.group_info import (
+    GroupEvent,
+    GroupInfo,
+    GroupLag,
+    GroupMember,
+    GroupSummary,
+    OffsetReset,
+    ShardStanding,
+    event_of,
+    info_of,
+    lag_of,
+    standing_of,
+    summary_of,
+)
+from ottla.admin.group_reset import Place, check_place, planned
+from ottla.admin.topics import raise_in_band, topic_in
+from ottla.client.by_partition import OffsetsByPartition
+from ottla.client.coordinators import Coordinators, group_owners
+from ottla.client.settings import one_of
+from ottla.client.units import Duration
+from ottla.errors import ErrorCode, OttlaError, config_error, error_from_code
+from ottla_core.model import TopicPartition
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_NEAREST_S: Final = 2.0
+"""How long is waited for the names of other groups, where one does not exist."""
+
+_NOBODY: Final = -1
+"""The generation of a commit that is of no member."""
+
+_BY_ADMIN: Final = "removed by an administrator"
+
+Summaries = list[GroupSummary]
+Standings = list[ShardStanding]
+
+
+class Groups:
+    """The consumer groups of a cluster. `timeout` in seconds is for the whole method; request_timeout by default.
+
+    Where there is no such group every method raises GROUP_ID_NOT_FOUND, with the nearest names.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._coordinators = Coordinators(access.cluster)
+
+    # ---- look -------------------------------------------------------------------------------------------------------
+
+    def list(self, *, states: Sequence[str] = (), timeout: Duration | None = None) -> Summaries:
+        """All groups by name, or those in one of the states: Empty, PreparingRebalance, CompletingRebalance, Stable.
+
+        It is all of them or an error: while a shard of groups has no coordinator, or loads, it waits.
+        """
+        deadline = self._access.deadline(timeout)
+        cluster = self._access.cluster
+        request = pb.ListGroupsRequest(states=states)
+
+        def once(left_s: float) -> Summaries:
+            found: dict[str, GroupSummary] = {}
+            for address in self._coordinators.all(timeout=left_s):
+                reply = cluster.call(address, Group.LIST_GROUPS, request, timeout=deadline.left())
+                found |= {told.group: summary_of(told) for told in reply.groups}
+            return [found[name] for name in sorted(found)]
+
+        return self._coordinators.retrying(once, timeout=deadline.left())
+
+    def describe(self, group: str, *, timeout: Duration | None = None) -> GroupInfo:
+        """Its state, its members and what each of them is assigned."""
+        deadline = self._access.deadline(timeout)
+        with self._in_words(group, deadline):
+            return self._describe(group, deadline)
+
+    def members(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupMember, ...]:
+        """The members of the group, in the order in which they joined."""
+        return self.describe(group, timeout=timeout).members
+
+    def lag(self, group: str, *, timeout: Duration | None = None) -> GroupLag:
+        """How far it is behind in each partition, in records and in seconds: exact at the moment of the answer."""
+        deadline = self._access.deadline(timeout)
+        with self._in_words(group, deadline):
+            reply = self._coordinators.call(group, Group.LAG, pb.LagRequest(group=group), timeout=deadline.left())
+        return lag_of(group, reply.partitions, self._access.cluster.clock.wall_ms())
+
+    def explain(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupEvent, ...]:
+        """What has happened to it and why, oldest first: every join, leave, eviction and rebalance.
+
+        The coordinator keeps the last 200 events in memory: another one that takes over begins anew.
+        """
+        deadline = self._access.deadline(timeout)
+        request = pb.ExplainGroupRequest(group=group)
+        with self._in_words(group, deadline):
+            reply = self._coordinators.call(group, Group.EXPLAIN_GROUP, request, timeout=deadline.left())
+        return tuple(event_of(told) for told in reply.events)
+
+    def exists(self, group: str, *, timeout: Duration | None = None) -> bool:
+        """Whether there is a group of that name: it has members, or offsets that it has committed."""
+        try:
+            self._describe(group, self._access.deadline(timeout))
+        except OttlaError as error:
+            if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def shards(self, *, timeout: Duration | None = None) -> Standings:
+        """How it is with each shard, by its number. Groups of one that is not served can't do anything."""
+        deadline = self._access.deadline(timeout)
+        cluster = self._access.cluster
+        owners = group_owners(cluster, timeout=deadline.left())
+        found = {n: ShardStanding(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
+        for address in sorted(set(owners) - {""}):
+            told = cluster.call(address, Group.SHARDS, pb.ShardsRequest(), timeout=deadline.left())
+            found |= {each.shard: standing_of(each) for each in told.shards}
+        return [found[n] for n in sorted(found)]
+
+    # ---- change -----------------------------------------------------------------------------------------------------
+
+    def reset(
+        self,
+        group: str,
+        *,
+        to: Place | None = None,
+        shift: int | None = None,
+        topics: Sequence[str] = (),
+        partitions: Sequence[tuple[str, int]] = (),
+        if_missing: Literal["error", "ok"] = "error",
+        dry_run: bool = True,
+        timeout: Duration | None = None,
+    ) -> tuple[OffsetReset, ...]:
+        """Move committed offsets. A dry run, which it is unless you say otherwise, tells where they would go.
+
+        `to` is "earliest", "latest", an offset, a time (the first record at or after it) or a timedelta from now (-1 h:
+        an hour ago); `shift` is so many records forwards, or backwards where it is negative. All that the group has
+        committed is moved, or all partitions of `topics`, or only `partitions`. What is outside of a partition goes to
+        its nearest end. With if_missing="ok" a group that isn't there yet gets offsets to begin at: name its topics.
+
+        A group that has members can't be reset (NON_EMPTY_GROUP says who they are): stop them first.
+        """
+        one_of(if_missing, "if_missing", ("error", "ok"))
+        check_place(to, shift)
+        deadline = self._access.deadline(timeout)
+        committed = self._resettable(group, if_missing, deadline)
+        chosen = self._chosen(group, committed, topics, partitions, deadline)
+        resets = planned(self._access.cluster, chosen, committed, to, shift, timeout=deadline.left())
+        if resets and not dry_run:
+            self.commit(group, {TopicPartition(r.topic, r.partition): r.after for r in resets}, timeout=deadline.left())
+        return resets
+
+    def commit(self, group: str, offsets: OffsetsByPartition, *, timeout: Duration | None = None) -> None:
+        """Commit for a group that nobody has joined: what reads by other means can be seen, and lag told, like a group.
+
+        `offsets` are those that come next. The group comes into being with its first commit; one that has members
+        can't be committed for (NON_EMPTY_GROUP says who they are).
+        """
+        deadline = self._access.deadline(timeout)
+        request = pb.CommitOffsetsRequest(
+            group=group,
+            generation=_NOBODY,
+            offsets=[pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()],
+        )
+
+        def check(reply: pb.CommitOffsetsReply, repeated: bool) -> None:
+            for outcome in reply.partitions:
+                if outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # asked again it would be so again
+                    raise_in_band(outcome.error)
+
+        try:
+            told = self._coordinators.call(group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check)
+            for outcome in told.partitions:
+                raise_in_band(outcome.error)
+        except OttlaError as error:
+            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # somebody has joined meanwhile
+                raise non_empty(group, self._describe(group, deadline).members, "committed for") from None
+            raise
+
+    def delete(self, group: str, *, timeout: Duration | None = None) -> None:
+        """Delete a group with all that it has committed. NON_EMPTY_GROUP says which members are to be stopped first."""
+        deadline = self._access.deadline(timeout)
+
+        def check(reply: pb.DeleteGroupsReply, repeated: bool) -> None:
+            refused = reply.groups[0].error
+            if not (repeated and refused.code == ErrorCode.GROUP_ID_NOT_FOUND):
+                raise_in_band(refused)
+
+        request = pb.DeleteGroupsRequest(groups=[group])
+        with self._in_words(group, deadline, "deleted"):
+            self._coordinators.call(group, Group.DELETE_GROUPS, request, timeout=deadline.left(), check=check)
+
+    def delete_offsets(
+        self,
+        group: str,
+        *topics: str,
+        partitions: Sequence[tuple[str, int]] = (),
+        timeout: Duration | None = None,
+    ) -> tuple[TopicPartition, ...]:
+        """Forget what the group has committed in `topics`, or only in `partitions`; gives what was forgotten.
+
+        Members that come will begin there where their auto.offset.reset says. A topic that members read now stays:
+        GROUP_SUBSCRIBED_TO_TOPIC.
+        """
+        if not topics and not partitions:
+            raise config_error("no topic to forget", hint="name one, or delete the whole group")
+        deadline = self._access.deadline(timeout)
+        named = {TopicPartition(*partition) for partition in partitions}
+        there = self.committed(group, timeout=deadline.left())
+        wanted = tuple(p for p in there if p.topic in topics or p in named)
+        request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(wanted))
+
+        def check(reply: pb.DeleteOffsetsReply, repeated: bool) -> None:
+            for outcome in reply.partitions:
+                raise_in_band(outcome.error)
+
+        with self._in_words(group, deadline, "stripped of its offsets"):
+            self._coordinators.call(group, Group.DELETE_OFFSETS, request, timeout=deadline.left(), check=check)
+        return wanted
+
+    def kick(self, group: str, member: str, *, reason: str = "", timeout: Duration | None = None) -> GroupMember:
+        """Remove one member, by its instance id or its member id; the others share what it had.
+
+        A member that still runs joins again by itself: this is for one that hangs, or a static one that won't return.
+        """
+        deadline = self._access.deadline(timeout)
+        found = member_in(self.describe(group, timeout=deadline.left()), member)
+        leaver = pb.Leaver(
+            member=pb.Member(member_id=found.member_id, instance_id=found.instance_id), reason=reason or _BY_ADMIN
+        )
+
+        def check(reply: pb.LeaveReply, repeated: bool) -> None:
+            refused = reply.members[0].error
+            if not (repeated and refused.code == ErrorCode.UNKNOWN_MEMBER_ID):
+                raise_in_band(refused)
+
+        request = pb.LeaveRequest(group=group, members=[leaver])
+        self._coordinators.call(group, Group.LEAVE, request, timeout=deadline.left(), check=check)
+        return found
+
+    def committed(self, group: str, *, timeout: Duration | None = None) -> dict[TopicPartition, int]:
+        """The offset that comes next in each partition, as the group has committed it."""
+        deadline = self._access.deadline(timeout)
+        request = pb.FetchOffsetsRequest(group=group, all=True)
+        reply = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
+        if not reply.offsets:
+            self.describe(group, timeout=deadline.left())
+        return {TopicPartition(told.topic, told.partition): told.offset for told in reply.offsets}
+
+    # ---- refusals ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _in_words(self, group: str, deadline: Deadline, wanted: str = "") -> Iterator[None]:
+        """Raise with what else is known: the nearest names; who keeps the group from being `wanted`."""
+        try:
+            yield
+        except OttlaError as error:
+            if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
+                raise self._unknown(group) from None
+            if error.code == ErrorCode.NON_EMPTY_GROUP:
+                raise non_empty(group, self._describe(group, deadline).members, wanted) from None
+            raise
+
+    def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
+        def check(reply: pb.DescribeGroupsReply, repeated: bool) -> None:
+            raise_in_band(reply.groups[0].error)
+
+        request = pb.DescribeGroupsRequest(groups=[group])
+        left_s = deadline.left()
+        reply = self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=left_s, check=check)
+        return info_of(reply.groups[0])
+
+    def _unknown(self, group: str) -> OttlaError:
+        try:
+            names = [known.name for known in self.list(timeout=_NEAREST_S)]
+        except OttlaError:
+            names = []
+        near = difflib.get_close_matches(group, names, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else "groups come into being when a consumer joins"
+        return error_from_code(ErrorCode.GROUP_ID_NOT_FOUND, f"the group {group!r} does not exist", hint=hint)
+
+    # ---- the steps of a reset ---------------------------------------------------------------------------------------
+
+    def _resettable(self, group: str, if_missing: str, deadline: Deadline) -> dict[TopicPartition, int]:
+        """What it has committed. Raises NON_EMPTY_GROUP: its members would go on where they are, and commit over it."""
+        if if_missing == "ok" and not self.exists(group, timeout=deadline.left()):
+            return {}
+        members = self.describe(group, timeout=deadline.left()).members
+        if members:
+            raise non_empty(group, members, "reset")
+        return self.committed(group, timeout=deadline.left())
+
+    def _chosen(
+        self,
+        group: str,
+        committed: dict[TopicPartition, int],
+        topics: Sequence[str],
+        partitions: Sequence[tuple[str, int]],
+        deadline: Deadline,
+    ) -> Sequence[TopicPartition]:
+        """Raises UnknownTopicError; ConfigError where nothing is named and nothing is committed."""
+        if not topics and not partitions:
+            if not committed:
+                raise config_error(f"group {group} has committed nothing", hint="name the topics that it is to read")
+            return sorted(committed)
+        view = self._access.cluster.fetch_metadata(topics, timeout=deadline.left())
+        counts = {topic: len(topic_in(self._access, view, topic).partitions) for topic in topics}
+        named = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
+        return sorted(named | {TopicPartition(*partition) for partition in partitions})
+
+
+def non_empty(group: str, members: Sequence[GroupMember], what: str) -> OttlaError:
+    """NON_EMPTY_GROUP, in words: who has to be stopped before the group can be `what`."""
+    shown = ", ".join(f"{m.name} at {m.host}" if m.host else m.name for m in members[:5])
+    more = f" and {len(members) - 5} more" if len(members) > 5 else ""
+    return error_from_code(
+        ErrorCode.NON_EMPTY_GROUP,
+        f"group {group} can't be {what} while it has members: {shown}{more}",
+        hint="stop them first, and wait until their session timeout has passed where they did not leave",
+    )
+
+
+def member_in(group: GroupInfo, name: str) -> GroupMember:
+    """The member of that instance id or member id. Raises UNKNOWN_MEMBER_ID with the nearest."""
+    for member in group.members:
+        if name in (member.instance_id, member.member_id):
+            return member
+    names = [member.name for member in group.members]
+    near = difflib.get_close_matches(name, names, n=3) or names[:3]
+    hint = f"did you mean {' or '.join(near)}?" if near else "it has no members at all"
+    raise error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.name} has no member {name!r}", hint=hint)
+
+
+def _partitions(wanted: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:
+    return [pb.GroupPartition(topic=p.topic, partition=p.partition) for p in wanted]

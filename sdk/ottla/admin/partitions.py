@@ -1,0 +1,125 @@
+"""admin.partitions: elect leaders, and compare the replicas of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.propagation import until_all
+from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
+from ottla.admin.topics import topic_in
+from ottla.client.units import Duration
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.metadata import ClusterView
+from ottla_core.model import NO_LEADER, PartitionId
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+
+@dataclass(frozen=True, slots=True)
+class Election:
+    """What became of one partition: `leader` is who was elected; -1 with an `error`, which says why nobody was."""
+
+    topic: str
+    partition: int
+    leader: int
+    error: OttlaError | None = None
+
+    @property
+    def was_needed(self) -> bool:
+        """Whether there was anything to elect: else the partition has the leader that it should have."""
+        return self.error is None or self.error.code != ErrorCode.ELECTION_NOT_NEEDED
+
+
+class Partitions:
+    """The partitions of a cluster and their replicas."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[tuple[str, int]] | None = None,
+        *,
+        unclean: bool = False,
+        timeout: Duration | None = None,
+    ) -> tuple[Election, ...]:
+        """Give each partition its preferred leader, the first of its replicas; None: all that have another one.
+
+        With `unclean`, partitions without a leader get the replica with the longest log of those that are there, though
+        it may lack acknowledged records: these are lost then. Returns what became of each once every broker that can be
+        reached knows its leader.
+
+        Raises ConnectError, ottla.TimeoutError; of a single partition, the error is in its Election.
+        """
+        deadline = self._access.deadline(timeout)
+        named = None if partitions is None else list(partitions)
+        before = self._access.cluster.fetch_metadata(
+            {topic for topic, _ in named or ()}, all_topics=named is None, timeout=deadline.left()
+        )
+        request = pb.ElectLeadersRequest(
+            type=pb.ELECTION_UNCLEAN if unclean else pb.ELECTION_PREFERRED,
+            partitions=[pb.PartitionOfTopic(topic=topic, partition=number) for topic, number in named or ()],
+            all_partitions=named is None,
+        )
+        reply = self._access.call_controller(Controller.ELECT_LEADERS, request, deadline).reply
+        elections = tuple(map(_election, reply.partitions))
+        self._until_known([election for election in elections if election.error is None], before, deadline)
+        return elections
+
+    def verify_replicas(
+        self, topic: str, partition: int, *, on_progress: Progress | None = None, timeout: Duration | None = None
+    ) -> ReplicaCheck:
+        """Read every replica of a partition from its own broker and compare them, batch by batch, byte by byte.
+
+        They are compared from where the last of their logs begins up to the smallest high watermark; what each holds
+        beyond it may still change. `on_progress` is called with (offset, end offset) after every chunk, `timeout` in
+        seconds is for each answer. A replica that can't be read is in the result.
+
+        Raises UnknownTopicError, ConnectError, ottla.TimeoutError.
+        """
+        deadline = self._access.deadline(timeout)
+        view = self._access.cluster.fetch_metadata([topic], timeout=deadline.left())
+        found = topic_in(self._access, view, topic)
+        if not 0 <= partition < len(found.partitions):
+            raise error_from_code(
+                ErrorCode.INVALID_PARTITIONS,
+                f"{topic} has no partition {partition}",
+                hint=f"its partitions are 0 to {len(found.partitions) - 1}",
+            )
+        return check_replicas(
+            self._access.cluster,
+            topic,
+            PartitionId(found.id, partition),
+            found.partitions[partition],
+            timeout=deadline.timeout,
+            on_progress=on_progress or (lambda offset, end: None),
+        )
+
+    def _until_known(self, elections: list[Election], before: ClusterView, deadline: Deadline) -> None:
+        """Wait until brokers know the leader epochs that these elections began."""
+        epochs = {
+            (topic.name, number): p.leader_epoch
+            for topic in before.topics.values()
+            for number, p in enumerate(topic.partitions)
+        }
+
+        def known(view: ClusterView) -> bool:
+            for election in elections:
+                topic = view.topics.get(election.topic)
+                if topic is not None and election.partition < len(topic.partitions):
+                    now = topic.partitions[election.partition].leader_epoch
+                    if now <= epochs.get((election.topic, election.partition), -1):
+                        return False
+            return True
+
+        if elections:
+            until_all(self._access, {e.topic for e in elections}, known, deadline, "leaders are elected")
+
+
+def _election(told: pb.LeaderElected) -> Election:
+    if not told.error.code:
+        return Election(told.topic, told.partition, told.leader)
+    error = error_from_code(told.error.code, f"{told.topic}-{told.partition}: {told.error.message}")
+    return Election(told.topic, told.partition, NO_LEADER, error)

@@ -1,0 +1,66 @@
+"""Waiting until brokers know what was decided: metadata reaches each of them by its own watch.
+
+Any broker may be asked next, so that an effect can be seen only when all of them show it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection
+from typing import Final
+
+from ottla.admin.controller_channel import Access, Deadline
+from ottla.client.cluster import view_of
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.metadata import BrokerView, ClusterView
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2
+from ottla_proto.contracts import Broker
+
+logger = logging.getLogger("ottla.admin")
+
+_BROKER_S: Final = 5.0
+"""How long one broker is asked what it knows; one that is silent for so long is not waited for."""
+
+
+def until_all(
+    access: Access, topics: Collection[str], good: Callable[[ClusterView], bool], deadline: Deadline, done: str
+) -> ClusterView:
+    """Wait until each broker's view of `topics` is good; one that does not answer is not waited for.
+
+    `done` says what was decided, for the ottla.TimeoutError.
+    """
+    cluster = access.cluster
+    backoff = Backoff(first_s=0.005, most_s=0.2)
+    while True:
+        view = cluster.fetch_metadata(topics, timeout=deadline.left())
+        behind = [
+            b.address for b in view.brokers.values() if not b.fenced and not _agrees(access, b, topics, good, deadline)
+        ]
+        if not behind and good(view):
+            return view
+        pause = backoff.next()
+        if deadline.is_over(pause):
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{done}, but after {deadline.timeout:g} s not every broker has heard of it: "
+                f"{', '.join(behind) or 'some partition has no leader'}",
+                hint="see whether those brokers reach etcd",
+            )
+        cluster.wait(pause)
+
+
+def _agrees(
+    access: Access,
+    broker: BrokerView,
+    topics: Collection[str],
+    good: Callable[[ClusterView], bool],
+    deadline: Deadline,
+) -> bool:
+    request = broker_pb2.MetadataRequest(topics=list(topics))
+    try:
+        reply = access.cluster.call(broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S))
+    except OttlaError as error:
+        logger.debug("not waiting for %s: %s", broker.address, error)
+        return True
+    return good(view_of(reply))

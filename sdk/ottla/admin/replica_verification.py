@@ -1,0 +1,198 @@
+"""Reading every replica of a partition from its own broker, and comparing them (kafka-replica-verification's job).
+
+A replica answers consumers as well as its leader does, up to its own high watermark: what is below the smallest of
+these is on all of them for good, and has to be equal. Fetches go to all replicas at once, a chunk each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from ottla.client.cluster import Cluster
+from ottla.client.transport import Connection, Stream
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.comparison import Comparison, Difference
+from ottla.machines.metadata import PartitionView
+from ottla_core.model import PartitionId
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+_CHUNK_BYTES: Final = 1 << 20
+
+Progress = Callable[[int, int], None]
+"""(offset reached, end offset), after every chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaCheck:
+    """What came of comparing a partition's replicas from `start` to below `end`.
+
+    `equal` are the brokers whose replicas are, `high_watermarks` are those of all that could be asked. `unreadable`
+    says of each broker that could not be read, or not to the end, why not.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    compared_bytes: int
+    equal: tuple[int, ...]
+    differences: Mapping[int, Difference]
+    unreadable: Mapping[int, OttlaError]
+    high_watermarks: Mapping[int, int]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every replica could be read and none differs."""
+        return not self.differences and not self.unreadable
+
+    @property
+    def not_compared(self) -> int:
+        """So many offsets some replica has beyond `end`: another one is not so far yet."""
+        return max(self.high_watermarks.values(), default=self.end) - self.end
+
+
+def check_replicas(
+    cluster: Cluster,
+    name: str,
+    partition_id: PartitionId,
+    partition: PartitionView,
+    *,
+    timeout: float,
+    on_progress: Progress,
+) -> ReplicaCheck:
+    """Compare the replicas; `timeout` in seconds is for each answer. What goes wrong is in the result."""
+    with _Replicas(cluster, partition_id, timeout) as replicas:
+        logs = replicas.open(_leader_first(partition))
+        watermarks = {broker: log.high_watermark for broker, log in logs.items()}
+        start = max((log.log_start_offset for log in logs.values()), default=0)
+        comparison = Comparison(logs, start, max(start, min(watermarks.values(), default=0)))
+        while wants := comparison.wants():
+            for broker, answer in replicas.fetch(wants, _CHUNK_BYTES).items():
+                with replicas.noting(broker):
+                    _enter(comparison, broker, answer)
+            for broker in set(comparison.equal) & replicas.unreadable.keys():
+                comparison.drop(broker)
+            comparison.compare()
+            on_progress(comparison.offset, comparison.end)
+    return ReplicaCheck(
+        name,
+        partition_id.partition,
+        comparison.start,
+        comparison.end,
+        comparison.compared_bytes,
+        comparison.equal,
+        comparison.differences,
+        replicas.unreadable,
+        watermarks,
+    )
+
+
+def _leader_first(partition: PartitionView) -> list[int]:
+    """The leader is what the others should be equal to."""
+    return sorted(partition.replicas, key=lambda broker: broker != partition.leader)
+
+
+def _enter(comparison: Comparison, broker: int, answer: pb.PartitionFetched) -> None:
+    """Raises what the broker answered, unless its log only begins later by now."""
+    if not answer.error.code:
+        comparison.on_chunk(broker, answer.records)
+    elif answer.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > comparison.start:
+        comparison.on_log_start(answer.log_start_offset)
+    else:
+        raise error_from_code(answer.error.code, answer.error.message)
+
+
+class _Replicas:
+    """The replicas of one partition, each read from its own broker; `unreadable` says which are not, and why."""
+
+    def __init__(self, cluster: Cluster, partition_id: PartitionId, timeout: float) -> None:
+        self.unreadable: Final[dict[int, OttlaError]] = {}
+        self._cluster = cluster
+        self._id = partition_id
+        self._timeout = timeout
+        self._replicas: dict[int, _Replica] = {}
+
+    def open(self, brokers: Iterable[int]) -> dict[int, pb.PartitionFetched]:
+        """Where the log of each begins and is committed: answers without records."""
+        for broker in brokers:
+            registered = self._cluster.view.brokers.get(broker)
+            if registered is None:
+                self.unreadable[broker] = error_from_code(
+                    ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is not registered", hint="start it"
+                )
+            else:
+                self._replicas[broker] = _Replica(self._cluster.connection(registered.address), registered.address)
+        logs = self.fetch([(broker, 0) for broker in self._replicas], max_bytes=0)
+        for broker, log in logs.items():
+            if log.error.code not in (0, ErrorCode.OFFSET_OUT_OF_RANGE):
+                self.unreadable[broker] = error_from_code(log.error.code, log.error.message)
+        return {broker: log for broker, log in logs.items() if broker not in self.unreadable}
+
+    def fetch(self, wants: Sequence[tuple[int, int]], max_bytes: int) -> dict[int, pb.PartitionFetched]:
+        """The answers for each (broker, offset), as far as there are any."""
+        for broker, offset in wants:
+            with self.noting(broker):
+                self._replicas[broker].ask(self._request(offset, max_bytes), self._timeout)
+        answers = {}
+        for broker, _ in wants:
+            if broker not in self.unreadable:
+                with self.noting(broker):
+                    answers[broker] = self._replicas[broker].answer(self._timeout)
+        return answers
+
+    @contextmanager
+    def noting(self, broker: int) -> Iterator[None]:
+        """What goes wrong with one replica keeps nobody from reading the others."""
+        try:
+            yield
+        except OttlaError as error:
+            self.unreadable[broker] = from_core(error)
+
+    def _request(self, offset: int, max_bytes: int) -> pb.FetchRequest:
+        wanted = pb.FetchPartition(
+            topic_id=self._id.topic_id, partition=self._id.partition, fetch_offset=offset, max_bytes=max_bytes
+        )
+        return pb.FetchRequest(max_bytes=max_bytes, partitions=[wanted], from_follower=True)
+
+    def __enter__(self) -> _Replicas:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for replica in self._replicas.values():
+            replica.close()
+
+
+class _Replica:
+    """The fetches of one broker, one at a time; asked first and waited for later, so that all of them read at once."""
+
+    def __init__(self, connection: Connection, address: str) -> None:
+        self._address = address
+        self._answers: SimpleQueue[pb.FetchReply | OttlaError] = SimpleQueue()
+        self._stream: Stream[pb.FetchRequest] = connection.open_stream(
+            Broker.FETCH, lambda _, reply: self._answers.put(reply), lambda error, _: self._answers.put(error)
+        )
+
+    def ask(self, request: pb.FetchRequest, timeout: float) -> None:
+        self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
+
+    def answer(self, timeout: float) -> pb.PartitionFetched:
+        """Raises what the stream or the whole fetch failed with; the partition's error is in the answer."""
+        try:
+            reply = self._answers.get(timeout=timeout)
+        except Empty:
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not answer within {timeout:g} s"
+            ) from None
+        if isinstance(reply, OttlaError):
+            raise reply
+        if reply.error.code:
+            raise error_from_code(reply.error.code, reply.error.message)
+        return reply.partitions[0]
+
+    def close(self) -> None:
+        self._stream.close()

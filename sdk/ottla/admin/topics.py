@@ -1,0 +1,317 @@
+"""admin.topics: create, delete, list, describe, add partitions, look up and cut offsets."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.propagation import until_all
+from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
+from ottla.client.settings import check_topic, one_of
+from ottla.client.units import Duration, config_text
+from ottla.errors import ConfigError, ErrorCode, OttlaError, config_error, error_from_code
+from ottla.machines.metadata import ClusterView, TopicView
+from ottla_core.model import LATEST_TIMESTAMP, TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2, controller_pb2
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Broker, Controller
+
+logger = logging.getLogger("ottla.admin")
+
+_DEFAULT: Final = -1
+_HIGH_WATERMARK: Final = -1
+
+Names = list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInfo:
+    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas are not there.
+
+    `elr` are the eligible leader replicas: out of the ISR, with all that was acknowledged with acks=all.
+    `last_known_elr` were in one of the two until an unclean stop or the loss of their disk (KIP-966).
+    """
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether a replica is not in sync."""
+        return len(self.isr) < len(self.replicas)
+
+    @property
+    def is_leaderless(self) -> bool:
+        """Whether nobody leads it, or somebody who is not there: it can be neither written nor read."""
+        return self.leader < 0 or self.leader in self.offline
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """One topic: `id` is 16 bytes in hex, another one whenever a topic of that name is created again."""
+
+    name: str
+    id: str
+    partitions: tuple[PartitionInfo, ...]
+    is_internal: bool = False
+
+    @property
+    def replicas(self) -> int:
+        """The replication factor, of the first partition."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+class Topics:
+    """The topics of a cluster. `timeout` in seconds is for the whole method; request_timeout by default."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def create(
+        self,
+        name: str,
+        *,
+        partitions: int | None = None,
+        replicas: int | None = None,
+        config: Mapping[str, object] | None = None,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        if_exists: Literal["error", "ok"] = "error",
+        dry_run: bool = False,
+        timeout: Duration | None = None,
+    ) -> TopicInfo | None:
+        """Create a topic, and return it once every broker that can be reached serves it: then it can be written.
+
+        `partitions` and `replicas` are the cluster's num.partitions and default.replication.factor by default, or
+        `assignments` says which brokers hold each partition. `config` takes Kafka's names; durations and sizes may be
+        text: {"retention.ms": "7d", "segment.bytes": "1GiB"}. With if_exists="ok" a topic that exists is returned as it
+        is. A dry run checks everything, creates nothing and returns None. What of `config` has no effect in the
+        cluster's release is logged as a warning.
+
+        Raises TopicExistsError, ConfigError (name, numbers, configs), ConnectError, ottla.TimeoutError.
+        """
+        one_of(if_exists, "if_exists", ("error", "ok"))
+        check_topic(name)
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.CreateTopicsRequest(
+            topics=[_new_topic(name, partitions, replicas, config or {}, assignments or {})], validate_only=dry_run
+        )
+        answered = self._access.call_controller(Controller.CREATE_TOPICS, request, deadline)
+        created = answered.reply.topics[0]
+        if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or answered.repeated):
+            return None if dry_run else self._until_served(name, b"", deadline)
+        raise_in_band(created.error)
+        warn(f"topic {name}", created.warnings)
+        return None if dry_run else self._until_served(name, created.topic_id, deadline)
+
+    def delete(
+        self, *names: str, if_missing: Literal["error", "ok"] = "error", timeout: Duration | None = None
+    ) -> None:
+        """Delete topics with everything in them, and return once no broker that can be reached shows them.
+
+        Raises UnknownTopicError unless if_missing="ok"; the others of `names` are deleted all the same.
+        """
+        one_of(if_missing, "if_missing", ("error", "ok"))
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.DeleteTopicsRequest(names=names)
+        answered = self._access.call_controller(Controller.DELETE_TOPICS, request, deadline)
+        deleted = [topic for topic in answered.reply.topics if not topic.error.code]
+        for topic in deleted:
+            self._until_gone(topic.name, topic.topic_id, deadline)
+        for topic in answered.reply.topics:
+            missing = topic.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            if missing and (if_missing == "ok" or answered.repeated):
+                continue
+            if missing:
+                raise self._access.cluster.unknown_topic(topic.name, 'with if_missing="ok" that is fine')
+            raise_in_band(topic.error)
+
+    def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
+        """The names of all topics, sorted; those that ottla keeps for itself only with `internal`."""
+        return [topic.name for topic in self.describe(internal=internal, timeout=timeout)]
+
+    def describe(self, *names: str, internal: bool = False, timeout: Duration | None = None) -> Sequence[TopicInfo]:
+        """The named topics in the order given, or all, sorted by name. Raises UnknownTopicError."""
+        deadline = self._access.deadline(timeout)
+        view = self._access.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
+        if not names:
+            topics = [view.topics[name] for name in sorted(view.topics)]
+            return [_info(topic) for topic in topics if not topic.error and (internal or not topic.is_internal)]
+        return [_info(topic_in(self._access, view, name)) for name in names]
+
+    def exists(self, name: str, *, timeout: Duration | None = None) -> bool:
+        """Whether there is a topic of that name."""
+        deadline = self._access.deadline(timeout)
+        topic = self._access.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
+        return topic is not None and not topic.error
+
+    def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
+        """Grow a topic to `total` partitions, and return once every broker that can be reached serves them.
+
+        Returns the controller's warning in words ("" for none): keys move to other partitions when their number
+        changes, so the order per key holds only for what is written afterwards.
+
+        Raises ConfigError where `total` is not more than there are, UnknownTopicError.
+        """
+        deadline = self._access.deadline(timeout)
+        request = controller_pb2.CreatePartitionsRequest(
+            topics=[controller_pb2.PartitionIncrease(name=name, total_count=total)], validate_only=dry_run
+        )
+        result = self._access.call_controller(Controller.CREATE_PARTITIONS, request, deadline).reply.topics[0]
+        raise_in_band(result.error)
+        if not dry_run:
+            self._until_served(name, b"", deadline, partitions=total)
+        return result.warning
+
+    def offsets(
+        self, name: str, at: OffsetSpec = "latest", *, timeout: Duration | None = None
+    ) -> dict[int, int | None]:
+        """Each partition's offset at `at`: where a reader who starts there begins.
+
+        "latest" is the offset of the next record to be written. For a time it is the first record at or after it, None
+        where there is none. Raises UnknownTopicError.
+        """
+        deadline = self._access.deadline(timeout)
+        (topic,) = self.describe(name, timeout=deadline.left())
+        when = spec_timestamp(at, now_ms=self._access.cluster.clock.wall_ms())
+        wanted = {TopicPartition(name, partition.partition): when for partition in topic.partitions}
+        found = list_offsets(self._access.cluster, wanted, timeout=deadline.left())
+        return {partition.partition: None if at is None else at.offset for partition, at in sorted(found.items())}
+
+    def delete_records(
+        self, name: str, before: Mapping[int, int] | None = None, *, timeout: Duration | None = None
+    ) -> dict[int, int]:
+        """Make the records below an offset of each partition unreadable; None: everything that is committed.
+
+        Returns each partition's first offset afterwards. Raises OffsetOutOfRangeError for an offset beyond the end.
+        """
+        deadline = self._access.deadline(timeout)
+        (topic,) = self.describe(name, timeout=deadline.left())
+        cuts = dict.fromkeys(range(len(topic.partitions)), _HIGH_WATERMARK) if before is None else dict(before)
+        first: dict[int, int] = {}
+        backoff = Backoff()
+        while left := {number: cut for number, cut in cuts.items() if number not in first}:
+            try:
+                self._delete_records(name, bytes.fromhex(topic.id), left, first, deadline)
+            except OttlaError as error:  # a leader may have moved: the next try asks the one that leads then
+                pause = backoff.next()
+                if not error.retriable or deadline.is_over(pause):
+                    raise
+                self._access.cluster.wait(pause)
+        return dict(sorted(first.items()))
+
+    def _delete_records(
+        self, name: str, topic_id: bytes, cuts: Mapping[int, int], first: dict[int, int], deadline: Deadline
+    ) -> None:
+        """Ask each leader once, and enter what it answers into `first`. Raises the first error."""
+        view = self._access.cluster.fetch_metadata([name], timeout=deadline.left())
+        for address, numbers in self._by_leader(view, name, cuts).items():
+            request = broker_pb2.DeleteRecordsRequest(
+                partitions=[
+                    broker_pb2.DeleteRecordsPartition(topic_id=topic_id, partition=number, before_offset=cuts[number])
+                    for number in numbers
+                ]
+            )
+            timeout = min(deadline.left(), TRY_S)
+            reply = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
+            first |= {a.partition: a.low_watermark for a in reply.partitions if not a.error.code}
+            for answer in reply.partitions:
+                raise_in_band(answer.error)
+
+    # ---- waiting for the brokers -----------------------------------------------------------------------------------
+
+    def _until_served(self, name: str, topic_id: bytes, deadline: Deadline, partitions: int = 1) -> TopicInfo:
+        def served(view: ClusterView) -> bool:
+            topic = view.topics.get(name)
+            if topic is None or len(topic.partitions) < partitions or view.without_leader([name]):
+                return False
+            return not topic_id or topic.id == topic_id
+
+        view = until_all(self._access, [name], served, deadline, f"{name} is made")
+        # Metadata tells what was decided; that a leader has opened its log shows when it answers for its partition.
+        ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
+        list_offsets(self._access.cluster, ends, timeout=deadline.left())
+        return _info(view.topics[name])
+
+    def _until_gone(self, name: str, topic_id: bytes, deadline: Deadline) -> None:
+        def gone(view: ClusterView) -> bool:
+            topic = view.topics.get(name)
+            return topic is None or bool(topic.error) or topic.id != topic_id
+
+        until_all(self._access, [name], gone, deadline, f"{name} is deleted")
+
+    def _by_leader(self, view: ClusterView, name: str, numbers: Iterable[int]) -> dict[str, set[int]]:
+        count = len(topic_in(self._access, view, name).partitions)
+        by_leader: dict[str, set[int]] = {}
+        for number in numbers:
+            route = view.routes.get(TopicPartition(name, number))
+            if not 0 <= number < count:
+                raise ConfigError(
+                    ErrorCode.INVALID_PARTITIONS,
+                    f"{name} has no partition {number}",
+                    hint=f"its partitions are 0 to {count - 1}",
+                )
+            if route is None:
+                raise error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{name}-{number} has no leader")
+            by_leader.setdefault(route.address, set()).add(number)
+        return by_leader
+
+
+def topic_in(access: Access, view: ClusterView, name: str) -> TopicView:
+    """The topic as the view has it. Raises UnknownTopicError, with the nearest names, or what the view says of it."""
+    topic = view.topics.get(name)
+    if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        raise access.cluster.unknown_topic(name)
+    if topic.error:
+        raise error_from_code(topic.error, topic.error_message)
+    return topic
+
+
+def _new_topic(
+    name: str,
+    partitions: int | None,
+    replicas: int | None,
+    config: Mapping[str, object],
+    assignments: Mapping[int, Sequence[int]],
+) -> controller_pb2.NewTopic:
+    if assignments and (partitions is not None or replicas is not None):
+        raise config_error("assignments= come instead of partitions= and replicas=", hint="give one or the other")
+    return controller_pb2.NewTopic(
+        name=name,
+        partitions=_DEFAULT if partitions is None else partitions,
+        replication_factor=_DEFAULT if replicas is None else replicas,
+        configs={key: config_text(key, value) for key, value in config.items()},
+        assignments=[
+            controller_pb2.ReplicaAssignment(partition=number, replicas=brokers)
+            for number, brokers in assignments.items()
+        ],
+    )
+
+
+def _info(topic: TopicView) -> TopicInfo:
+    partitions = (
+        PartitionInfo(number, p.leader, p.leader_epoch, p.replicas, p.isr, p.offline, p.elr, p.last_known_elr)
+        for number, p in enumerate(topic.partitions)
+    )
+    return TopicInfo(topic.name, topic.id.hex(), tuple(partitions), topic.is_internal)
+
+
+def warn(owner: str, warnings: Iterable[str]) -> None:
+    """Log what the controller says of configs that were taken and have no effect."""
+    for warning in warnings:
+        logger.warning("%s: %s", owner, warning)
+
+
+def raise_in_band(error: Error) -> None:
+    """Raise what a reply says about one topic, partition or resource, unless it is none."""
+    if error.code:
+        raise error_from_code(error.code, error.message)

@@ -1,0 +1,36 @@
+"""The shell's completion of names, from the cluster, if it responds at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from ottla.cli.connection import open_admin
+from ottla.cli.settings import Settings
+from ottla.errors import OttlaError
+
+if TYPE_CHECKING:
+    from ottla.admin.admin import Admin
+
+_COMPLETION_S: Final = 0.3
+
+
+def complete_topic(ctx: typer.Context, incomplete: str) -> list[str]:
+    """For the shell's completion: topics of the cluster, if it answers at once."""
+    return _complete(ctx, incomplete, lambda admin: admin.topics.list())
+
+
+def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The same for consumer groups."""
+    return _complete(ctx, incomplete, lambda admin: [group.name for group in admin.groups.list()])
+
+
+def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:
+    said = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
+    try:
+        with open_admin(Settings(bootstrap=said, timeout=_COMPLETION_S)) as admin:
+            return [name for name in names(admin) if name.startswith(incomplete)]
+    except OttlaError:
+        return []

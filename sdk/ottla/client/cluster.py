@@ -1,0 +1,267 @@
+"""The way to a cluster: connections by address, and Broker.Metadata from whichever broker answers.
+
+Any broker that is given suffices; the others are learned from it. A call that may be sent again is sent to the next
+broker, until one answers or the deadline has passed; then the error names every address and says why it is silent.
+
+The first contact is another matter than an outage later: where nobody listens at the given addresses, or somebody who
+is no broker, they are most likely wrong, and whoever waits hears so within seconds. A client that has been answered
+once waits for as long as its timeouts say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from threading import Condition, RLock
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_all, stranger, why_silent
+from ottla.client.guard import Guard
+from ottla.client.transport import Connection, Transport
+from ottla.errors import ErrorCode, NotABrokerError, OttlaError, UnknownTopicError, error_from_code, from_core
+from ottla.machines.metadata import BrokerView, ClusterView, PartitionView, TopicView, build_view
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.model import TopicId
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker, Method
+
+logger = logging.getLogger("ottla.cluster")
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+UNKNOWN_TOPIC_GRACE_S: Final = 5.0
+"""A topic that no broker knows may have been created a moment ago; after this it is a wrong name."""
+
+_FIRST_TRY_S: Final = 1.0
+_LONGEST_TRY_S: Final = 5.0
+"""How long one broker is given before the next is asked, where any would do: at first, and when all are slow."""
+
+_GIVE: Final = "give bootstrap= (or OTTLA_BOOTSTRAP) the gRPC address of a running broker"
+_START: Final = (
+    f"start a cluster (`ottla up`), or {_GIVE}, such as localhost:9650; where it is still starting, a longer "
+    "connect_timeout="
+)
+
+_ANSWER_S: Final = 1.0
+"""How long a server that is no broker is asked what it is."""
+
+_SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
+_SUSPECT_S: Final = 10.0
+"""For so long a broker that did not answer is asked after the others: it may be hanging."""
+
+
+class Cluster:
+    """Connections and metadata of one client. Thread-safe."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[str],
+        transport: Transport,
+        *,
+        connect_timeout: float = 5.0,
+        clock: Clock | None = None,
+        diagnose: Callable[[str], Diagnosis] = why_silent,
+    ) -> None:
+        self.clock: Final = clock or SystemClock()
+        self.view = ClusterView()
+        self._bootstrap: Final = tuple(bootstrap)
+        self._transport: Final = transport
+        self._connect_timeout: Final = connect_timeout
+        self._diagnose: Final = diagnose
+        self.out_of_reach = False
+        """Nobody was there at the first contact, when somebody tried last: waiting on is not worth while."""
+        self._contacted = False
+        self._strangers: dict[str, Diagnosis] = {}
+        self._connections: dict[str, Connection] = {}
+        self._lock: Final = RLock()
+        self._ended: Final = Condition()
+        self.locks: Final = (self._lock, self._ended)
+        self.guard: Final = Guard("this client")
+        self._closed = False
+        self._turn = 0
+        self._suspects: dict[str, float] = {}
+
+    def connection(self, address: str) -> Connection:
+        """The one connection to `address`. Raises ConfigError in a child of the process that made the client."""
+        self.guard.check_process()
+        with self._lock:
+            connection = self._connections.get(address)
+            if connection is None:
+                connection = self._connections[address] = self._transport(address)
+            return connection
+
+    def disconnect(self, address: str) -> None:
+        """Let go of the connection to `address`: calls that are open there fail, and the next one connects anew."""
+        with self._lock:
+            connection = self._connections.pop(address, None)
+        if connection is not None:
+            connection.close()
+
+    def call(self, address: str, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """One call to one address. Raises the SDK's errors."""
+        try:
+            return self.connection(address).call(method, request, timeout=timeout)
+        except OttlaError as error:
+            raise from_core(error, broker=address) from None
+
+    def call_any(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+        """A call that any broker can answer: each in turn, until `timeout` seconds have passed.
+
+        Raises ConnectError or TimeoutError where none did; at once NotABrokerError, and what is not retriable.
+        """
+        now = self.clock.monotonic()
+        deadline_at = now + timeout
+        contact_at = now + max(0.0, self._connect_timeout - LIMIT_S)
+        backoff = Backoff()
+        while True:
+            try_s = min(_LONGEST_TRY_S, _FIRST_TRY_S * 2**backoff.attempts)
+            early = not self._contacted and self.clock.monotonic() < contact_at
+            last = self._try_each(method, request, min(deadline_at, contact_at) if early else deadline_at, try_s)
+            if not isinstance(last, OttlaError):
+                self._contacted, self.out_of_reach = True, False
+                return last
+            pause = backoff.next()
+            next_at = self.clock.monotonic() + pause
+            over, late = next_at >= deadline_at, not self._contacted and next_at >= contact_at
+            if over or late or (backoff.attempts == 1 and not self._contacted):
+                self._give_up(last, timeout, over=over, late=late)
+            self.wait(pause)
+
+    def _try_each(
+        self, method: Method[Request, Reply], request: Request, deadline_at: float, try_s: float
+    ) -> Reply | OttlaError:
+        """The first answer, or the last error where no broker gave one."""
+        last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{method.name} had no time left")
+        for address in self._addresses():
+            left = deadline_at - self.clock.monotonic()
+            if left <= 0:
+                break
+            try:
+                return self.call(address, method, request, timeout=min(left, try_s))
+            except OttlaError as error:
+                if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted:
+                    self._strangers[address] = stranger(address, functools.partial(self._answers, address))
+                elif not error.retriable:
+                    raise
+                logger.debug("%s did not answer: %s", address, error)
+                if error.code in _SILENT:
+                    self.suspect(address)
+                last = error
+        return last
+
+    def _answers(self, address: str, method: Method[Any, Any]) -> bool:
+        """Whether somebody there knows this call."""
+        try:
+            self.connection(address).ask(method, method.request(), timeout=_ANSWER_S)
+        except OttlaError as error:
+            return error.code not in (ErrorCode.UNSUPPORTED_VERSION, *_SILENT)
+        return True
+
+    def suspect(self, address: str) -> None:
+        """A broker did not answer: where any of them would do, others come first for a while."""
+        with self._lock:
+            self._suspects[address] = self.clock.monotonic() + _SUSPECT_S
+
+    def fetch_metadata(self, topics: Iterable[str] = (), *, all_topics: bool = False, timeout: float) -> ClusterView:
+        """The cluster as some broker sees it, with the topics asked for. Raises like `call_any`."""
+        request = pb.MetadataRequest(topics=list(topics), all_topics=all_topics)
+        view = view_of(self.call_any(Broker.METADATA, request, timeout=timeout))
+        self.view = view
+        return view
+
+    def unknown_topic(self, name: str, otherwise: str = "create it with Admin().topics.create(…)") -> UnknownTopicError:
+        """The error for a topic that does not exist, with the nearest names that do; `otherwise` for want of them."""
+        try:
+            names = list(self.fetch_metadata(all_topics=True, timeout=2.0).topics)
+        except OttlaError:
+            names = []
+        near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+        hint = f"did you mean {' or '.join(near)}?" if near else otherwise
+        return UnknownTopicError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the topic {name!r} does not exist", hint=hint)
+
+    def wait(self, pause: float) -> None:
+        """Let `pause` seconds pass before another try. Raises ConnectError where the client is closed meanwhile."""
+        with self._ended:
+            if not self._closed:
+                self._ended.wait(pause)
+            if self._closed:
+                raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+
+    def close(self) -> None:
+        """Close every connection; calls that are open fail. In a child after a fork, they are the parent's."""
+        if self.guard.foreign:
+            return
+        with self._ended:
+            self._closed = True
+            self._ended.notify_all()
+        with self._lock:
+            connections = list(self._connections.values())
+            self._connections.clear()
+        for connection in connections:
+            connection.close()
+
+    def _addresses(self) -> list[str]:
+        """Brokers that are known, then the given addresses, each time beginning with another one; suspects last."""
+        known = [broker.address for broker in self.view.brokers.values() if not broker.fenced]
+        addresses = list(dict.fromkeys([*known, *self._bootstrap]))
+        self._turn += 1
+        first = self._turn % max(1, len(known)) if known else 0
+        turned = addresses[first:] + addresses[:first]
+        now = self.clock.monotonic()
+        with self._lock:
+            self._suspects = {address: until for address, until in self._suspects.items() if until > now}
+            return sorted(turned, key=self._suspects.__contains__)
+
+    def _give_up(self, last: OttlaError, timeout: float, *, over: bool, late: bool) -> None:
+        """Raise if no given address is, or will be, a broker's; if nobody is there in time; if the time is over."""
+        asked = self._bootstrap[:3]
+        found = diagnose_all(asked, lambda address: self._strangers.get(address) or self._diagnose(address))
+        reasons = "; ".join(diagnosis.words for diagnosis in found)
+        if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
+            raise NotABrokerError(
+                ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=f"{_GIVE}, such as localhost:9650"
+            ) from None
+        absent = late and not any(diagnosis.there for diagnosis in found)
+        if absent or over:
+            self.out_of_reach = absent
+            limit_s = min(timeout, self._connect_timeout) if absent else timeout
+            code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
+            words = f"no broker answered within {round(limit_s, 3):g} s: {reasons}"
+            raise error_from_code(code, words, hint=_START if absent else _GIVE + ", such as localhost:9650") from None
+
+
+def view_of(reply: pb.MetadataReply) -> ClusterView:
+    """The reply as a value of ours."""
+    brokers = [BrokerView(b.id, b.address, b.rack, b.kafka_address, b.fenced) for b in reply.brokers]
+    controller = (reply.controller.id, reply.controller.address) if reply.HasField("controller") else (-1, "")
+    return build_view(reply.cluster_id, controller, brokers, map(_topic_of, reply.topics))
+
+
+def _topic_of(topic: pb.TopicMetadata) -> TopicView:
+    partitions = sorted(topic.partitions, key=lambda p: p.partition)
+    return TopicView(
+        topic.name,
+        TopicId(topic.topic_id),
+        tuple(map(_partition_of, partitions)),
+        topic.is_internal,
+        topic.error.code,
+        topic.error.message,
+    )
+
+
+def _partition_of(p: pb.PartitionMetadata) -> PartitionView:
+    return PartitionView(
+        p.leader,
+        p.leader_epoch,
+        tuple(p.replicas),
+        tuple(p.isr),
+        tuple(p.offline_replicas),
+        tuple(p.eligible_leader_replicas),
+        tuple(p.last_known_elr),
+    )

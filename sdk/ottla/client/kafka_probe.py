@@ -1,0 +1,183 @@
+"""A look at an address where Kafka's protocol may be spoken: who is there, and what it tells of its cluster.
+
+Two requests, ApiVersions v0 and Metadata v2 without topics, which every Kafka broker since 0.10.1 answers; no client
+library. Whoever answers otherwise is recognised by its first bytes (`diagnose`), and a TLS port, which may just hang
+up, by a handshake. Metadata v2 begins with brokers (id int32, host string, port int32, rack string?), then cluster id
+string?, then controller id int32.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from ottla.client.diagnose import API_VERSIONS, CORRELATION_ID, GET, protocol_of
+
+_METADATA: Final = struct.pack(">ihhihi", 14, 3, 2, CORRELATION_ID, -1, 0)
+"""Size, api key 3, version 2, correlation id, null client id, no topics."""
+
+_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_THREADS: Final = 32
+_STRING: Final = struct.Struct(">h")
+_INT: Final = struct.Struct(">i")
+
+
+class Met(Enum):
+    """Who is at an address."""
+
+    KAFKA = "ok"
+    GRPC = "grpc"
+    HTTP = "http"
+    TLS = "tls"
+    MUTE = "mute"
+    """It takes the connection and says nothing that is understood."""
+    WARY = "wary"
+    """It speaks Kafka's protocol and tells nothing of its cluster: a client has to authenticate first."""
+    REFUSED = "refused"
+    UNREACHED = "unreached"
+    UNRESOLVED = "unresolved"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was found at `address` (host:port); all but `met` is known of KAFKA only.
+
+    `told`: host:port of each broker by its id. `controller`: a broker of ottla names itself (any passes requests on).
+    """
+
+    address: str
+    met: Met
+    cluster_id: str = ""
+    controller: int = -1
+    told: Mapping[int, str] = field(default_factory=dict)
+    took_ms: float = 0.0
+
+
+def look_at_all(addresses: Iterable[str], limit_s: float) -> dict[str, Look]:
+    """A look at each of them, side by side. One takes up to three times the limit; a resolver has its own. No raise."""
+    once = list(dict.fromkeys(addresses))
+    with ThreadPoolExecutor(min(len(once), _MAX_THREADS) or 1) as threads:
+        return dict(zip(once, threads.map(lambda address: look_at(address, limit_s), once), strict=True))
+
+
+def look_at(address: str, limit_s: float) -> Look:
+    host, _, port = address.rpartition(":")
+    began_at = time.monotonic()
+    try:
+        with _Line(host.strip("[]"), int(port), limit_s) as line:
+            found = _ask(address, line)
+            took_ms = (time.monotonic() - began_at) * 1000
+        if found is None:
+            return Look(address, _others(host.strip("[]"), int(port), limit_s))
+    except socket.gaierror:
+        return Look(address, Met.UNRESOLVED)
+    except ConnectionRefusedError:
+        return Look(address, Met.REFUSED)
+    except OSError:
+        return Look(address, Met.UNREACHED)
+    if found.met is not Met.KAFKA:
+        return found
+    return Look(address, found.met, found.cluster_id, found.controller, found.told, took_ms)
+
+
+def _ask(address: str, line: _Line) -> Look | None:
+    """None where the answer is none of a Kafka broker's and could be that of many."""
+    answer = line.ask(API_VERSIONS)
+    protocol = protocol_of(answer)
+    if protocol != "kafka":
+        known = {"grpc": Met.GRPC, "http": Met.HTTP, "tls": Met.TLS}.get(protocol)
+        return None if known is None else Look(address, known)
+    try:
+        return _read(address, line.ask(_METADATA))
+    except (struct.error, UnicodeDecodeError):
+        return Look(address, Met.WARY)
+
+
+def _others(host: str, port: int, limit_s: float) -> Met:
+    """Who does not answer to Kafka's protocol: each is tried with words of its own, on a connection of its own."""
+    with _Line(host, port, limit_s) as line:
+        if protocol_of(line.ask(GET)) == "http":
+            return Met.HTTP
+    return Met.TLS if _shakes_hands(host, port, limit_s) else Met.MUTE
+
+
+def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # whose certificate it is does not matter here
+    try:
+        with socket.create_connection((host, port), timeout=limit_s) as plain, context.wrap_socket(plain):
+            return True
+    except ssl.SSLError as error:
+        return "_ALERT_" in (error.reason or "")  # it has refused in the words of TLS
+    except OSError:
+        return False
+
+
+def _read(address: str, answer: bytes) -> Look:
+    """Of an answer to _METADATA, with its size. Raises struct.error where it ends too early."""
+    at, told = 8, {}
+    (count,) = _INT.unpack_from(answer, at)
+    at += 4
+    for _ in range(count):
+        (broker_id,) = _INT.unpack_from(answer, at)
+        host, at = _string(answer, at + 4)
+        (port,) = _INT.unpack_from(answer, at)
+        _rack, at = _string(answer, at + 4)
+        told[broker_id] = f"{host}:{port}"
+    cluster_id, at = _string(answer, at)
+    (controller,) = _INT.unpack_from(answer, at)
+    return Look(address, Met.KAFKA, cluster_id, controller, told)
+
+
+def _string(data: bytes, at: int) -> tuple[str, int]:
+    (size_bytes,) = _STRING.unpack_from(data, at)
+    end = at + 2 + max(size_bytes, 0)
+    if end > len(data):
+        raise struct.error
+    return data[at + 2 : end].decode(), end
+
+
+class _Line:
+    """A connection with one deadline for all that is asked on it. Raises OSError where there is none."""
+
+    def __init__(self, host: str, port: int, limit_s: float) -> None:
+        self._over_at = time.monotonic() + limit_s
+        self._socket = socket.create_connection((host, port), timeout=limit_s)
+
+    def __enter__(self) -> _Line:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._socket.close()
+
+    def ask(self, question: bytes) -> bytes:
+        """What is answered: a frame of Kafka's protocol whole, anything else as far as it comes."""
+        answer = bytearray()
+        try:
+            self._left()
+            self._socket.sendall(question)
+            while len(answer) < _wanted(answer):
+                self._left()
+                if not (piece := self._socket.recv(_wanted(answer) - len(answer))):
+                    break
+                answer += piece
+        except (TimeoutError, ConnectionError):
+            pass
+        return bytes(answer)
+
+    def _left(self) -> None:
+        self._socket.settimeout(max(0.001, self._over_at - time.monotonic()))
+
+
+def _wanted(answer: bytearray) -> int:
+    """How many bytes the answer has, as far as its beginning tells."""
+    if protocol_of(bytes(answer[:9])) != "kafka":
+        return 9 if len(answer) < 9 else len(answer)
+    return min(4 + int(_INT.unpack_from(answer)[0]), _MAX_ANSWER_BYTES)

@@ -1,0 +1,146 @@
+"""Broker.ListOffsets for many partitions at once: each leader is asked for its own, until all have answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final, Literal, NamedTuple
+
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.units import timestamp_ms
+from ottla.errors import ErrorCode, OttlaError, UnknownTopicError, config_error, error_from_code
+from ottla.machines.metadata import ClusterView, Route
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+TRY_S: Final = 3.0
+"""How long a leader is given before the metadata is asked who leads now."""
+
+
+OffsetSpec = Literal["earliest", "latest"] | datetime | timedelta
+"""A place in a log: its ends, a point in time (without a zone: local), or so long from now (-1 h: an hour ago)."""
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset, and the timestamp in ms of the record there; -1 where none was looked for."""
+
+    offset: int
+    timestamp: int
+
+
+def list_offsets(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, timeout: float
+) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+    """`wanted` says the timestamp of each partition: -1 latest, -2 earliest, else the first record at or after it (ms).
+
+    None where no record is that young. Raises UnknownTopicError, and what the brokers said last where `timeout` seconds
+    passed.
+    """
+    started_at = cluster.clock.monotonic()
+    found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+    backoff = Backoff(first_s=0.01)
+    while left := {partition: at for partition, at in wanted.items() if partition not in found}:
+        remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
+        view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
+        last = _ask_leaders(cluster, view, left, found, remaining)
+        if last is not None:
+            unknown = isinstance(last, UnknownTopicError)
+            pause = backoff.next()
+            patience = min(timeout, UNKNOWN_TOPIC_GRACE_S) if unknown else timeout
+            if not last.retriable or cluster.clock.monotonic() + pause >= started_at + patience:
+                raise last
+            cluster.wait(pause)
+    return found
+
+
+def list_offsets_or_end(
+    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, timeout: float
+) -> dict[TopicPartition, int]:
+    """Like `list_offsets`, with the end of the log where no record is that young."""
+    found = list_offsets(cluster, wanted, timeout=timeout)
+    offsets = {partition: at.offset for partition, at in found.items() if at is not None}
+    if none := {partition: LATEST_TIMESTAMP for partition in wanted if partition not in offsets}:
+        ends = list_offsets(cluster, none, timeout=timeout)
+        offsets |= {partition: at.offset for partition, at in ends.items() if at is not None}
+    return offsets
+
+
+def _ask_leaders(
+    cluster: Cluster,
+    view: ClusterView,
+    wanted: Mapping[TopicPartition, int],
+    found: dict[TopicPartition, OffsetAndTimestamp | None],
+    timeout: float,
+) -> OttlaError | None:
+    """Enter what the leaders answer into `found`; the last error where some partition is still missing."""
+    by_leader: dict[str, dict[TopicPartition, Route]] = {}
+    last: OttlaError | None = None
+    for partition in wanted:
+        route = view.routes.get(partition)
+        if route is None:
+            last = _no_leader(view, partition)
+        else:
+            by_leader.setdefault(route.address, {})[partition] = route
+    for address, routes in by_leader.items():
+        request = pb.ListOffsetsRequest(
+            partitions=[
+                pb.ListOffsetsPartition(
+                    topic_id=route.partition_id.topic_id,
+                    partition=partition.partition,
+                    current_leader_epoch=route.leader_epoch,
+                    timestamp_ms=wanted[partition],
+                )
+                for partition, route in routes.items()
+            ]
+        )
+        try:
+            reply = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=min(timeout, TRY_S))
+        except OttlaError as error:
+            last = error
+            continue
+        last = _enter(reply, {route.partition_id: p for p, route in routes.items()}, found, address) or last
+    return last
+
+
+def _enter(
+    reply: pb.ListOffsetsReply,
+    names: Mapping[PartitionId, TopicPartition],
+    found: dict[TopicPartition, OffsetAndTimestamp | None],
+    address: str,
+) -> OttlaError | None:
+    last: OttlaError | None = None
+    for answer in reply.partitions:
+        partition = names[PartitionId(TopicId(answer.topic_id), answer.partition)]
+        if answer.error.code:
+            last = error_from_code(answer.error.code, f"{partition}: {answer.error.message}", broker=address)
+        else:
+            at = OffsetAndTimestamp(answer.offset, answer.timestamp_ms)
+            found[partition] = at if answer.offset >= 0 else None
+    return last
+
+
+def _no_leader(view: ClusterView, partition: TopicPartition) -> OttlaError:
+    topic = view.topics.get(partition.topic)
+    if topic is None or topic.error:
+        code = topic.error if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error_from_code(code, f"the topic {partition.topic!r} is not there")
+    if not 0 <= partition.partition < len(topic.partitions):
+        return error_from_code(
+            ErrorCode.INVALID_PARTITIONS,
+            f"{partition.topic} has no partition {partition.partition}",
+            hint=f"its partitions are 0 to {len(topic.partitions) - 1}",
+        )
+    return error_from_code(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader")
+
+
+def spec_timestamp(spec: OffsetSpec, *, now_ms: int) -> int:
+    """ListOffsets' timestamp of a spec. Raises ConfigError."""
+    if isinstance(spec, datetime | timedelta):
+        return timestamp_ms(spec, now_ms=now_ms)
+    if spec == "earliest":
+        return EARLIEST_TIMESTAMP
+    if spec == "latest":
+        return LATEST_TIMESTAMP
+    raise config_error(f"{spec!r} is no place in a log", hint="use 'earliest', 'latest', a datetime or a timedelta")

@@ -1,0 +1,201 @@
+"""Keeps a client's view of the cluster fresh, on a thread of its own, so that nobody who has data waits for metadata.
+
+Asked for: when a topic is new to the client, after an error that says the view is wrong, while a partition has no
+leader, and every `max_age` seconds. What brokers tell about leaders in their answers is taken over at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from threading import Thread
+from typing import Final
+
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.condition import Condition
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.metadata import ClusterView, TopicView, merge, with_leader
+from ottla_core.model import PartitionId
+from ottla_core.rpc.retry import Backoff
+
+logger = logging.getLogger("ottla.metadata")
+
+_PACE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 0.25
+"""While a partition has no leader: an election takes seconds, and nobody is to wait much longer than it."""
+
+
+class MetadataKeeper:
+    """`view` is replaced whole; `on_change` runs without locks, after each change, on the thread that made it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        name: str,
+        max_age: float,
+        timeout: float,
+        on_change: Callable[[ClusterView], None],
+        all_topics: bool = False,
+    ) -> None:
+        self.view = ClusterView()
+        self._all_topics: Final = all_topics
+        self._cluster: Final = cluster
+        self._clock: Final = cluster.clock
+        self._max_age: Final = max_age
+        self._timeout: Final = timeout
+        self._on_change: Final = on_change
+        self._changed: Final = Condition()
+        self.locks: Final = (self._changed,)
+        self._topics: dict[str, None] = {}
+        self._asked = False
+        self._waiting = 0
+        self._closed = False
+        self._error: OttlaError | None = None
+        self._thread: Final = Thread(target=self._run, name=f"ottla-metadata-{name}", daemon=True)
+        self._thread.start()
+
+    def refresh(self) -> None:
+        """Ask again soon."""
+        with self._changed:
+            self._asked = True
+            self._changed.notify_all()
+
+    def nudge(self) -> None:
+        """Let whoever waits in `until_known` look at its `check`."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def until_known(
+        self, topics: Iterable[str], timeout: float, *, check: Callable[[], None] | None = None
+    ) -> list[TopicView]:
+        """The topics, once some broker knows them; from now on they are kept fresh. `check` raises to end the wait.
+
+        Without a name: once some broker answers.
+
+        Raises UnknownTopicError after a grace of seconds, ConnectError or TimeoutError where no broker answers within
+        `timeout` seconds, or has ever answered within the time for the first contact, and at once what is not
+        retriable.
+        """
+        names = list(topics)
+        started_at = self._clock.monotonic()
+        with self._changed:
+            self._topics |= dict.fromkeys(names)
+            self._error = None  # what came of an earlier try may have changed
+            self._waiting += 1
+        try:
+            while True:
+                with self._changed:
+                    views = [self.view.topics.get(name) for name in names]
+                    missing = [n for n, view in zip(names, views, strict=True) if view is None or view.error]
+                    if not missing and (names or self.view.brokers):
+                        return [view for view in views if view is not None]
+                    if check is not None:
+                        check()
+                    if self._closed:
+                        raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+                    waited = self._clock.monotonic() - started_at
+                    if not self._is_over(missing[0] if missing else "", waited, timeout):
+                        self._asked = True
+                        self._changed.notify_all()
+                        self._changed.wait(min(timeout - waited, 0.5))
+                        continue
+                raise self._cluster.unknown_topic(missing[0])
+        except OttlaError:
+            with self._changed:
+                for name in names:
+                    view = self.view.topics.get(name)
+                    if view is None or view.error:
+                        self._topics.pop(name, None)
+            raise
+        finally:
+            with self._changed:
+                self._waiting -= 1
+
+    def follow(self, topics: Iterable[str]) -> None:
+        """Keep these fresh too, from the next time on."""
+        with self._changed:
+            self._topics |= dict.fromkeys(topics)
+
+    def forget(self, topic: str) -> None:
+        """Keep it fresh no more."""
+        with self._changed:
+            self._topics.pop(topic, None)
+
+    def learn(self, partition_id: PartitionId, address: str, leader_epoch: int) -> bool:
+        """A broker named a partition's leader (KIP-951); whether that was news."""
+        with self._changed:
+            self.view, news = with_leader(self.view, partition_id, address, leader_epoch)
+        if news:
+            self._on_change(self.view)
+        return news
+
+    def close(self) -> None:
+        """End the thread; does not wait for a call that is under way."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _is_over(self, topic: str, waited: float, timeout: float) -> bool:
+        """Whether a topic is to be reported as unknown; raises where something else is wrong with it."""
+        view = self.view.topics.get(topic)
+        error = self._error
+        if error is not None and (not error.retriable or waited >= timeout or self._cluster.out_of_reach):
+            raise error.with_traceback(None)  # it comes from another thread, where it says nothing to anybody
+        if view is not None and view.error not in (
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.LEADER_NOT_AVAILABLE,
+        ):
+            raise error_from_code(view.error, view.error_message or f"the topic {topic!r} can't be used")
+        if view is not None:
+            return waited >= min(timeout, UNKNOWN_TOPIC_GRACE_S)
+        if waited >= timeout:
+            raise error_from_code(ErrorCode.REQUEST_TIMED_OUT, f"no broker described {topic!r} within {timeout:g} s")
+        return False
+
+    def _run(self) -> None:
+        backoff = Backoff(most_s=_LONGEST_PAUSE_S)
+        fetched_at = self._clock.monotonic()
+        pause = 0.0
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed, pause)
+                while not self._closed and not self._asked and (left := self._age_left(fetched_at)) > 0:
+                    self._changed.wait(left)
+                if self._closed:
+                    return
+                self._asked = False
+                topics = list(self._topics)
+            try:
+                complete = self._fetch(topics)
+            except Exception:  # without this thread nobody hears of another leader any more
+                logger.exception("what the metadata says could not be taken over; trying again")
+                complete = False
+            fetched_at = self._clock.monotonic()
+            if complete:
+                backoff.reset()
+                pause = _PACE_S
+            else:
+                pause = backoff.next()
+                self.refresh()
+
+    def _age_left(self, fetched_at: float) -> float:
+        return fetched_at + self._max_age - self._clock.monotonic()
+
+    def _fetch(self, topics: list[str]) -> bool:
+        """Replace the view; False where it has to be asked for again soon."""
+        try:
+            view = self._cluster.fetch_metadata(topics, all_topics=self._all_topics, timeout=self._timeout)
+        except OttlaError as error:
+            if not self._closed and not self._waiting:  # who waits for it hears of it, and who closes needs no word
+                logger.warning("no metadata: %s", error)
+            with self._changed:
+                self._error = error
+                self._changed.notify_all()
+            return False
+        with self._changed:
+            self._error = None
+            self.view = view = merge(self.view, view)
+            self._changed.notify_all()
+        self._on_change(view)
+        return not view.without_leader(topics)

@@ -1,0 +1,150 @@
+"""One long-lived stream per broker for one method: each frame goes out with a context and comes back with it once.
+
+Once means: answered, or failed because the stream broke, was closed, or did not answer in time. A frame that is not
+answered within its timeout breaks its stream, as a client of Kafka closes the connection: what hangs there is not to be
+waited for, and the next frame opens another stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock, RLock
+from typing import Any, Final, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla.client.transport import Connection, Stream
+from ottla.errors import ErrorCode, OttlaError
+from ottla_core.clock import Clock
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+Context = TypeVar("Context")
+
+_GRACE_S: Final = 0.5
+"""The broker ends a frame at its timeout by an answer in words: give it the time to arrive."""
+
+
+@dataclass(slots=True)
+class _Open(Generic[Context]):
+    context: Context
+    deadline_at: float
+
+
+class Links(Generic[Request, Reply, Context]):
+    """The streams of one client for one method, by address. Thread-safe; never blocks."""
+
+    def __init__(
+        self,
+        method: Method[Request, Reply],
+        connection: Callable[[str], Connection],
+        clock: Clock,
+        on_reply: Callable[[Context, Reply], None],
+        on_failed: Callable[[list[Context], OttlaError], None],
+    ) -> None:
+        """The callbacks run on the streams' threads, and `on_failed` also on the thread that sends."""
+        self._method: Final = method
+        self._connection: Final = connection
+        self._clock: Final = clock
+        self._on_reply: Final = on_reply
+        self._on_failed: Final = on_failed
+        self._links: dict[str, _Link[Request, Reply, Context]] = {}
+        self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
+        self._closed = False
+
+    def send(self, address: str, body: Request, context: Context, *, timeout: float, answered: bool = True) -> bool:
+        """Send `body`; False where that failed at once (`on_failed` has been called then)."""
+        try:
+            self._link(address).send(body, context, timeout, answered)
+        except OttlaError as error:
+            self._on_failed([context], error)
+            return False
+        return True
+
+    def break_overdue(self) -> float:
+        """Break the streams with a frame past its deadline; the monotonic time at which to ask again."""
+        now = self._clock.monotonic()
+        with self._lock:
+            links = list(self._links.values())
+        earliest = float("inf")
+        for link in links:
+            due_at = link.due_at()
+            if due_at <= now:
+                link.break_off(
+                    OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {link.address}: no answer in time")
+                )
+            else:
+                earliest = min(earliest, due_at)
+        return earliest
+
+    def close(self, *, timeout: float = 0.0) -> None:
+        """Close every stream; open frames fail. Brokers have `timeout` seconds to take what nobody answers (acks=0)."""
+        with self._lock:
+            self._closed = True
+            links = list(self._links.values())
+        for link in links:
+            link.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
+
+    def _link(self, address: str) -> _Link[Request, Reply, Context]:
+        with self._lock:
+            if self._closed:
+                raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+            link = self._links.get(address)
+            if link is None:
+                link = self._links[address] = _Link(self, address)
+            return link
+
+    def _open(self, link: _Link[Request, Reply, Context]) -> Stream[Request]:
+        return self._connection(link.address).open_stream(self._method, link.on_reply, link.on_broken)
+
+    def _forget(self, link: _Link[Request, Reply, Context]) -> None:
+        with self._lock:
+            if self._links.get(link.address) is link:
+                del self._links[link.address]
+
+
+class _Link(Generic[Request, Reply, Context]):
+    """One stream and its open frames. It is used until it breaks, then forgotten."""
+
+    def __init__(self, links: Links[Request, Reply, Context], address: str) -> None:
+        self.address: Final = address
+        self._links: Final = links
+        self._lock: Final = Lock()
+        self._open: dict[int, _Open[Context]] = {}
+        self._why: OttlaError | None = None
+        self._stream: Stream[Request] = links._open(self)
+
+    def send(self, body: Request, context: Context, timeout: float, answered: bool) -> None:
+        deadline_at = self._links._clock.monotonic() + timeout + _GRACE_S
+        with self._lock:  # an answer can't be looked up before its frame has been noted
+            try:
+                frame = self._stream.send(body, timeout_ms=max(1, int(timeout * 1000)), answered=answered)
+            except OttlaError:
+                self._links._forget(self)
+                raise
+            if answered:
+                self._open[frame] = _Open(context, deadline_at)
+
+    def due_at(self) -> float:
+        with self._lock:
+            return min((frame.deadline_at for frame in self._open.values()), default=float("inf"))
+
+    def break_off(self, why: OttlaError, timeout: float = 0.0) -> None:
+        self._links._forget(self)
+        self._why = why
+        self._stream.close(timeout=timeout)
+
+    def on_reply(self, correlation_id: int, reply: Any) -> None:
+        with self._lock:
+            frame = self._open.pop(correlation_id, None)
+        if frame is not None:
+            self._links._on_reply(frame.context, reply)
+
+    def on_broken(self, error: OttlaError, _open: list[int]) -> None:
+        self._links._forget(self)
+        with self._lock:
+            contexts = [frame.context for frame in self._open.values()]
+            self._open.clear()
+        self._links._on_failed(contexts, self._why or error)

@@ -1,0 +1,49 @@
+"""What connectors of other systems build on, besides the clients: `pyspark_ottla` uses this and nothing inside the SDK.
+
+A connector plans before it reads, and moves columns instead of records:
+
+    cluster = Cluster(bootstrap_addresses("broker-1:19092"), grpc_transport("my-connector"))
+    view = cluster.fetch_metadata(["orders"], timeout=30.0)
+    ends = list_offsets_or_end(cluster, {TopicPartition("orders", 0): LATEST_TIMESTAMP}, timeout=30.0)
+
+`ottla.Consumer` hands out its records as `Segment`s of `Part`s, and `ottla.Producer` takes `ByteColumns`.
+"""
+
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.list_offsets import list_offsets, list_offsets_or_end
+from ottla.client.settings import (
+    CONSUMER_NAMES,
+    PRODUCER_NAMES,
+    Convert,
+    bootstrap_addresses,
+    check_topic,
+    merge_config,
+)
+from ottla.client.transport import grpc_transport
+from ottla.client.units import parse_duration, size_bytes
+from ottla.consumer.batch import Segment
+from ottla.consumer.completed_fetch import Part
+from ottla.machines.metadata import TopicView
+from ottla.producer.producer import check_config
+from ottla.producer.send_columns import ByteColumns
+
+__all__ = [
+    "CONSUMER_NAMES",
+    "PRODUCER_NAMES",
+    "UNKNOWN_TOPIC_GRACE_S",
+    "ByteColumns",
+    "Cluster",
+    "Convert",
+    "Part",
+    "Segment",
+    "TopicView",
+    "bootstrap_addresses",
+    "check_config",
+    "check_topic",
+    "grpc_transport",
+    "list_offsets",
+    "list_offsets_or_end",
+    "merge_config",
+    "parse_duration",
+    "size_bytes",
+]

@@ -1,0 +1,74 @@
+"""What a consumer of a group says about offsets: commits, and what was committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla.client.by_partition import ByPartition
+from ottla.client.units import Duration, seconds
+from ottla.consumer.concurrent_use import OneThread, for_one_thread
+from ottla.consumer.group.assignment import GroupAssignment
+from ottla.consumer.group.commits import OnCommitted
+from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike, checked_offsets
+from ottla.errors import config_error
+from ottla_core.model import TopicPartition
+
+
+class Committing:
+    """The part of a Consumer that needs a group."""
+
+    def __init__(self, group: GroupAssignment | None, settle: Callable[[], None]) -> None:
+        self.one_thread = OneThread(settle)
+        self._group: Final = group
+
+    @for_one_thread
+    def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
+        """Commit, and wait until the group has it: all that was handed out, or these {(topic, partition): offset}.
+
+        In a loop over records that includes the one at hand, as in every client of Kafka: call it when that is
+        processed. (What `commit="at_least_once"` commits by itself does not include it.)
+
+        An offset is that of the next record to read; `OffsetAndMetadata(offset, "a note")` says more. Tried again for
+        up to `timeout` seconds while the coordinator is away.
+
+        Raises CommitFailedError where the group has gone on without this consumer, RebalanceInProgressError where it
+        is to read on first, ottla.TimeoutError, WakeupError.
+        """
+        group = self._member()
+        wanted = group.handed_out() if offsets is None else checked_offsets(offsets)
+        group.commits.run_callbacks()
+        group.commit(wanted, seconds(timeout, "timeout"))
+
+    @for_one_thread
+    def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
+        """Commit without waiting: after all that was committed before, and never twice.
+
+        `callback(offsets, error)` is called when this consumer reads, commits or closes next; error is None where all
+        went well.
+        """
+        group = self._member()
+        wanted = group.handed_out() if offsets is None else checked_offsets(offsets)
+        group.commits.begin(wanted, callback=callback)
+
+    @for_one_thread
+    def committed(
+        self, *partitions: tuple[str, int], timeout: Duration = 60.0
+    ) -> ByPartition[OffsetAndMetadata | None]:
+        """What the group has committed for these partitions, or for those of this consumer; None: nothing yet."""
+        group = self._member()
+        wanted = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
+        found = group.commits.fetch(wanted, seconds(timeout, "timeout"))
+        return ByPartition({partition: found.get(partition) for partition in wanted})
+
+    @property
+    def group_metadata(self) -> GroupMetadata:
+        """As whom this consumer is in its group. From any thread."""
+        group = self._member()
+        who = group.member.identity
+        return GroupMetadata(group.options.group, who.generation, who.member_id, who.instance_id)
+
+    def _member(self) -> GroupAssignment:
+        if self._group is None:
+            raise config_error("this consumer has no group to commit to", hint="give group=")
+        return self._group

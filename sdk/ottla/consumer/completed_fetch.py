@@ -1,0 +1,168 @@
+"""A chunk being read: what one fetch brought for one partition, opened batch by batch.
+
+A batch is checked and decompressed when the reader comes to it, whole, so nothing is raised between two of its records.
+What may be in a chunk and is not handed out: records below the position (a batch comes whole, rule 57), records at or
+after the stop, and control batches (rule 38), whose offsets count all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from ottla.consumer.metrics import Consumed
+from ottla.errors import OttlaError, error_from_code
+from ottla.machines.position import Chunk, Position
+from ottla_core.model import TopicPartition
+from ottla_core.records.batch import BatchHeader, iter_headers
+from ottla_core.records.reader import read_records
+from ottla_core.records.record import RawRecord
+
+
+class OpenBatch:
+    """All records of one batch, parsed anew whenever it is iterated: many of them cost the memory of their bytes.
+
+    A hundred thousand tuples kept at once would cost thirty times as much, and a third of the time would go to the
+    garbage collector, which looks at each of them again and again.
+    """
+
+    __slots__ = ("_count", "_data", "_records", "first_offset", "has_log_append_time", "next_offset")
+
+    def __init__(self, header: BatchHeader, data: memoryview) -> None:
+        self.first_offset = header.base_offset
+        self.next_offset = header.next_offset
+        self.has_log_append_time = header.has_log_append_time
+        self._count = header.record_count
+        self._data = data
+        self._records: Iterator[RawRecord] | None = read_records(data)  # checks everything
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[RawRecord]:
+        records, self._records = self._records, None
+        return read_records(self._data) if records is None else records
+
+
+class Records(list[RawRecord]):
+    """Some records of one batch."""
+
+    __slots__ = ("has_log_append_time",)
+
+    def __init__(self, records: Iterable[RawRecord], has_log_append_time: bool) -> None:
+        super().__init__(records)
+        self.has_log_append_time = has_log_append_time
+
+
+Part = OpenBatch | Records
+"""Some records of one partition in their order; those that are handed out are never none."""
+
+
+def first_offset(part: Part) -> int:
+    """No record of `part` is below it."""
+    return part.first_offset if isinstance(part, OpenBatch) else part[0][0]
+
+
+def next_offset(part: Part) -> int:
+    """Where reading goes on after `part`."""
+    return part.next_offset if isinstance(part, OpenBatch) else part[-1][0] + 1
+
+
+class Run:
+    """One chunk and how far it was read: record by record (`stream`) or in parts, whoever comes next goes on."""
+
+    __slots__ = (
+        "_batches",
+        "_consumed",
+        "_current",
+        "_log_append_time",
+        "_uncounted",
+        "chunk",
+        "epoch",
+        "next_offset",
+        "partition",
+        "position",
+        "version",
+    )
+
+    def __init__(self, chunk: Chunk, consumed: Consumed) -> None:
+        self.chunk = chunk
+        self._consumed = consumed
+        self.position: Position = chunk.position
+        self.partition: TopicPartition = chunk.position.partition
+        self.version = chunk.version
+        self.next_offset = self.position.offset or 0
+        self.epoch = self.position.offset_epoch  # of the batch that is being read
+        self._batches = self._open_batches()
+        self._current: Iterator[RawRecord] | None = None
+        self._log_append_time = False  # of the batch that is being read
+        self._uncounted = 0  # records of `_current` that were not counted as consumed
+
+    @property
+    def stale(self) -> bool:
+        """Whether the user has gone elsewhere meanwhile."""
+        return self.version != self.position.version
+
+    def stream(self) -> Iterator[RawRecord]:
+        """The records that are left, one by one. Raises CORRUPT_MESSAGE before a batch that can't be read."""
+        while True:
+            if self._current is None:
+                opened = next(self._batches, None)
+                if opened is None:
+                    return
+                self._current, self._uncounted = iter(opened), len(opened)
+            yield from self._current
+            self._consumed.records += self._uncounted
+            self._current = None
+
+    def part(self, limit: int) -> Part | None:
+        """The next records, up to `limit`, all of one batch; None at the end. Raises like `stream`."""
+        while True:
+            if self._current is None:
+                opened = next(self._batches, None)
+                if opened is None:
+                    return None
+                if 0 < len(opened) <= limit:
+                    self._consumed.records += len(opened)
+                    return opened
+                self._current, self._uncounted = iter(opened), len(opened)
+            raws = Records(islice(self._current, limit), self._log_append_time)
+            self._consumed.records += len(raws)
+            self._uncounted -= len(raws)
+            if len(raws) < limit:
+                self._consumed.records += self._uncounted  # those of this batch that `stream` gave before
+                self._current, self._uncounted = None, 0
+            if raws:
+                return raws
+
+    def _open_batches(self) -> Iterator[Part]:
+        """Each batch when the one before it is used up; as a list where not all of its records are wanted."""
+        data = memoryview(self.chunk.records)
+        first, stop = self.next_offset, self.position.stop
+        for at, header in iter_headers(data):
+            if header.next_offset <= first:
+                continue
+            if stop is not None and header.base_offset >= stop:
+                self.next_offset = stop
+                return
+            self.epoch = header.leader_epoch
+            self._log_append_time = header.has_log_append_time
+            if not header.is_control:
+                yield self._wanted(self._open(header, data[at : at + header.size_bytes]), first, stop)
+            self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
+
+    def _wanted(self, opened: OpenBatch, first: int, stop: int | None) -> Part:
+        if opened.first_offset >= first and (stop is None or opened.next_offset <= stop):
+            return opened
+        wanted = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
+        return Records(wanted, opened.has_log_append_time)
+
+    def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
+        try:
+            return OpenBatch(header, data)
+        except OttlaError as error:
+            hint = (
+                "read again; if it stays, the log is damaged there: "
+                f"to go on without that batch, seek to {header.next_offset}"
+            )
+            raise error_from_code(error.code, f"{self.partition}: {error.message}", hint=hint) from None

@@ -1,0 +1,133 @@
+"""One consumer, one thread: a second one that comes while the first is inside gets an error at once, not a wait.
+
+Whoever is inside a call is in, and so is whoever iterates, from the first record on until the loop is left. A consumer
+may be handed from one thread to another between calls, and an iterator between two of its records.
+
+A signal handler that interrupts a call, and a callback, are in with the thread that they run in: what ends the consumer
+waits there until that call is out, for it stands between two lines that belong together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from threading import RLock, Thread, current_thread
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from ottla.client.guard import Guard, whether_owned
+from ottla.errors import ConcurrentUseError, ErrorCode
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class OneThread:
+    """`run` what is not for two threads. The same thread may come in again.
+
+    `settle` sees to what a call may have left behind that was interrupted, before the next one.
+    """
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self.settle: Final = settle
+        self._inside: Final = RLock()
+        self._owned: Final = whether_owned(self._inside)
+        self._user: Thread | None = None  # who is inside
+        self._loops: dict[object, Thread] = {}
+        self._ends = False
+        self._once_out: Callable[[], object] | None = None
+        self.guard: Final = Guard("the consumer")
+
+    def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What is for one thread at a time. However it is interrupted, the thread is out afterwards."""
+        return self._run(None, call, *args, **kwargs)
+
+    def step(self, loop: object, call: Callable[[], T]) -> T:
+        """What an iteration does from time to time; from now on `loop` is the current thread's."""
+
+        def take() -> T:
+            self._loops[loop] = current_thread()
+            return call()
+
+        return self._run(loop, take)
+
+    def once_out(self, call: Callable[[], object]) -> bool:
+        """Whether this thread is inside: then `call` is called when it is out."""
+        if self._owned():
+            self._once_out = call
+            return True
+        return False
+
+    def run_last(self, timeout: float, call: Callable[[], object]) -> None:
+        """When whoever is inside is out; not at all where that takes longer than `timeout` seconds.
+
+        Whoever comes now waits for its end, for what it finds then is an end, and not somebody who disturbs.
+        """
+        self._ends = True
+        if self._inside.acquire(timeout=timeout):
+            try:
+                call()
+            finally:
+                self._inside.release()
+
+    def leave(self, loop: object) -> None:
+        """The iteration is over, or nobody holds it any more."""
+        self._loops.pop(loop, None)
+
+    def _run(self, mine: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._check(mine)
+        me = current_thread()
+        try:
+            with self._inside:
+                outer, self._user = self._user, me
+                try:
+                    return call(*args, **kwargs)
+                finally:
+                    self._user = outer
+        finally:
+            self._call_once_out()
+
+    def _call_once_out(self) -> None:
+        if self._once_out is not None and not self._owned():
+            call, self._once_out = self._once_out, None
+            call()
+
+    def _check(self, mine: object) -> None:
+        self.guard.check_process()
+        me, user = current_thread(), self._user
+        for loop, thread in list(self._loops.items()):
+            if thread is not me and loop is not mine and thread.is_alive():
+                raise _concurrent(f"{thread.name} iterates over", me)
+        if user is not None and user is not me and not self._ends:
+            raise _concurrent(f"{user.name} uses", me)
+
+
+class Guarded(Protocol):
+    """Something whose methods are for one thread at a time."""
+
+    @property
+    def one_thread(self) -> OneThread: ...
+
+
+G = TypeVar("G", bound=Guarded)
+
+
+def for_one_thread(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+    """The method, which raises ConcurrentUseError where another thread is using its object."""
+
+    def settled(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.one_thread.settle()
+        return method(self, *args, **kwargs)
+
+    @functools.wraps(method)
+    def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.one_thread.run(settled, self, *args, **kwargs)
+
+    return call
+
+
+def _concurrent(who: str, me: Thread) -> ConcurrentUseError:
+    return ConcurrentUseError(
+        ErrorCode.INVALID_REQUEST,
+        f"the thread {who} this consumer while {me.name} calls it",
+        hint="give each thread a consumer of its own; only wakeup, close and metrics are for any thread",
+    )

@@ -1,0 +1,419 @@
+"""Consumer: records of whole topics, of chosen partitions, or of a group's share, to the end of time or to a stop.
+
+This is the face: arguments, and where to read. `plan` says where reading begins and ends, `assignment` looks that up,
+`fetcher` brings chunks, `reading` opens them. With a group, `group.assignment` has the partitions, and `group.reading`
+hands records out by polls, so that what was processed can be committed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import itertools
+import re
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from threading import Thread
+from types import TracebackType
+from typing import Any, Final, Generic, Literal, Self
+
+from ottla.client.by_partition import OffsetsByPartition
+from ottla.client.cluster import Cluster
+from ottla.client.limits import fetch_limits
+from ottla.client.settings import (
+    CONSUMER_NAMES,
+    bootstrap_addresses,
+    merge_config,
+    one_of,
+    positive,
+    read_properties,
+)
+from ottla.client.transport import Transport, grpc_transport
+from ottla.client.units import Duration, Size, seconds, size_bytes
+from ottla.consumer.assignment import Assignment
+from ottla.consumer.batch import Batch
+from ottla.consumer.commit import Committing
+from ottla.consumer.concurrent_use import for_one_thread
+from ottla.consumer.fetcher import Fetcher, closed_error
+from ottla.consumer.group.assignment import GroupAssignment
+from ottla.consumer.group.listener import Listener, RebalanceListener, listener_of
+from ottla.consumer.group.metrics import group_metrics
+from ottla.consumer.group.options import AssignorLike, CommitMode, check_no_group, group_options
+from ottla.consumer.group.reader import GroupReader
+from ottla.consumer.reader import FOREVER, Reader
+from ottla.consumer.seek import Seeking
+from ottla.consumer.start_offsets import ReadingPlan
+from ottla.errors import WakeupError
+from ottla.generics import K, V
+from ottla.machines.subscription import Subscription
+from ottla.record import Record
+from ottla.serdes.record_reader import serdes_of
+from ottla.serdes.serdes import DeserializerLike, deserializer
+
+Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | OffsetsByPartition
+Stop = Literal["end"] | datetime | timedelta | int | OffsetsByPartition
+
+_LEAVE_S: Final = 10.0
+"""What the last commit may take when a consumer of a group is closed."""
+
+_LEAVE_AT_EXIT_S: Final = 1.0
+"""The same where nobody has closed it and the process ends."""
+
+_members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
+
+_goodbyes: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
+
+_client_numbers = itertools.count(1)
+
+
+class Consumer(Committing, Seeking, Generic[K, V]):
+    """Reads records. Without a group it reads every partition of its topics, new ones from their beginning.
+
+        for record in ottla.Consumer("orders", start="earliest"):
+            print(record.key, record.value)
+
+    Iterating, `poll` and `batches` share one position for each partition and may be mixed. Records of one partition
+    come in order. A consumer is for one thread at a time: a second one that comes while the first is inside, or
+    iterates, gets ConcurrentUseError at once. `wakeup`, `close` and `metrics` are for any thread.
+
+    Args:
+        topics: names of one or more topics.
+        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        group: the id of a group whose members share the partitions: this one gets some, keeps them while it reads, and
+            goes on where the group left off. It is in the group from its first reading on. docs/sdk.md tells the rest.
+        pattern: of a group, instead of topics: a regular expression for whole names, new topics among them.
+        partitions: only these: numbers where there is one topic, else (topic, number) pairs. Not with a group.
+        start: where to begin. "earliest", "latest" (what is written from now on), a datetime (without a zone: local), a
+            timedelta (-1 h: what the last hour wrote), or {(topic, partition): offset} with `auto_offset_reset` for the
+            partitions left out. "committed" (the default, and all that a group takes) is where the group left off;
+            where there is no such place it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
+        stop: where to end, looked up once, when reading begins. "end": what is in the log then; a datetime or
+            timedelta: before the first record at or after it, or at the end; a number: after so many records;
+            {(topic, partition): offset}: before that offset (partitions left out have no end). The iteration ends
+            there. None: never.
+        key, value: deserializers: auto (what `auto` was sent; of others' records UTF-8 → str, the rest bytes), bytes,
+            str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a pydantic
+            model, read from JSON) or a callable. null is always None.
+        on_bad_record: a record that its deserializer can't read: "raise" SerializationError (again each time, until
+            somebody seeks past it) or "skip" it with a line in the log. A damaged batch always raises.
+        auto_offset_reset: where to go when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
+            "earliest", "latest" or "none" (raise OffsetOutOfRangeError). By default "earliest" where `start` is
+            earliest or a time, else "latest". Where a new leader lacks what was read, which can only be after an
+            unclean election, reading goes on where the logs part; with "none" TruncationError is raised. Either way
+            the log gets a warning and `metrics` counts it.
+        fetch_min_bytes, fetch_max_wait: a broker answers once it has so many bytes, or after so many seconds.
+        fetch_max_bytes, max_partition_fetch_bytes: bytes of one answer, and of one partition in it. A first batch comes
+            whole in any case. Several answers are under way at a time, so larger ones are slower, not faster: broker
+            and client would work in turn (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
+        prefetch: bytes that may be fetched and not read yet.
+        max_poll_records: records of one `poll`, and at most of one step of an iteration in a group.
+        commit: of a group. "at_least_once" (the default) commits what was processed: a record is when the next one, or
+            the next poll, is asked for; every `auto_commit_interval` seconds, before partitions go to others, at the
+            end. "at_most_once" commits before records are handed out. "manual": nothing but `commit` does.
+        session_timeout: seconds without a heartbeat after which the group goes on without this consumer.
+        heartbeat_interval: seconds between heartbeats; they are sent on a thread, and so are rebalances noticed.
+        max_poll_interval: seconds within which the next poll has to come: else this consumer leaves its group. It is
+            also how long the others wait for it when the group rebalances.
+        assignors: who gives out partitions, in the order of preference: "range", "roundrobin", "sticky",
+            "cooperative-sticky", or one of your own (ottla.machines.assignors). Where all of them are cooperative,
+            consumers go on reading what they keep while the group rebalances.
+        group_instance_id: a name of its own makes this consumer a static member: it may restart within
+            `session_timeout` and have its partitions again, without a rebalance.
+        on_assigned, on_revoked, on_lost: called with a list of partitions: new ones, ones that are about to go to
+            others, and ones that are gone already (by default `on_revoked`). In the thread that reads.
+        listener: an object with these methods instead (ottla.RebalanceListener).
+        client_rack: where this client is, in the words of the brokers' own `rack`. Leaders then name an in-sync replica
+            in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
+        request_timeout: seconds for a broker to answer a request.
+        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
+        metadata_max_age: seconds after which new partitions are looked for, and leaders asked again for a replica.
+        client_id: names this client in logs and quotas.
+        config: the same settings under Kafka's names, such as {"auto.offset.reset": "earliest"}.
+
+    Raises:
+        ConfigError: an argument or a config that can't be. Topics are looked up when reading begins, not here.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap: str | Sequence[str] | None = None,
+        group: str | None = None,
+        pattern: str | re.Pattern[str] | None = None,
+        partitions: Sequence[int | tuple[str, int]] | None = None,
+        start: Start = "committed",
+        stop: Stop | None = None,
+        key: DeserializerLike[K] = "auto",
+        value: DeserializerLike[V] = "auto",
+        on_bad_record: Literal["raise", "skip"] = "raise",
+        auto_offset_reset: Literal["earliest", "latest", "none"] | None = None,
+        fetch_min_bytes: Size = 1,
+        fetch_max_wait: Duration = 0.5,
+        fetch_max_bytes: Size = "2MiB",
+        max_partition_fetch_bytes: Size = "1MiB",
+        prefetch: Size = "16MiB",
+        max_poll_records: int = 500,
+        commit: CommitMode = "at_least_once",
+        auto_commit_interval: Duration = 5.0,
+        session_timeout: Duration = 45.0,
+        heartbeat_interval: Duration = 3.0,
+        max_poll_interval: Duration = 300.0,
+        assignors: AssignorLike | Sequence[AssignorLike] = ("range", "cooperative-sticky"),
+        group_instance_id: str | None = None,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+        on_lost: Listener | None = None,
+        listener: RebalanceListener | None = None,
+        client_rack: str = "",
+        request_timeout: Duration = 30.0,
+        connect_timeout: Duration = 5.0,
+        metadata_max_age: Duration = 300.0,
+        client_id: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        _transport: Transport | None = None,
+    ) -> None:
+        arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
+        settings = merge_config(CONSUMER_NAMES, arguments, _DEFAULTS, config or {})
+        options = None
+        if settings["group"] is None:
+            check_no_group(
+                pattern=pattern,
+                group_instance_id=settings["group_instance_id"],
+                on_assigned=on_assigned,
+                on_revoked=on_revoked,
+                on_lost=on_lost,
+                listener=listener,
+            )
+            plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
+        else:
+            options = group_options(
+                topics,
+                settings,
+                pattern=pattern,
+                partitions=partitions,
+                start=start,
+                stop=stop,
+                listener=listener_of(listener, on_assigned, on_revoked, on_lost),
+            )
+        skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
+        serdes = serdes_of(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
+        self.max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
+        self._timeout = seconds(settings["request_timeout"], "request_timeout")
+        self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
+
+        addresses = bootstrap_addresses(settings["bootstrap"])
+        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        transport = _transport or grpc_transport(self.client_id)
+        self._cluster = Cluster(addresses, transport, connect_timeout=connect_s)
+        reset = plan.reset if options is None else options.reset
+        self._subscription = Subscription(fetch_limits(settings), reset)
+        self._fetcher = Fetcher(
+            self._subscription,
+            self._cluster,
+            min_bytes=size_bytes(settings["fetch_min_bytes"], "fetch_min_bytes"),
+            max_bytes=size_bytes(settings["fetch_max_bytes"], "fetch_max_bytes"),
+            max_wait=seconds(settings["fetch_max_wait"], "fetch_max_wait"),
+            request_timeout=self._timeout,
+            rack=settings["client_rack"],
+        )
+        self._lock = self._fetcher.lock
+        most = stop if isinstance(stop, int) else None
+        where: dict[str, Any] = {
+            "name": self.client_id,
+            "max_age": seconds(settings["metadata_max_age"], "metadata_max_age"),
+            "timeout": self._timeout,
+        }
+        self._assignment: Assignment | GroupAssignment
+        self.reader: Reader[K, V]
+        if options is None:
+            self._assignment = Assignment(plan, self._subscription, self._fetcher, self._cluster, **where)
+            self.reader = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
+            super().__init__(None, self.reader.take_back)
+        else:
+            member = GroupAssignment(options, self._subscription, self._fetcher, self._cluster, **where)
+            self._assignment = member
+            self.reader = GroupReader(
+                member, self._subscription, self._fetcher, serdes, skip, most, self.max_poll_records
+            )
+            super().__init__(member, self.reader.take_back)
+        # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
+        self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
+        self._close.atexit = False
+        if options is not None:
+            _members.add(self)
+
+    @classmethod
+    def from_properties(cls, path: str | Path, *topics: str, **arguments: Any) -> Consumer[K, V]:
+        """A consumer with the settings of a Java properties file, and `arguments` as in the constructor."""
+        return cls(*topics, config=read_properties(path), **arguments)
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        """Record by record until the stop, or until `close`.
+
+        Raises SerializationError for a record that can't be read (unless they are skipped), OffsetOutOfRangeError where
+        there is no reset (TruncationError where what was read is gone), UnknownTopicError, ConnectError and
+        ottla.TimeoutError where no broker answers at the start. Brokers that go away later are waited for.
+        """
+        return self.reader.records(self, self.one_thread)
+
+    def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
+        """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
+
+        Empty after `timeout` seconds, and from the stop on. Raises like `batches`.
+        """
+        if self._fetcher.closed:
+            raise closed_error()
+        limit = self.max_poll_records if max_records is None else positive(max_records, "max_records")
+        batch = self._gather(limit, seconds(timeout, "timeout"), 0.0, polls=True)
+        self.reader.on_handed_out()
+        return batch
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing will be handed out any more: the stop is reached, or the consumer closed."""
+        return self.reader.finished
+
+    def batches(self, max_records: int = 500, max_wait: Duration = 0.5) -> Iterator[Batch[K, V]]:
+        """Batch by batch until the stop, or until `close`: of `max_records`, or of what came within `max_wait` seconds.
+
+        The time counts from a batch's first record. Raises like iterating, but for records that can't be deserialized:
+        those raise where the batch is looked at.
+        """
+        limit, wait = positive(max_records, "max_records"), seconds(max_wait, "max_wait")
+        while batch := self._gather(limit, FOREVER, wait, polls=False):
+            self.reader.on_handed_out()
+            yield batch
+
+    def wakeup(self) -> None:
+        """Let the thread that waits for records raise WakeupError, or the next one that would. From any thread.
+
+        Nothing is lost: reading goes on where it was. A lookup of offsets that is under way is waited for.
+        """
+        self.one_thread.guard.check_process()
+        self._fetcher.interrupt(WakeupError())
+        self._assignment.wake()
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What was read so far, under Kafka's names: docs/sdk.md lists them. From any thread; costs no call."""
+        self.one_thread.guard.check_process()
+        with self._lock:
+            figures = self._fetcher.consumed.metrics(self._subscription)
+        return figures if self._group is None else figures | group_metrics(self._group, self._cluster.clock.monotonic())
+
+    def _note_poll(self, polls: bool) -> None:
+        if isinstance(self.reader, GroupReader):
+            self.reader.polls = polls
+
+    @for_one_thread
+    def _gather(self, limit: int, wait_first: float, wait_more: float, *, polls: bool) -> Batch[K, V]:
+        self._note_poll(polls)
+        return self.reader.gather(limit, wait_first, wait_more)
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing.
+
+        Of a group, what was processed is committed (not with commit="manual"), partitions are given up, and the group
+        is told, but for a static member. What the last `poll` gave counts as processed only where a `with` block ends
+        without an error. In a signal handler that interrupts a call of the same thread, and in a callback, it lets that
+        call come to its end, which closes. In a child after a fork it does nothing.
+        """
+        self._close_after(processed=False)
+
+    def _close_after(self, *, processed: bool) -> None:
+        if self.one_thread.guard.foreign:
+            return
+        self._fetcher.end()
+        self._assignment.wake()
+        if not self.one_thread.once_out(functools.partial(self._finish, processed=processed)):
+            self._finish(processed=processed)
+
+    def _finish(self, *, processed: bool) -> None:
+        self._fetcher.close()
+        try:
+            if self._group is not None and self._close.alive:
+                self.one_thread.run_last(self._timeout, functools.partial(self._leave, self._group, processed))
+        finally:
+            self._close()
+
+    def _leave(self, group: GroupAssignment, processed: bool, most_s: float = _LEAVE_S) -> None:
+        assert isinstance(self.reader, GroupReader)
+        offsets = self.reader.processed(well=processed)
+        group.leave({} if group.options.commit == "manual" else offsets, min(self._timeout, most_s))
+
+    def _leave_at_exit(self) -> None:
+        """What the loop of a script has processed is committed, and the group does not wait for a ghost."""
+        group = self._group
+        if group is not None and group.in_group and self._close.alive and not self.one_thread.guard.foreign:
+            self._fetcher.close()
+            self.one_thread.run_last(0.0, functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close_after(processed=error is None)
+
+
+_NO_NAMES: Final = frozenset(
+    [
+        "pattern",
+        "partitions",
+        "start",
+        "stop",
+        "on_bad_record",
+        "on_assigned",
+        "on_revoked",
+        "on_lost",
+        "listener",
+        "config",
+        "_transport",
+    ]
+)
+_DEFAULTS: Final = {
+    name: default for name, default in (Consumer.__init__.__kwdefaults__ or {}).items() if name not in _NO_NAMES
+}
+
+
+@atexit.register
+def _leave_at_exit() -> None:
+    """Ctrl-C in a loop over a consumer that no `with` closes."""
+    for consumer in list(_members):
+        with contextlib.suppress(Exception):
+            consumer._leave_at_exit()
+    for goodbye in list(_goodbyes):
+        goodbye.join(2 * _LEAVE_AT_EXIT_S)
+
+
+def _close(
+    reader: Reader[Any, Any], fetcher: Fetcher, assignment: Assignment | GroupAssignment, cluster: Cluster
+) -> None:
+    fetcher.close()
+    if isinstance(assignment, GroupAssignment) and assignment.in_group and isinstance(reader, GroupReader):
+        # Whoever collects garbage does not wait until the group is told.
+        goodbye = Thread(target=_say_goodbye, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
+        _goodbyes.add(goodbye)
+        goodbye.start()
+    else:
+        assignment.close()
+        cluster.close()
+
+
+def _say_goodbye(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: Cluster) -> None:
+    """For a loop over a consumer that no block closes, and that was left: what it has processed is committed."""
+    try:
+        if assignment.options.commit != "manual":
+            assignment.commit_last(reader.processed(well=False), _LEAVE_AT_EXIT_S)
+    finally:
+        assignment.close()
+        cluster.close()

@@ -1,0 +1,227 @@
+"""The consumer's IO: fetches go out whenever a partition wants more, and what comes waits to be read.
+
+There is no thread of its own. Whoever brings news pumps: the streams' readers when an answer comes, the user's thread
+when it has read something or waits, the metadata thread when a leader moved.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ottla.client.cluster import Cluster
+from ottla.client.condition import Condition
+from ottla.client.metadata_updater import MetadataKeeper
+from ottla.client.streams import Links
+from ottla.consumer.metrics import Consumed
+from ottla.consumer.offset_validation import Validator
+from ottla.errors import ConfigError, ErrorCode, OttlaError
+from ottla.machines.metadata import ClusterView
+from ottla.machines.position import Chunk, Fetch, Fetched, News
+from ottla.machines.subscription import Subscription
+from ottla_core.model import PartitionId, TopicId
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+logger = logging.getLogger("ottla.consumer")
+
+_LONGEST_WAIT_S: Final = 1.0
+_ANSWER_S: Final = 0.5
+"""What a broker needs to answer, on top of the wait that it was asked for."""
+
+
+class Fetcher:
+    """`lock` guards the subscription and is signalled when something came, failed or was closed."""
+
+    def __init__(
+        self,
+        subscription: Subscription,
+        cluster: Cluster,
+        *,
+        min_bytes: int,
+        max_bytes: int,
+        max_wait: float,
+        request_timeout: float,
+        rack: str = "",
+    ) -> None:
+        self.lock: Final = Condition()
+        self.closed = False
+        self.attention_at = float("inf")  # when the assignment wants the reader to come by
+        self.consumed: Final = Consumed()
+        self.hurried = False  # whether the reader is to come back with what it has
+        self.raised: OttlaError | None = None  # the last interruption that was asked for, and raised
+        self._interruption: OttlaError | None = None
+        self._subscription: Final = subscription
+        self.clock: Final = cluster.clock
+        self._min_bytes: Final = min_bytes
+        self._max_bytes: Final = max_bytes
+        self._rack: Final = rack
+        self._max_wait_ms: Final = round(max_wait * 1000)
+        self._timeout: Final = max(request_timeout, max_wait + _ANSWER_S)
+        self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._keeper: MetadataKeeper | None = None
+        self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
+
+    def start(self, keeper: MetadataKeeper) -> None:
+        """Fetch from now on, from the leaders that `keeper` knows."""
+        self._keeper = keeper
+
+    def on_metadata(self, view: ClusterView) -> None:
+        """A leader may have moved; the reader may wait for a partition."""
+        with self.lock:
+            self.lock.notify_all()
+        self.pump()
+
+    def pump(self) -> None:
+        """Send the fetches that make sense now."""
+        keeper = self._keeper
+        if keeper is None:
+            return
+        with self.lock:
+            if self.closed:
+                return
+            now, view = self.clock.monotonic(), keeper.view
+            fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
+            self._validator.ask(self._subscription.checks(now, view.routes))
+            made_anew, self._subscription.made_anew = self._subscription.made_anew, []
+        for words in made_anew:
+            logger.warning("%s", words)
+        if refresh:
+            keeper.refresh()
+        for fetch in fetches:
+            self._links.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
+
+    def take(self, timeout: float) -> Chunk | None:
+        """The next chunk, waited for up to `timeout` seconds. None also where the client was closed or all is done.
+
+        Raises what a broker said that asking again does not mend.
+        """
+        deadline_at = self.clock.monotonic() + timeout
+        while True:
+            self.pump()
+            overdue_at = self._links.break_overdue()
+            with self.lock:
+                self.check_interrupted()
+                if self._subscription.error is not None:
+                    error, self._subscription.error = self._subscription.error, None
+                    raise error
+                chunk = self._subscription.next_chunk()
+                now = self.clock.monotonic()
+                if chunk is not None or self.closed or now >= deadline_at or self._subscription.done:
+                    return chunk
+                if self._subscription.unresolved() or now >= self.attention_at or self.hurried:
+                    return None
+                looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
+                wake_at = min(deadline_at, overdue_at, looks_at)
+                self.lock.wait(max(0.0, wake_at - now))
+
+    def interrupt(self, error: OttlaError) -> None:
+        """Let the reader raise `error`, now where it waits, else the next time that it comes here."""
+        with self.lock:
+            self._interruption = error
+            self.lock.notify_all()
+
+    def call_attention(self) -> None:
+        """Let the reader come by where it waits, else before it waits the next time."""
+        with self.lock:
+            self.attention_at = float("-inf")
+            self.lock.notify_all()
+
+    def hurry(self, hurried: bool) -> None:
+        """Let the reader come back with what it has, now and until this is taken back."""
+        with self.lock:
+            self.hurried = hurried
+            self.lock.notify_all()
+
+    def check_interrupted(self) -> None:
+        """Raise what `interrupt` was called with, once."""
+        if self._interruption is not None:
+            self.raised, self._interruption = self._interruption, None
+            raise self.raised
+
+    def check_wanted(self) -> None:
+        """Raise where whoever waits need not wait any longer: somebody interrupted or closed the consumer."""
+        self.check_interrupted()
+        if self.closed:
+            raise closed_error()
+
+    def end(self) -> None:
+        """Let the reader come to its end; whoever calls does not wait."""
+        with self.lock:
+            self.closed = True
+            self.lock.notify_all()
+
+    def close(self) -> None:
+        """Wake the reader and close the streams."""
+        self.end()
+        self._links.close()
+
+    def _request(self, fetch: Fetch) -> pb.FetchRequest:
+        return pb.FetchRequest(
+            max_wait_ms=self._max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            rack=self._rack if fetch.from_follower or fetch.may_name else "",
+            from_follower=fetch.from_follower,
+            partitions=[
+                pb.FetchPartition(
+                    topic_id=part.route.partition_id.topic_id,
+                    partition=part.route.partition_id.partition,
+                    current_leader_epoch=part.route.leader_epoch,
+                    fetch_offset=part.offset,
+                    max_bytes=fetch.partition_bytes,
+                )
+                for part in fetch.parts
+            ],
+        )
+
+    def _on_reply(self, fetch: Fetch, reply: pb.FetchReply) -> None:
+        if reply.error.code:
+            self._on_failed([fetch], OttlaError(reply.error.code, reply.error.message))
+            return
+        answers = {
+            PartitionId(TopicId(p.topic_id), p.partition): Fetched(
+                p.records,
+                p.high_watermark,
+                p.log_start_offset,
+                p.error.code,
+                p.error.message,
+                p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
+            )
+            for p in reply.partitions
+        }
+        now = self.clock.monotonic()
+        with self.lock:
+            self.consumed.on_fetched(now - fetch.sent_at)
+            news = self._subscription.on_reply(fetch, answers, now)
+            self.lock.notify_all()
+        self._learn(reply)
+        self._after(news)
+
+    def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
+        for fetch in fetches:
+            with self.lock:
+                news = self._subscription.on_failed(fetch, error.code, error.message, self.clock.monotonic())
+                self.lock.notify_all()
+            self._after(news)
+
+    def _learn(self, reply: pb.FetchReply) -> None:
+        assert self._keeper is not None
+        for answer in reply.partitions:
+            leader = answer.current_leader
+            if answer.error.code and leader.address:
+                partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+                self._keeper.learn(partition_id, leader.address, leader.leader_epoch)
+
+    def _after(self, news: News) -> None:
+        assert self._keeper is not None
+        for words in news.reset:
+            logger.warning("%s", words)
+        if news.refresh:
+            self._keeper.refresh()
+        self.pump()
+
+
+def closed_error() -> OttlaError:
+    """For a consumer that was closed and is used."""
+    return ConfigError(ErrorCode.INVALID_REQUEST, "the consumer is closed", hint="make another one")

@@ -1,0 +1,248 @@
+"""Commits offsets, one commit after the other: what was asked for later never ends up below what came before.
+
+A commit that somebody waits for is tried until it succeeds or can't; any other is tried once, for a later one says more
+than a repeated one. They go out on a thread that lives as long as there are some; callbacks run in the user's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from threading import Thread
+from typing import Final
+
+from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
+from ottla.client.condition import Condition
+from ottla.consumer.group.coordinator import Coordinator, raise_if
+from ottla.consumer.group.heartbeats import spoken
+from ottla.consumer.group.offsets import OffsetAndMetadata, Offsets, to_commit, told, topic_told
+from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.membership import NO_GENERATION, Identity, Meaning, Membership, meaning_of
+from ottla_core.model import TopicId, TopicPartition
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+logger = logging.getLogger("ottla.group")
+
+OnCommitted = Callable[[Offsets, OttlaError | None], object]
+"""What was to be committed, and why it was not; None: it was."""
+
+_RETRYING: Final = (Meaning.FIND, Meaning.AGAIN)
+
+_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+"""Of a topic that is no more, or that was made a moment ago; one that is another now is not waited for."""
+
+
+class Commit:
+    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while somebody waits for it."""
+
+    def __init__(
+        self,
+        who: Identity,
+        offsets: Offsets,
+        topic_ids: Mapping[TopicPartition, TopicId],
+        retries: bool,
+        callback: OnCommitted | None,
+    ) -> None:
+        self.who: Final = who
+        self.offsets: Final = offsets
+        self.topic_ids: Final = topic_ids
+        self.retries = retries
+        self.callback: Final = callback
+        self.done = False
+        self.error: OttlaError | None = None
+
+
+class Commits:
+    """`lock` guards the member, and what is noted here; it is signalled when a commit is done. `tell`: see to it."""
+
+    def __init__(
+        self,
+        member: Membership,
+        coordinator: Coordinator,
+        cluster: Cluster,
+        lock: Condition,
+        tell: Callable[[], None],
+        topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],
+    ) -> None:
+        self.known: Final[dict[TopicPartition, int]] = {}  # what the group has last committed, as far as heard of
+        self.count = 0
+        self._member: Final = member
+        self._coordinator: Final = coordinator
+        self._cluster: Final = cluster
+        self._lock: Final = lock
+        self._tell: Final = tell
+        self._topic_ids: Final = topic_ids
+        self._waiting: deque[Commit] = deque()
+        self._to_call: deque[Commit] = deque()
+        self._runs = False
+
+    def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
+        """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
+        topic_ids = self._topic_ids()
+        with self._lock:
+            commit = Commit(self._member.identity, offsets, topic_ids, retries, callback)
+            self._waiting.append(commit)
+        self._see_to_thread()
+        return commit
+
+    def wait(self, commit: Commit, timeout: float, check: Callable[[], None]) -> None:
+        """Until it is done, or for `timeout` seconds. `check` raises to end the wait; raises what the commit did."""
+        deadline_at = self._cluster.clock.monotonic() + timeout
+        try:
+            with self._lock:
+                while not commit.done:
+                    check()
+                    left = deadline_at - self._cluster.clock.monotonic()
+                    if left <= 0:
+                        raise error_from_code(
+                            ErrorCode.REQUEST_TIMED_OUT, f"the offsets were not committed within {timeout:g} s"
+                        )
+                    self._lock.wait(left)
+        finally:
+            commit.retries = False
+        if commit.error is not None:
+            raise commit.error
+
+    def run_callbacks(self) -> None:
+        """Call back for the commits that are done, in their order, in this thread."""
+        while True:
+            with self._lock:
+                if not self._to_call:
+                    return
+                commit = self._to_call.popleft()
+            assert commit.callback is not None
+            commit.callback(commit.offsets, commit.error)
+
+    def drain(self, timeout: float) -> None:
+        """Wait until no commit is under way, for `timeout` seconds at most."""
+        self._see_to_thread()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._waiting and not self._runs, timeout)
+
+    def fetch(
+        self,
+        partitions: Iterable[TopicPartition],
+        timeout: float,
+        topic_ids: dict[TopicPartition, TopicId] | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What is committed for these, without those for which nothing is; asked until `timeout` seconds are over.
+
+        `topic_ids` gets the topics in which that was, where the coordinator knows them.
+        """
+        asked = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
+        request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=asked, require_stable=True)
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for answer in self._fetched(request, timeout).offsets if asked else ():
+            place, partition = told(answer), TopicPartition(answer.topic, answer.partition)
+            if place is not None:
+                found[partition] = place
+                if topic_ids is not None and (topic_id := topic_told(answer)) is not None:
+                    topic_ids[partition] = topic_id
+        return found
+
+    def _fetched(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsReply:
+        deadline_at = self._cluster.clock.monotonic() + timeout
+        backoff = Backoff()
+        while True:
+            try:
+                reply = self._coordinator.call(Group.FETCH_OFFSETS, request)
+                for answer in reply.offsets:
+                    raise_if(answer.error)
+            except OttlaError as error:
+                pause = backoff.next()
+                over = self._cluster.clock.monotonic() + pause >= deadline_at
+                if over or meaning_of(error.code) not in _RETRYING:
+                    raise
+            else:
+                return reply
+            self._cluster.wait(pause)
+
+    # ---- the thread ----------------------------------------------------------------------------------------------
+
+    def _see_to_thread(self) -> None:
+        """Whoever began a commit may have been interrupted before the thread ran."""
+        if self._waiting and not self._runs:
+            Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True).start()
+
+    def _run(self) -> None:
+        with self._lock:
+            if self._runs:
+                return
+            self._runs = True
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._runs = False
+                    self._lock.notify_all()
+                    return
+                commit = self._waiting.popleft()
+            try:
+                error = self._tried(commit)
+            except Exception as unforeseen:  # it is this commit's alone: others come after it
+                logger.exception("group %s: a commit failed", self._coordinator.group)
+                error = OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the commit failed: {unforeseen!r}")
+            with self._lock:
+                commit.done, commit.error = True, error
+                if error is None:
+                    self.count += 1
+                    self.known.update((partition, place.offset) for partition, place in commit.offsets.items())
+                if commit.callback is not None:
+                    self._to_call.append(commit)
+                self._lock.notify_all()
+            self._tell()
+
+    def _tried(self, commit: Commit) -> OttlaError | None:
+        """Why it failed for good; None: it did not."""
+        backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
+        while True:
+            try:
+                self._send(commit)
+            except OttlaError as error:
+                over = error.code in _GONE and self._cluster.clock.monotonic() >= gone_at
+                over = over or error.code == ErrorCode.UNKNOWN_TOPIC_ID
+                if not self._is_worth_another(commit, error) or not commit.retries or over:
+                    return self._failure(error)
+            else:
+                return None
+            try:
+                self._cluster.wait(backoff.next())
+            except OttlaError as closed:
+                return closed
+
+    def _is_worth_another(self, commit: Commit, error: OttlaError) -> bool:
+        with self._lock:
+            return self._member.on_commit_refused(commit.who, error.code, error.message) in _RETRYING
+
+    def _failure(self, error: OttlaError) -> OttlaError:
+        if meaning_of(error.code) is Meaning.LOST:
+            return not_committed(self._coordinator.group, error, self._member.left_behind)
+        return from_core(error)
+
+    def _send(self, commit: Commit) -> None:
+        who = commit.who
+        if who.generation == NO_GENERATION:
+            raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is not in the group at the moment")
+        request = pb.CommitOffsetsRequest(
+            group=self._coordinator.group,
+            member=spoken(who),
+            generation=who.generation,
+            offsets=to_commit(commit.offsets, commit.topic_ids),
+        )
+        for outcome in self._coordinator.call(Group.COMMIT_OFFSETS, request).partitions:
+            raise_if(outcome.error)
+
+
+def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
+    """The group has gone on without the member that wanted to commit."""
+    why = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
+    return CommitFailedError(
+        error.code,
+        f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
+        f"({error.message or error.name}); {why}",
+        hint="read on: the consumer joins again, and whoever has the partitions now reads again from the last commit; "
+        "if it took too long over its records, lower max_poll_records or raise max_poll_interval",
+        broker=error.broker,
+    )

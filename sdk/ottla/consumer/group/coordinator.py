@@ -1,0 +1,91 @@
+"""The way to a group's coordinator: whoever owns the shard that the group's id hashes to, as some broker knows it."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Final, TypeVar
+
+from google.protobuf.message import Message
+
+from ottla.client.cluster import Cluster
+from ottla.client.coordinators import group_owners
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.membership import Meaning, meaning_of
+from ottla_core.routing import shard_of
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+TRY_S: Final = 5.0
+"""For an answer that waits for nobody; after that somebody else may be the coordinator."""
+
+
+class Coordinator:
+    """Thread-safe. Nothing here tries again: an error's meaning says what to do (ottla.machines.membership)."""
+
+    def __init__(self, cluster: Cluster, group: str, request_timeout: float) -> None:
+        self.group: Final = group
+        self._cluster: Final = cluster
+        self._timeout: Final = request_timeout
+        self._lock: Final = Lock()
+        self._address = ""
+
+    def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float = TRY_S) -> Reply:
+        """The reply as it is, with the error that it may carry. Raises where there is none, in the SDK's errors."""
+        address = self._found()
+        try:
+            reply = self._cluster.connection(address).ask(method, request, timeout=timeout)
+        except OttlaError as error:
+            self._forget(address, error.code)
+            raise from_core(error, broker=address) from None
+        self._forget(address, reply.error.code)  # type: ignore[attr-defined]  # every reply has one
+        return reply
+
+    def call(self, method: Method[Request, Reply], request: Request, *, timeout: float = TRY_S) -> Reply:
+        """The reply; raises what it carries."""
+        reply = self.ask(method, request, timeout=timeout)
+        raise_if(reply.error, self._address)  # type: ignore[attr-defined]  # every reply of a group's has one
+        return reply
+
+    def leave_if_moved(self) -> None:
+        """Give up what waits at a coordinator that is none any more: one that hangs answers nobody."""
+        with self._lock:
+            known = self._address
+        if known and self._look_up() not in ("", known):
+            self._forget(known, ErrorCode.NOT_COORDINATOR)
+            self._cluster.disconnect(known)
+
+    def _found(self) -> str:
+        with self._lock:
+            known = self._address
+        if known:
+            return known
+        found = self._look_up()
+        if not found:
+            raise error_from_code(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                f"nobody coordinates the group {self.group!r} at the moment",
+                hint="see whether a group-coordinator is running",
+            )
+        with self._lock:
+            self._address = found
+        return found
+
+    def _look_up(self) -> str:
+        """The owner's address, "" where there is none. Raises where no broker answers."""
+        owners = group_owners(self._cluster, timeout=self._timeout)
+        return owners[shard_of(self.group, len(owners))] if owners else ""
+
+    def _forget(self, address: str, code: int) -> None:
+        if meaning_of(code) is Meaning.FIND and code:
+            with self._lock:
+                if self._address == address:
+                    self._address = ""
+
+
+def raise_if(error: Error, broker: str = "") -> None:
+    """Raise what a reply, or a part of it, carries."""
+    if error.code:
+        raise error_from_code(error.code, error.message, broker=broker)

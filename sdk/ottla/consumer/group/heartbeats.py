@@ -1,0 +1,139 @@
+"""Tells the coordinator that a member is alive, on a thread of its own: the user's may be busy with its records.
+
+The thread decides nothing about partitions. It notes what it hears, and the reader sees to it when it comes by.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Lock, Thread
+from typing import Final
+
+from ottla.client.condition import Condition
+from ottla.consumer.group.coordinator import TRY_S, Coordinator, raise_if
+from ottla.errors import OttlaError
+from ottla.machines.membership import NEVER, Identity, Meaning, Membership, State
+from ottla_core.clock import Clock
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+logger = logging.getLogger("ottla.group")
+
+_LEAVE_S: Final = 2.0
+
+
+class Heartbeats:
+    """`lock` guards the member; `tell` lets the reader come by. `error` is what no heartbeat will mend."""
+
+    def __init__(
+        self, member: Membership, coordinator: Coordinator, lock: Condition, clock: Clock, tell: Callable[[], None]
+    ) -> None:
+        self.error: OttlaError | None = None
+        self._member: Final = member
+        self._coordinator: Final = coordinator
+        self._lock: Final = lock
+        self._clock: Final = clock
+        self._tell: Final = tell
+        self._stopped = False
+        self._runs: Final = Lock()
+
+    def start(self, name: str) -> None:
+        """From now on, whenever the member is in the group; a second call does nothing."""
+        if not self._runs.locked():
+            Thread(target=self._run, name=f"ottla-heartbeat-{name}", daemon=True).start()
+
+    def stop(self) -> None:
+        """No more; a heartbeat that is under way is not waited for."""
+        with self._lock:
+            self._stopped = True
+            self._lock.notify_all()
+
+    def _run(self) -> None:
+        if not self._runs.acquire(blocking=False):
+            return  # whoever started another one was interrupted, and did not know
+        member = self._member
+        looks_at = NEVER  # when it asks whether a coordinator that lets it wait still is one
+        while True:
+            with self._lock:
+                if self._stopped:
+                    return
+                now = self._clock.monotonic()
+                waits = member.state in (State.JOINING, State.SYNCING)
+                looks_at = min(looks_at, now + member.settings.heartbeat_interval_s) if waits else NEVER
+                if now < min(member.heartbeat_at, member.poll_overdue_at, looks_at):
+                    due_at = min(member.heartbeat_at, member.poll_overdue_at, looks_at)
+                    self._lock.wait(min(due_at - now, member.settings.heartbeat_interval_s))
+                    continue
+                overdue, beat = now >= member.poll_overdue_at, now >= member.heartbeat_at
+                who = member.identity
+            if overdue:
+                self._leave_overdue()
+            elif beat:
+                self._beat(who)
+            else:
+                looks_at = NEVER
+                self._look()
+
+    def _beat(self, who: Identity) -> None:
+        with self._lock:
+            self._member.on_heartbeat_sent(self._clock.monotonic())
+        request = pb.HeartbeatRequest(group=self._coordinator.group, member=spoken(who), generation=who.generation)
+        try:
+            self._coordinator.call(
+                Group.HEARTBEAT, request, timeout=min(TRY_S, self._member.settings.session_timeout_s)
+            )
+        except OttlaError as error:
+            self._on_refused(who, error)
+            return
+        with self._lock:
+            self._member.on_heartbeat()
+
+    def _on_refused(self, who: Identity, error: OttlaError) -> None:
+        with self._lock:
+            if self._stopped:
+                return
+            known = bool(self._member.why_join)
+            meaning = self._member.on_heartbeat_refused(
+                who.generation, error.code, error.message, self._clock.monotonic()
+            )
+            if meaning is Meaning.FATAL:
+                self.error, self._stopped = error, True
+        level = logging.DEBUG if known or meaning in (Meaning.AGAIN, Meaning.FIND) else logging.INFO
+        logger.log(level, "group %s: %s: %s", self._coordinator.group, meaning.value, error)
+        self._tell()
+
+    def _leave_overdue(self) -> None:
+        with self._lock:
+            who, why = self._member.on_poll_overdue()
+        logger.warning(
+            "group %s: this consumer leaves: %s; poll more often: fewer records a poll (max_poll_records), or a longer "
+            "max_poll_interval",
+            self._coordinator.group,
+            why,
+        )
+        if who.instance_id is None:
+            leave(self._coordinator, who, why)
+        self._tell()
+
+    def _look(self) -> None:
+        try:
+            self._coordinator.leave_if_moved()
+        except OttlaError as error:
+            logger.debug("group %s: %s", self._coordinator.group, error)
+
+
+def leave(coordinator: Coordinator, who: Identity, why: str) -> None:
+    """Say goodbye, so that nobody waits for this member; who can't be told will notice. Never raises."""
+    goodbye = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=why)])
+    try:
+        reply = coordinator.call(Group.LEAVE, goodbye, timeout=_LEAVE_S)
+        for left in reply.members:
+            raise_if(left.error)
+    except OttlaError as error:
+        logger.info("group %s was not told that its member left: %s", coordinator.group, error)
+
+
+def spoken(who: Identity) -> pb.Member:
+    """A member as it names itself."""
+    return pb.Member(member_id=who.member_id, instance_id=who.instance_id)

@@ -1,0 +1,179 @@
+"""One joining of a group: JoinGroup, giving out the partitions where this member leads, SyncGroup. On one thread."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla.client.cluster import Cluster
+from ottla.client.condition import Condition
+from ottla.consumer.fetcher import closed_error
+from ottla.consumer.group.coordinator import TRY_S, Coordinator, raise_if
+from ottla.consumer.group.heartbeats import spoken
+from ottla.consumer.group.options import GroupOptions
+from ottla.errors import ErrorCode, OttlaError, from_core
+from ottla.machines.assignors import Subscriber
+from ottla.machines.leading import encode_assignments, lead, left_out, offered, subscribed_topics
+from ottla.machines.membership import Meaning, Membership, State
+from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
+from ottla_core.model import TopicPartition
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+logger = logging.getLogger("ottla.group")
+
+_REASON_CHARS: Final = 255  # KIP-800
+_METADATA_S: Final = 10.0
+
+
+class Joined(NamedTuple):
+    """What this member is to read; where it leads, all topics that somebody reads, and how many partitions they have.
+
+    None, where a topic is not there at the moment.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    partitions_of: Mapping[str, int]
+
+
+class Refused(NamedTuple):
+    """Nothing came of it. The member is UNJOINED, and joins again when it may."""
+
+    error: OttlaError
+    meaning: Meaning
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What the member says of itself: `held` it still reads, `former` it had by its last assignment."""
+
+    topics: frozenset[str]
+    held: tuple[TopicPartition, ...]
+    former: tuple[TopicPartition, ...]
+    generation: int
+    why: str
+
+
+class Joining:
+    """`lock` guards the member, which takes every step of the joining."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        cluster: Cluster,
+        options: GroupOptions,
+        member: Membership,
+        lock: Condition,
+        claims: Claims,
+    ) -> None:
+        self._coordinator: Final = coordinator
+        self._cluster: Final = cluster
+        self._options: Final = options
+        self._member: Final = member
+        self._lock: Final = lock
+        self._claims: Final = claims
+
+    def run(self) -> Joined | Refused:
+        """Raises what an assignor of the user's own raises."""
+        try:
+            return self._synced(self._joined())
+        except OttlaError as error:
+            return self._refused(from_core(error))
+        except Exception as error:
+            self._refused(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignor raised {type(error).__name__}"))
+            raise
+
+    def _joined(self) -> pb.JoinReply:
+        settings = self._options.member
+        claims = self._claims
+        offers = offered(
+            self._options.assignors, claims.topics, claims.held, claims.former, claims.generation, self._options.rack
+        )
+        while True:
+            request = pb.JoinRequest(
+                group=self._coordinator.group,
+                member=spoken(self._checked().identity),
+                session_timeout_ms=round(settings.session_timeout_s * 1000),
+                rebalance_timeout_ms=round(settings.max_poll_interval_s * 1000),
+                protocol_type=PROTOCOL_TYPE,
+                protocols=[pb.Protocol(name=name, metadata=metadata) for name, metadata in offers.items()],
+                member_id_required=True,
+                reason=claims.why[:_REASON_CHARS],
+                skips_assignment=True,
+            )
+            reply = self._coordinator.ask(Group.JOIN, request, timeout=settings.max_poll_interval_s + TRY_S)
+            if reply.error.code != ErrorCode.MEMBER_ID_REQUIRED:
+                raise_if(reply.error)
+                with self._lock:
+                    now = self._cluster.clock.monotonic()
+                    self._checked().on_joined(reply.generation, reply.member_id, reply.protocol, reply.leader, now)
+                return reply
+            with self._lock:
+                self._checked().take_id(reply.member_id)
+
+    def _synced(self, joined: pb.JoinReply) -> Joined:
+        assignments: dict[str, bytes] = {}
+        led: dict[str, int] = {}
+        if self._member.leads:
+            members = [
+                Subscriber(
+                    each.member.member_id,
+                    decode_subscription(each.metadata),
+                    each.member.instance_id if each.member.HasField("instance_id") else None,
+                )
+                for each in joined.members
+            ]
+            topics = subscribed_topics(members)
+            partitions_of = self._partitions_of(topics)
+            led = dict.fromkeys(topics, 0) | partitions_of  # those that are away are watched for, too
+            if not joined.skip_assignment:
+                assignments = self._assign(joined.protocol, partitions_of, members)
+        with self._lock:
+            who = self._checked().identity
+        request = pb.SyncRequest(
+            group=self._coordinator.group,
+            member=spoken(who),
+            generation=who.generation,
+            protocol_type=PROTOCOL_TYPE,
+            protocol=joined.protocol,
+            assignments=[pb.MemberAssignment(member_id=m, assignment=made) for m, made in assignments.items()],
+        )
+        timeout = self._options.member.max_poll_interval_s + TRY_S
+        reply = self._coordinator.call(Group.SYNC, request, timeout=timeout)
+        partitions = decode_assignment(reply.assignment).partitions
+        with self._lock:
+            self._checked().on_synced(self._cluster.clock.monotonic())
+        return Joined(partitions, led)
+
+    def _assign(self, protocol: str, partitions_of: Mapping[str, int], members: list[Subscriber]) -> dict[str, bytes]:
+        assignor = next(each for each in self._options.assignors if each.name == protocol)
+        made = lead(assignor, partitions_of, members)
+        held = [partition for member in members for partition in member.subscription.owned]
+        nobodys = left_out(made, held, partitions_of)
+        if nobodys:
+            logger.warning(
+                "group %s: the assignor %r gives %d partitions to nobody, such as %s",
+                self._coordinator.group,
+                protocol,
+                len(nobodys),
+                nobodys[0],
+            )
+        return encode_assignments(made)
+
+    def _partitions_of(self, topics: set[str]) -> dict[str, int]:
+        view = self._cluster.fetch_metadata(topics, timeout=_METADATA_S)
+        return {name: len(topic.partitions) for name, topic in view.topics.items() if not topic.error}
+
+    def _refused(self, error: OttlaError) -> Refused:
+        with self._lock:
+            if self._member.state is State.LEFT:
+                return Refused(error, Meaning.FATAL)
+            return Refused(error, self._member.on_refused(error.code, error.message, self._cluster.clock.monotonic()))
+
+    def _checked(self) -> Membership:
+        """The member, unless the consumer was closed meanwhile."""
+        if self._member.state is State.LEFT:
+            raise closed_error()
+        return self._member

@@ -1,0 +1,34 @@
+"""What a member of a group has done so far, in figures with Kafka's names and units."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.consumer.group.assignment import GroupAssignment
+from ottla.machines.membership import NEVER
+
+METRICS: Final = {
+    "rebalance-total": "rebalances that gave this member its partitions",
+    "commit-total": "commits that the group has taken",
+    "generation": "the group's generation; -1 while the consumer is not in its group (not Kafka's)",
+    "last-heartbeat-seconds-ago": "seconds since a heartbeat was sent; -1 before the first",
+    "last-poll-seconds-ago": "seconds since the reader came by; -1 before it does",
+}
+"""Names and meanings; since the consumer was made, where they count something."""
+
+
+def group_metrics(group: GroupAssignment, now: float) -> dict[str, float]:
+    """All of METRICS. From any thread; `now` is monotonic seconds."""
+    with group.lock:
+        member = group.member
+        return {
+            "rebalance-total": float(group.rebalances),
+            "commit-total": float(group.commits.count),
+            "generation": float(member.generation),
+            "last-heartbeat-seconds-ago": _seconds_ago(member.heartbeat_sent_at, now),
+            "last-poll-seconds-ago": _seconds_ago(member.polled_at, now),
+        }
+
+
+def _seconds_ago(at: float, now: float) -> float:
+    return -1.0 if at == NEVER else max(0.0, now - at)

@@ -1,0 +1,141 @@
+"""A group consumer's arguments, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ottla.client.settings import one_of
+from ottla.client.units import seconds
+from ottla.consumer.group.listener import RebalanceListener
+from ottla.consumer.start_offsets import checked_reset, checked_stop, checked_topics
+from ottla.errors import config_error
+from ottla.machines.assignors import ASSIGNORS, Assignor
+from ottla.machines.membership import MemberSettings
+from ottla.machines.metadata import TopicView
+from ottla.machines.subscription import Reset
+
+CommitMode = Literal["at_least_once", "at_most_once", "manual"]
+
+AssignorLike = str | Assignor | type[Assignor]
+"""The name of one of Kafka's assignors, or one of your own."""
+
+COMMIT_MODES: Final = ("at_least_once", "at_most_once", "manual")
+
+
+@dataclass(frozen=True)
+class GroupOptions:
+    """What a member is told to do. Times in seconds; `stop` and `reset` as ReadingPlan has them."""
+
+    group: str
+    topics: tuple[str, ...]
+    pattern: re.Pattern[str] | None
+    commit: CommitMode
+    auto_commit_interval_s: float
+    assignors: tuple[Assignor, ...]
+    member: MemberSettings
+    listener: RebalanceListener
+    reset: Reset
+    stop: Any
+    rack: str
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether members keep reading while they rebalance: where every assignor that may be chosen allows it."""
+        return all(assignor.cooperative for assignor in self.assignors)
+
+    def wants(self, topic: TopicView) -> bool:
+        """Whether the topic is read by the pattern, which has to match its whole name."""
+        matches = self.pattern is not None and self.pattern.fullmatch(topic.name) is not None
+        return matches and not topic.is_internal and not topic.error
+
+
+def group_options(
+    topics: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    pattern: str | re.Pattern[str] | None,
+    partitions: object,
+    start: object,
+    stop: object,
+    listener: RebalanceListener,
+) -> GroupOptions:
+    """Raises ConfigError for what can't be."""
+    group = settings["group"]
+    if not isinstance(group, str) or not group:
+        raise config_error(f"group={group!r} is no group id", hint="give a name that all its members share")
+    if partitions is not None:
+        raise config_error("group= and partitions= exclude each other", hint="the group gives out the partitions")
+    if start != "committed":
+        raise config_error(
+            f"group={group!r} and start={start!r} exclude each other: a group goes on where it left off",
+            hint="auto_offset_reset='earliest' says where it begins at first; seek in on_assigned to go elsewhere",
+        )
+    if pattern is not None and topics:
+        raise config_error("topics and pattern= exclude each other", hint="put the names into the pattern")
+    return GroupOptions(
+        group,
+        () if pattern is not None else checked_topics(topics),
+        None if pattern is None else _compiled(pattern),
+        one_of(settings["commit"], "commit", COMMIT_MODES),
+        seconds(settings["auto_commit_interval"], "auto_commit_interval"),
+        _assignors(settings["assignors"]),
+        _member(settings),
+        listener,
+        checked_reset(settings["auto_offset_reset"], "committed"),
+        checked_stop(stop),
+        settings["client_rack"],
+    )
+
+
+def check_no_group(**arguments: object) -> None:
+    """Raise ConfigError for arguments that say nothing without a group."""
+    for name, given in arguments.items():
+        if given is not None:
+            raise config_error(f"{name}= needs a group", hint="give group=, the id that all members share")
+
+
+def _member(settings: Mapping[str, Any]) -> MemberSettings:
+    instance_id = settings["group_instance_id"]
+    if instance_id is not None and (not isinstance(instance_id, str) or not instance_id):
+        raise config_error(f"group_instance_id={instance_id!r} is no name", hint="give each member one of its own")
+    member = MemberSettings(
+        seconds(settings["session_timeout"], "session_timeout"),
+        seconds(settings["heartbeat_interval"], "heartbeat_interval"),
+        seconds(settings["max_poll_interval"], "max_poll_interval"),
+        instance_id,
+    )
+    if not 0 < member.heartbeat_interval_s < member.session_timeout_s:
+        raise config_error(
+            f"heartbeat_interval={member.heartbeat_interval_s:g} s does not fit "
+            f"session_timeout={member.session_timeout_s:g} s",
+            hint="give a third of session_timeout, so that two heartbeats may be late",
+        )
+    if member.max_poll_interval_s <= 0:
+        raise config_error("max_poll_interval=0 is not legal", hint="give the seconds that one poll's records may take")
+    return member
+
+
+def _compiled(pattern: Any) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise config_error(f"pattern={pattern!r} is no regular expression: {error}", hint="see Python's re") from None
+
+
+def _assignors(given: Any) -> tuple[Assignor, ...]:
+    wanted = [given] if isinstance(given, str | Assignor | type) else list(given)
+    found = tuple(map(_assignor, wanted))
+    if not found or len({assignor.name for assignor in found}) < len(found):
+        raise config_error(f"assignors={given!r} is not legal", hint="name at least one, and none twice")
+    return found
+
+
+def _assignor(given: Any) -> Assignor:
+    if isinstance(given, type) and issubclass(given, Assignor):
+        return given()
+    if isinstance(given, Assignor):
+        return given
+    return ASSIGNORS[one_of(given, "assignors", tuple(ASSIGNORS))]

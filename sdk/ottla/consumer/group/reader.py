@@ -1,0 +1,135 @@
+"""How a member hands out records: by polls, so that everybody knows what was processed.
+
+What one poll hands out counts as processed when the next one begins. Iterating goes by polls too: of so many records as
+take about half a second, so that the group's affairs are never kept waiting for long. A record counts as processed when
+the next one is asked for; what a loop that was left did not come to is handed out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ottla.consumer.batch import Batch
+from ottla.consumer.concurrent_use import OneThread
+from ottla.consumer.fetcher import Fetcher
+from ottla.consumer.group.assignment import GroupAssignment
+from ottla.consumer.group.offsets import Offsets, place_of
+from ottla.consumer.reader import FOREVER, Reader
+from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError
+from ottla.generics import K, V
+from ottla.machines.position import NO_EPOCH
+from ottla.machines.subscription import Subscription
+from ottla.record import Record
+from ottla.serdes.record_reader import Serdes
+from ottla_core.clock import Clock
+
+_STRIDE_S: Final = 0.5
+
+
+class Stride:
+    """How many records an iteration takes at a time: what takes half a second, and at most `most`."""
+
+    def __init__(self, clock: Clock, most: int) -> None:
+        self._clock: Final = clock
+        self._most: Final = most
+        self._count = 1
+        self._began_at = clock.monotonic()
+
+    def next(self) -> int:
+        """For the next poll, by the time that the last one's records took."""
+        now = self._clock.monotonic()
+        took_s, self._began_at = now - self._began_at, now
+        self._count = min(self._most, 2 * self._count) if took_s < _STRIDE_S else max(1, self._count // 2)
+        return self._count
+
+    def begin(self) -> None:
+        """The records are there: their time begins."""
+        self._began_at = self._clock.monotonic()
+
+
+class GroupReader(Reader[K, V]):
+    """A Reader that goes by polls."""
+
+    def __init__(
+        self,
+        assignment: GroupAssignment,
+        subscription: Subscription,
+        fetcher: Fetcher,
+        serdes: Serdes,
+        skip_bad: bool,
+        most: int | None,
+        max_poll_records: int,
+    ) -> None:
+        super().__init__(assignment, subscription, fetcher, serdes, skip_bad, most)
+        self.stride: Final = Stride(fetcher.clock, max_poll_records)
+        self.polls = False  # whether it is `poll` that gathers: then the end of a `with` block is the records' end too
+        self._member: Final = assignment
+        self._commits_first: Final = assignment.options.commit == "at_most_once"
+
+    def records(self, owner: object, one_thread: OneThread) -> Iterator[Record[K, V]]:
+        """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
+        loop = object()
+        try:
+            while batch := one_thread.step(loop, self._next_stride):
+                yield from self.hand_out(batch)
+        finally:
+            one_thread.leave(loop)
+
+    def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
+        """One poll: up to `limit` records; waits like Reader.gather."""
+        deadline_at = self._clock.monotonic() + wait_first
+        self._begin()
+        while True:
+            if not self._attend():
+                return self.batch([])
+            left = max(0.0, deadline_at - self._clock.monotonic())
+            batch = super().gather(limit, left, wait_more)
+            if not batch or not self._commits_first or self._is_committed():
+                return batch
+
+    def take_back(self) -> None:
+        """Like Reader.take_back; a callback comes by while something is being gathered, and leaves it alone."""
+        if not self._member.busy:
+            super().take_back()
+
+    def processed(self, *, well: bool) -> Offsets:
+        """Where each partition goes on after the records that are done with; `well`: so are those of the last poll."""
+        self.take_back()
+        offsets = self._member.handed_out()
+        if self._commits_first:
+            return offsets
+        handing = self._handing
+        if handing is not None and handing.at is not None and handing.is_good(handing.at) and handing.at.offset:
+            offsets[handing.at.partition] = place_of(handing.at.offset - 1, NO_EPOCH)
+        for position, (offset, epoch) in () if well and self.polls else self._before.items():
+            if (
+                self._subscription.positions.get(position.partition) is position
+                and offset < offsets[position.partition].offset
+            ):
+                offsets[position.partition] = place_of(offset, epoch)
+        return offsets
+
+    def _next_stride(self) -> Batch[K, V]:
+        batch = self.gather(self.stride.next(), FOREVER, 0.0)
+        self.stride.begin()
+        return batch
+
+    def _attend(self) -> bool:
+        """See to the group; False where somebody has closed the consumer."""
+        try:
+            self._member.on_poll()
+            self._member.ensure()
+        except OttlaError:
+            if not self._fetcher.closed:
+                raise
+        return not self._fetcher.closed
+
+    def _is_committed(self) -> bool:
+        """Commit what was gathered before it is handed out. False where that can't be now: it is taken back then."""
+        try:
+            self._member.commit(self._member.uncommitted(self._member.handed_out()))
+        except (CommitFailedError, RebalanceInProgressError, RetriableError):
+            self.take_back()
+            return False
+        return True

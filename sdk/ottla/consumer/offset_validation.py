@@ -1,0 +1,94 @@
+"""Asks new leaders whether a consumer's positions are right in their logs (Broker.OffsetsForLeaderEpoch, KIP-320).
+
+On a thread that lives as long as there are questions: leaders change rarely, and none that hangs may hold up what is
+read from the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from threading import Thread
+from typing import Final
+
+from ottla.client.cluster import Cluster
+from ottla.client.condition import Condition
+from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.position import EpochCheck, News
+from ottla.machines.subscription import Subscription
+from ottla_core.model import PartitionId, TopicId
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+_TRY_S: Final = 2.0
+
+
+class Validator:
+    """`lock` guards the subscription; `after` performs what an answer came to, without it."""
+
+    def __init__(
+        self, subscription: Subscription, cluster: Cluster, lock: Condition, after: Callable[[News], None]
+    ) -> None:
+        self._subscription: Final = subscription
+        self._cluster: Final = cluster
+        self._lock: Final = lock
+        self._after: Final = after
+        self._questions: deque[tuple[str, list[EpochCheck]]] = deque()
+        self._thread: Thread | None = None
+
+    def ask(self, checks: Sequence[EpochCheck]) -> None:
+        """Have these answered. Does not block; the lock is held."""
+        by_leader: dict[str, list[EpochCheck]] = defaultdict(list)
+        for check in checks:
+            by_leader[check.route.address].append(check)
+        self._questions.extend(by_leader.items())
+        if self._questions and (self._thread is None or not self._thread.is_alive()):
+            self._thread = Thread(target=self._run, name="ottla-validation", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._questions:
+                    self._thread = None
+                    return
+                address, checks = self._questions.popleft()
+            for news in self._answered(address, checks):
+                self._after(news)
+
+    def _answered(self, address: str, checks: Sequence[EpochCheck]) -> list[News]:
+        request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))
+        try:
+            reply = self._cluster.call(address, Broker.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
+        except OttlaError as error:
+            return self._entered(checks, {}, error)
+        answers = {PartitionId(TopicId(p.topic_id), p.partition): p for p in reply.partitions}
+        return self._entered(checks, answers, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the answer left it out"))
+
+    def _entered(
+        self, checks: Sequence[EpochCheck], answers: dict[PartitionId, pb.EpochEndOfPartition], missing: OttlaError
+    ) -> list[News]:
+        news = []
+        with self._lock:
+            now = self._cluster.clock.monotonic()
+            for check in checks:
+                answer = answers.get(check.route.partition_id)
+                if answer is None:
+                    news.append(self._subscription.on_check_failed(check, missing.code, missing.message, now))
+                elif answer.error.code:
+                    error = answer.error
+                    news.append(self._subscription.on_check_failed(check, error.code, error.message, now))
+                else:
+                    end = answer.end
+                    news.append(self._subscription.on_checked(check, end.leader_epoch, end.end_offset, now))
+            self._lock.notify_all()
+        return news
+
+
+def _question(check: EpochCheck) -> pb.EpochOfPartition:
+    return pb.EpochOfPartition(
+        topic_id=check.route.partition_id.topic_id,
+        partition=check.route.partition_id.partition,
+        current_leader_epoch=check.route.leader_epoch,
+        leader_epoch=check.epoch,
+    )

@@ -1,0 +1,105 @@
+"""`ottla.read`: a stretch of a topic, from a start to an end that is known, as a list, a table or a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, Literal
+
+from ottla.client.transport import Transport
+from ottla.client.units import Duration
+from ottla.consumer.batch import Batch
+from ottla.consumer.columns import check_columns, to_arrow, to_pandas
+from ottla.consumer.consumer import Consumer, Start, Stop
+from ottla.generics import K, V
+from ottla.record import Record
+from ottla.serdes.serdes import DeserializerLike
+
+BATCH_RECORDS: Final = 10_000
+"""Records that are turned into columns at a time."""
+
+
+class Rows(Generic[K, V]):
+    """What `ottla.read` gives. Nothing is read before it is asked for, and each time it is read anew.
+
+    Iterating takes the memory of what is fetched ahead; the lists and tables take that of all their records.
+    """
+
+    def __init__(self, consumer: Callable[[], Consumer[K, V]], columns: Sequence[str] | None) -> None:
+        self._consumer = consumer
+        self._columns = check_columns(columns)
+
+    def __iter__(self) -> Iterator[Record[K, V]]:
+        """Record by record, in the order of each partition. Raises like iterating over a Consumer."""
+        with self._consumer() as consumer:
+            yield from consumer
+
+    def to_list(self) -> list[Record[K, V]]:
+        """All records. Raises like iterating."""
+        return list(self)
+
+    def to_arrow(self) -> Any:
+        """All records as a pyarrow.Table; see Batch.to_arrow. Needs `pip install 'ottla[arrow]'`."""
+        return to_arrow(self.batches(), self._columns)
+
+    def to_pandas(self) -> Any:
+        """All records as a pandas.DataFrame; see Batch.to_pandas. Needs `pip install 'ottla[arrow]'`."""
+        return to_pandas(self.batches(), self._columns)
+
+    def batches(self) -> Generator[Batch[K, V], None, None]:
+        """Batch by batch, of up to 10,000 records. Raises like Consumer.batches."""
+        with self._consumer() as consumer:
+            yield from consumer.batches(BATCH_RECORDS)
+
+
+def read(
+    topic: str | Sequence[str],
+    *,
+    start: Start = "earliest",
+    stop: Stop = "end",
+    bootstrap: str | Sequence[str] | None = None,
+    partitions: Sequence[int | tuple[str, int]] | None = None,
+    key: DeserializerLike[K] = "auto",
+    value: DeserializerLike[V] = "auto",
+    columns: Sequence[str] | None = None,
+    on_bad_record: Literal["raise", "skip"] = "raise",
+    request_timeout: Duration = 30.0,
+    config: Mapping[str, Any] | None = None,
+    _transport: Transport | None = None,
+) -> Rows[K, V]:
+    """The records of a topic, or of several, from `start` to `stop`.
+
+        for record in ottla.read("orders", start=timedelta(hours=-1)):
+            print(record.key, record.value)
+
+        frame = ottla.read("orders", columns=["key", "value"]).to_pandas()
+
+    Args:
+        topic: one name or several.
+        start, stop: where to begin and end, as a Consumer takes them: "earliest", a datetime, a timedelta (-1 h: what
+            the last hour wrote) or offsets; "end" (what is there now), a datetime, a timedelta or a number.
+        columns: the fields that a table has, in this order: topic, partition, offset, timestamp, key, value, headers.
+            By default all. Iterating and `to_list` give whole records.
+        bootstrap, partitions, key, value, on_bad_record, request_timeout, config: as of a Consumer.
+
+    Raises:
+        ConfigError: an argument that can't be. Everything else is raised where the records are asked for.
+    """
+    topics = (topic,) if isinstance(topic, str) else topic
+
+    def consumer() -> Consumer[K, V]:
+        return Consumer(
+            *topics,
+            bootstrap=bootstrap,
+            partitions=partitions,
+            start=start,
+            stop=stop,
+            key=key,
+            value=value,
+            on_bad_record=on_bad_record,
+            request_timeout=request_timeout,
+            config=config,
+            _transport=_transport,
+        )
+
+    consumer().close()  # it has opened nothing; but it has looked at the arguments
+    return Rows(consumer, columns)

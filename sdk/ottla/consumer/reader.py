@@ -1,0 +1,334 @@
+"""How a consumer hands out what it fetched: record by record or in lists, from one run to the next.
+
+Whichever way, a partition's position is the offset after the last record that was handed out, even where a signal's
+handler raises in the midst of it, or whoever asked was cancelled:
+
+* From when something is being gathered until it is in the hands of whoever asked for it, `_in_hand` is true, and
+  `_before` says where the positions were. `on_handed_out` is the last that happens, and a few assignments: no interrupt
+  comes in between them, nor before the caller's own next step.
+* Whoever comes next and finds something in hand takes it back: the positions are where they were, and everything else
+  is fetched anew, for nobody knows in the midst of what the other was interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final, Generic, Protocol
+
+from ottla.consumer.batch import Batch, Segment
+from ottla.consumer.completed_fetch import Part, Records, Run, next_offset
+from ottla.consumer.concurrent_use import OneThread
+from ottla.consumer.fetcher import Fetcher
+from ottla.consumer.record_iterator import Handing
+from ottla.errors import OttlaError, SerializationError, WakeupError
+from ottla.generics import K, V
+from ottla.machines.position import Position
+from ottla.machines.subscription import Subscription
+from ottla.record import Record
+from ottla.serdes.record_reader import Serdes
+from ottla_core.model import TopicPartition
+from ottla_core.records.record import RawRecord
+
+logger = logging.getLogger("ottla.consumer")
+
+FOREVER: Final = float("inf")
+_NO_WAIT: Final = 0.0
+
+
+class Places(Protocol):
+    """What a reader needs of an assignment: its partitions, and where it is in each of them."""
+
+    def ensure(self) -> None: ...
+    def resolve(self) -> None: ...
+
+
+class Reader(Generic[K, V]):
+    """One consumer's reading. `gather` is for one thread at a time; `most` records in all, None for any number."""
+
+    def __init__(
+        self,
+        assignment: Places,
+        subscription: Subscription,
+        fetcher: Fetcher,
+        serdes: Serdes,
+        skip_bad: bool,
+        most: int | None,
+    ) -> None:
+        self._assignment: Final = assignment
+        self._subscription: Final = subscription
+        self._fetcher: Final = fetcher
+        self._clock: Final = fetcher.clock
+        self._serdes: Final = serdes
+        self._skip_bad: Final = skip_bad
+        self._left = most
+        self._consumed: Final = fetcher.consumed
+        self._run: Run | None = None
+        self._handing: Handing | None = None
+        self._in_hand = False
+        self._before: dict[Position, tuple[int, int]] = {}  # offset and epoch, before the last gathering
+        self._gathered = 0  # records that are in hand
+
+    def records(self, owner: object, one_thread: OneThread) -> Iterator[Record[K, V]]:
+        """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
+        loop = object()
+        rewound = False
+        try:
+            while (run := one_thread.step(loop, self._until_next_run)) is not None:
+                try:
+                    yield from self._records_of(run) if self._left is None else self._counted(run)
+                except OttlaError:
+                    self._rewind(run)
+                    rewound = True
+                    raise
+        except GeneratorExit:
+            raise  # between two records
+        except BaseException as error:
+            self._before, self._in_hand = {}, not (rewound or error is self._fetcher.raised)
+            raise
+        finally:
+            one_thread.leave(loop)
+
+    def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
+        """Up to `limit` records; waits `wait_first` seconds for the first and from then `wait_more` for the others.
+
+        They are in hand until `on_handed_out`.
+        """
+        self._begin()
+        try:
+            segments = self._segments(limit, wait_first, wait_more)
+        except WakeupError as error:
+            self._in_hand = error is not self._fetcher.raised
+            raise
+        if not segments:
+            self._in_hand = False
+        return self.batch(segments)
+
+    def batch(self, segments: list[Segment]) -> Batch[K, V]:
+        """Records as they are handed out."""
+        return Batch(segments, self._serdes)
+
+    def on_handed_out(self) -> None:
+        """Whoever asked has what was gathered."""
+        if self._left is not None:
+            self._left -= self._gathered
+        self._gathered = 0
+        self._in_hand = False
+
+    def hand_out(self, batch: Batch[K, V]) -> Iterator[Record[K, V]]:
+        """The records of the batch that was gathered last, one by one; the positions go along."""
+        handing = Handing(batch.segments, self._subscription.positions)
+        self._handing = handing
+        self._before, self._gathered, self._in_hand = {}, 0, False
+        make, counts = self._serdes.record, self._left is not None
+        for partition, part in handing.segments:
+            position = self._subscription.positions.get(partition)
+            if position is None or not handing.is_good(position):
+                continue
+            handing.at = position
+            version = position.version
+            for raw in part:
+                position.offset = raw[0]  # where to go on if its deserializer raises
+                record = make(partition, raw)
+                position.offset = raw[0] + 1
+                if counts:
+                    self._left -= 1  # type: ignore[operator]  # not None where it counts
+                yield record
+                if position.version != version:  # somebody goes elsewhere
+                    break
+        if self._handing is handing:  # else somebody has read on meanwhile
+            handing.finish()
+            self._handing = None
+
+    def take_back(self) -> None:
+        """What was gathered and never came to whoever asked for it is read again."""
+        if not self._in_hand:
+            return
+        with self._fetcher.lock:
+            for position, (offset, epoch) in self._before.items():
+                if position.offset is not None and position.offset > offset:
+                    position.offset, position.offset_epoch = offset, epoch
+            self._subscription.start_over()
+        self._consumed.records -= self._gathered
+        self._run, self._gathered, self._in_hand = None, 0, False
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing will come any more: the stop is reached, or the consumer closed."""
+        over = self._fetcher.closed or self._left == 0 or (self._run is None and self._subscription.done)
+        return over and self._handing is None
+
+    def on_pause(self, position: Position) -> None:
+        """Leave a partition that is being read, or handed out: what is left is read again when it is resumed."""
+        if self._run is not None and self._run.position is position:
+            self._rewind(self._run)
+        if self._handing is not None and position in self._handing.left():
+            assert position.offset is not None
+            with self._fetcher.lock:
+                self._subscription.seek(position, position.offset)
+
+    def on_seek(self, position: Position) -> None:
+        """Somebody goes elsewhere: where it was before is of no account."""
+        self._before.pop(position, None)
+
+    def _begin(self) -> None:
+        """Whatever was handed out before is; what a loop that was left did not come to is read again."""
+        self.take_back()
+        if self._handing is not None:
+            with self._fetcher.lock:
+                for position, offset in self._handing.left().items():
+                    self._subscription.seek(position, offset)
+            self._handing = None
+        self._before, self._gathered = {}, 0
+
+    def _segments(self, limit: int, wait_first: float, wait_more: float) -> list[Segment]:
+        """The records of one partition after the other."""
+        segments: list[Segment] = []
+        wait, deadline_at = wait_first, FOREVER
+        while limit > 0:
+            try:
+                run = self._next_run(wait, holding=bool(segments))
+                part = None if run is None else self._take(run, limit)
+            except OttlaError as error:
+                if not segments:
+                    raise
+                if isinstance(error, WakeupError):
+                    self._fetcher.interrupt(error)
+                break  # what was read before it comes first; the same error comes with the next call
+            if run is None:
+                break
+            if part:
+                segments.append((run.partition, part))
+                limit -= len(part)
+                if deadline_at == FOREVER:
+                    deadline_at = self._clock.monotonic() + wait_more
+            if segments:
+                wait = max(_NO_WAIT, deadline_at - self._clock.monotonic())
+        return segments
+
+    def _next_run(self, timeout: float, *, holding: bool = False) -> Run | None:
+        """What is being read, or the next chunk; None at the stop, after a close and after `timeout` seconds.
+
+        `holding` records that were not handed out, nobody may give up or take over partitions: that ends the wait.
+        """
+        deadline_at = self._clock.monotonic() + timeout
+        while not self._fetcher.closed and self._left != self._gathered:
+            self._in_hand = True
+            self._fetcher.check_interrupted()
+            if self._run is not None:
+                if not self._run.stale:
+                    return self._run
+                self._forget(self._run)
+            if not holding and not self._located():
+                return None
+            self._in_hand = True  # a callback of the group may have read, and got what it read
+            if self._subscription.done:
+                return None
+            left = deadline_at - self._clock.monotonic()
+            chunk = self._fetcher.take(max(_NO_WAIT, left))
+            if chunk is not None:
+                self._consumed.bytes += len(chunk.records)
+                self._run = Run(chunk, self._consumed)
+            elif left <= 0 or holding or self._fetcher.hurried:
+                return None
+        return None
+
+    def _records_of(self, run: Run) -> Iterator[Record[K, V]]:
+        make = self._serdes.record
+        partition, position, version = run.partition, run.position, run.version
+        for raw in run.stream():
+            position.offset = raw[0]  # where to go on if its deserializer raises
+            try:
+                record = make(partition, raw)
+            except SerializationError as error:
+                self._on_bad_record(error)
+                continue
+            position.offset = raw[0] + 1
+            yield record
+            if position.version != version:
+                return
+        self._end(run)
+
+    def _counted(self, run: Run) -> Iterator[Record[K, V]]:
+        """The same up to the stop."""
+        before = self._consumed.records
+        for taken, record in enumerate(self._records_of(run), 1):
+            assert self._left is not None
+            self._left -= 1
+            yield record
+            if not self._left:
+                self._consumed.records = max(self._consumed.records, before + taken)
+                return
+
+    def _until_next_run(self) -> Run | None:
+        """For an iteration: however long it takes."""
+        self._begin()
+        run = self._next_run(FOREVER)
+        self._in_hand = False
+        return run
+
+    def _located(self) -> bool:
+        """Look up the topics and the positions that are not known; False where somebody closed the consumer."""
+        try:
+            self._assignment.ensure()
+            self._assignment.resolve()
+        except OttlaError:
+            if self._fetcher.closed:
+                return False
+            raise
+        return True
+
+    def _take(self, run: Run, limit: int) -> Part | None:
+        """The next records of `run`; None where it is at its end, or all of them are skipped."""
+        position = run.position
+        try:
+            part = run.part(limit if self._left is None else min(limit, self._left - self._gathered))
+        except OttlaError:
+            self._rewind(run)
+            raise
+        if part is None:
+            self._end(run)
+            return None
+        after = next_offset(part)
+        if self._skip_bad:
+            part = self._readable(run.partition, part)
+        if position not in self._before:
+            self._before[position] = (position.offset or 0, position.offset_epoch)
+        position.offset, position.offset_epoch = after, run.epoch
+        self._gathered += len(part)
+        return part
+
+    def _end(self, run: Run) -> None:
+        """`run` was read to its end, which may lie behind its last record."""
+        if not run.stale and self._left != self._gathered:
+            run.position.offset = max(run.next_offset, run.position.offset or 0)
+        self._forget(run)
+
+    def _rewind(self, run: Run) -> None:
+        """Leave `run` where it is; what is left of it is fetched again when the partition is read on."""
+        with self._fetcher.lock:
+            if not run.stale and run.position.offset is not None:
+                self._subscription.seek(run.position, run.position.offset)
+        self._forget(run)
+
+    def _forget(self, run: Run) -> None:
+        if self._run is run:
+            self._run = None
+            with self._fetcher.lock:
+                self._subscription.on_read(run.chunk)
+
+    def _readable(self, partition: TopicPartition, part: Part) -> Part:
+        good: list[RawRecord] = []
+        for raw in part:
+            try:
+                self._serdes.record(partition, raw)
+            except SerializationError as error:
+                self._on_bad_record(error)
+            else:
+                good.append(raw)
+        return Records(good, part.has_log_append_time)
+
+    def _on_bad_record(self, error: SerializationError) -> None:
+        if not self._skip_bad:
+            raise error
+        logger.warning("skipped: %s", error.message)

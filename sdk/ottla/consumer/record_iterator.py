@@ -1,0 +1,43 @@
+"""A batch whose records are handed out one by one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.consumer.batch import Segment
+from ottla.consumer.completed_fetch import first_offset
+from ottla.machines.position import NO_EPOCH, Position
+from ottla_core.model import TopicPartition
+
+
+class Handing:
+    """Each position goes back to where its records begin, and along with them; `ends` says where it ends."""
+
+    def __init__(self, segments: list[Segment], positions: dict[TopicPartition, Position]) -> None:
+        self.segments: Final = segments
+        self.at: Position | None = None  # of the record that was handed out last
+        self.ends: Final[dict[Position, tuple[int, int, int]]] = {}  # version; offset and epoch after all of them
+        for partition, part in reversed(segments):
+            position = positions.get(partition)
+            if position is not None and position.offset is not None:
+                if position not in self.ends:
+                    self.ends[position] = (position.version, position.offset, position.offset_epoch)
+                position.offset, position.offset_epoch = first_offset(part), NO_EPOCH
+
+    def is_good(self, position: Position) -> bool:
+        """Whether nobody has gone elsewhere in that partition, or given it up."""
+        return position in self.ends and position.version == self.ends[position][0]
+
+    def left(self) -> dict[Position, int]:
+        """The partitions whose records are not all handed out, and where they go on."""
+        return {
+            position: position.offset
+            for position, (_, end, _) in self.ends.items()
+            if self.is_good(position) and position.offset is not None and position.offset < end
+        }
+
+    def finish(self) -> None:
+        """All are handed out; the ends may lie behind the last of them."""
+        for position, (_, end, epoch) in self.ends.items():
+            if self.is_good(position):
+                position.offset, position.offset_epoch = end, epoch

@@ -1,0 +1,114 @@
+"""Where a consumer reads: its partitions, the places in them, and how to go elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ottla.client.by_partition import ByPartition
+from ottla.client.cluster import Cluster
+from ottla.client.condition import Condition
+from ottla.client.list_offsets import OffsetSpec, list_offsets, spec_timestamp
+from ottla.consumer.assignment import Assignment
+from ottla.consumer.concurrent_use import OneThread, for_one_thread
+from ottla.consumer.group.assignment import GroupAssignment
+from ottla.consumer.reader import Reader
+from ottla.errors import config_error
+from ottla.machines.subscription import Subscription
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+
+class Seeking:
+    """The part of a Consumer that is about places."""
+
+    one_thread: OneThread
+    reader: Reader[Any, Any]
+    _assignment: Assignment | GroupAssignment
+    _subscription: Subscription
+    _lock: Condition
+    _cluster: Cluster
+    _timeout: float
+
+    @for_one_thread
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read; of a group's, those that this consumer has at the moment."""
+        return set(self._assignment.positions())
+
+    @for_one_thread
+    def position(self, partition: tuple[str, int]) -> int:
+        """The offset of the next record of `partition` to be handed out."""
+        (position,) = self._assignment.of([partition])
+        self._assignment.locate()
+        assert position.offset is not None
+        return position.offset
+
+    @for_one_thread
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`).
+
+        Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so the
+        place to begin elsewhere is `on_assigned`.
+        """
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise config_error(f"offset={offset!r} is no offset", hint="give 0 or more, or use seek_to_beginning/_end")
+        (position,) = self._assignment.of([partition])
+        with self._lock:
+            self._subscription.seek(position, offset)
+            position.topic_id = None  # in whichever topic has the name now
+        self.reader.on_seek(position)
+
+    @for_one_thread
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Go on at the first record that is there, in all partitions or in these."""
+        self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
+
+    @for_one_thread
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Go on with what is written from now on, in all partitions or in these."""
+        self._seek_to_time(LATEST_TIMESTAMP, partitions)
+        self._assignment.resolve()
+
+    @for_one_thread
+    def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
+        """Go on at the first record at or after `moment` (a timedelta: from now), or at the end where there is none."""
+        self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
+
+    @for_one_thread
+    def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
+        """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
+        when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
+        found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
+        return ByPartition({p: None if there is None else there.offset for p, there in found.items()})
+
+    @for_one_thread
+    def lag(self) -> ByPartition[int]:
+        """How many offsets each partition's position is behind the end of its log, looked up now."""
+        ends = self.offsets("latest")
+        return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
+
+    @for_one_thread
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Hand out nothing of these partitions (all, if none is named) until `resume`."""
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.pause(position)
+            self.reader.on_pause(position)
+
+    @for_one_thread
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """Go on with these partitions (all, if none is named) where they were paused."""
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.resume(position)
+
+    @for_one_thread
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return {name for name, position in self._assignment.positions().items() if position.paused}
+
+    def _seek_to_time(self, timestamp: int, partitions: Sequence[tuple[str, int]]) -> None:
+        for position in self._assignment.of(partitions):
+            with self._lock:
+                self._subscription.seek_to_time(position, timestamp)
+            self.reader.on_seek(position)

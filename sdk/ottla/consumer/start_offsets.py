@@ -1,0 +1,164 @@
+"""Where a consumer begins and ends: its arguments, checked, and looked up in the cluster when reading begins."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from ottla.client.cluster import Cluster
+from ottla.client.list_offsets import list_offsets_or_end
+from ottla.client.settings import check_topic, one_of
+from ottla.client.units import timestamp_ms
+from ottla.errors import ConfigError, ErrorCode, config_error
+from ottla.machines.metadata import TopicView
+from ottla.machines.subscription import Reset
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+logger = logging.getLogger("ottla.consumer")
+
+_warned: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops."""
+
+    partition: TopicPartition
+    offset: int | None
+    timestamp: int
+    stop: int | None
+
+
+class ReadingPlan:
+    """What to read, from the arguments of a Consumer. Raises ConfigError."""
+
+    def __init__(
+        self,
+        topics: Sequence[str],
+        partitions: Sequence[int | tuple[str, int]] | None,
+        start: Any,
+        stop: Any,
+        reset: Any,
+    ) -> None:
+        self.topics: Final = checked_topics(topics)
+        self._partitions = None if partitions is None else [_partition(p, self.topics) for p in partitions]
+        self._start = _start(start)
+        self._stop = checked_stop(stop)
+        self.reset: Final[Reset] = checked_reset(reset, self._start)
+        bounded = stop == "end" or isinstance(stop, datetime | timedelta)
+        if bounded and self._start == "committed" and reset is None:
+            raise config_error(
+                f"stop={stop!r} without start= reads nothing: reading begins at the end",
+                hint="say start='earliest', a time or offsets",
+            )
+
+    @property
+    def follows_growth(self) -> bool:
+        """Whether partitions that are added later are read too."""
+        return self._partitions is None and self._stop is None
+
+    def places(self, topics: Sequence[TopicView], cluster: Cluster, timeout: float) -> list[Place]:
+        """Each partition's place; its stop is looked up now. Raises ConfigError for a partition that is not there."""
+        there = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
+        wanted = there if self._partitions is None else self._partitions
+        offsets = self._start if isinstance(self._start, dict) else {}
+        for partition in (*wanted, *offsets):
+            if partition not in there:
+                raise ConfigError(
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    f"{partition} does not exist",
+                    hint=f"{partition.topic} has partitions 0 to {sum(p.topic == partition.topic for p in there) - 1}",
+                )
+        now_ms = cluster.clock.wall_ms()
+        stops = stop_offsets(self._stop, wanted, cluster, timeout)
+        timestamp = self._timestamp(now_ms)
+        return [Place(p, offsets.get(p), timestamp, stops.get(p)) for p in wanted]
+
+    def _timestamp(self, now_ms: int) -> int:
+        start = self._start
+        if isinstance(start, datetime | timedelta):
+            return timestamp_ms(start, now_ms=now_ms)
+        if start == "committed" and self.reset == "latest" and not _warned:
+            _warned.append("start")
+            logger.warning(
+                "reading %s from its end, as Kafka does where nothing is committed: what is there already is not read "
+                "(start='earliest' reads everything)",
+                ", ".join(self.topics),
+            )
+        earliest = start == "earliest" or (start != "latest" and self.reset == "earliest")
+        return EARLIEST_TIMESTAMP if earliest else LATEST_TIMESTAMP
+
+
+def stop_offsets(
+    stop: Any, partitions: Iterable[TopicPartition], cluster: Cluster, timeout: float
+) -> Mapping[TopicPartition, int]:
+    """Where each partition's reading ends, looked up now; none where it does not end at an offset."""
+    if stop is None or isinstance(stop, int):
+        return {}
+    if isinstance(stop, Mapping):
+        return stop
+    at = LATEST_TIMESTAMP if stop == "end" else timestamp_ms(stop, now_ms=cluster.clock.wall_ms())
+    return list_offsets_or_end(cluster, dict.fromkeys(partitions, at), timeout=timeout)
+
+
+def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
+    """Names of topics, each once. Raises ConfigError."""
+    if not topics:
+        raise config_error("no topic to read", hint="name one: Consumer('orders', …)")
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise config_error(f"{topic!r} is no topic name", hint="give names: Consumer('orders', 'refunds', …)")
+        check_topic(topic)
+    return tuple(dict.fromkeys(topics))
+
+
+def _partition(given: Any, topics: Sequence[str]) -> TopicPartition:
+    match given:
+        case bool():
+            pass
+        case int(number) if len(topics) == 1 and number >= 0:
+            return TopicPartition(topics[0], number)
+        case (str(topic), int(number)) if topic in topics and number >= 0:
+            return TopicPartition(topic, number)
+    raise config_error(
+        f"partitions= names {given!r}", hint="give numbers where there is one topic, else (topic, number) pairs of them"
+    )
+
+
+def _start(start: Any) -> Any:
+    if isinstance(start, Mapping):
+        return _offsets(start, "start")
+    if isinstance(start, datetime | timedelta):
+        return start
+    return one_of(start, "start", ("committed", "earliest", "latest"))
+
+
+def _offsets(given: Mapping[Any, Any], name: str) -> dict[TopicPartition, int]:
+    offsets = {TopicPartition(*partition): offset for partition, offset in given.items()}
+    for partition, offset in offsets.items():
+        if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
+            raise config_error(f"{name} offset {offset!r} of {partition} is no offset", hint="give 0 or more")
+    return offsets
+
+
+def checked_stop(stop: Any) -> Any:
+    """Where reading ends. Raises ConfigError."""
+    if stop is None or stop == "end" or isinstance(stop, datetime | timedelta):
+        return stop
+    if isinstance(stop, int) and not isinstance(stop, bool) and stop >= 0:
+        return stop
+    if isinstance(stop, Mapping):
+        return _offsets(stop, "stop")
+    hint = "use 'end', a datetime, a timedelta, a number of records or {(topic, partition): offset}"
+    raise config_error(f"stop={stop!r} is not legal", hint=hint)
+
+
+def checked_reset(reset: Any, start: Any) -> Reset:
+    """Where to go from nowhere; by `start` where nobody says. Raises ConfigError."""
+    if reset is None:
+        return "earliest" if start == "earliest" or isinstance(start, datetime | timedelta) else "latest"
+    checked: Reset = one_of(reset, "auto_offset_reset", ("earliest", "latest", "none"))
+    return checked

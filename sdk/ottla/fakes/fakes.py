@@ -1,0 +1,214 @@
+"""FakeProducer and FakeConsumer: the real clients over brokers in memory, for unit tests of applications.
+
+    cluster = FakeCluster({"orders": 3})
+    with FakeProducer(cluster.bootstrap, topic="orders") as producer:
+        producer.send({"id": 1}, key="eu")
+        assert producer.sent[0].value == {"id": 1}
+
+Serializers, partitioning, batches, offsets, callbacks and errors are those of `ottla`: it is the same code, only the
+connections are not there. Needs no server, port or disk. A topic that nobody made has one partition.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
+from types import TracebackType
+from typing import Any, Final, Self
+from weakref import WeakValueDictionary
+
+from ottla.aio.arguments import same_arguments
+from ottla.client.settings import bootstrap_addresses
+from ottla.client.units import Duration
+from ottla.consumer.consumer import Consumer
+from ottla.errors import ErrorCode, OttlaError, config_error
+from ottla.fakes.scripted import Refuse, ScriptedCluster
+from ottla.generics import K, V
+from ottla.machines.accumulator import is_sent_again
+from ottla.machines.failures import not_delivered
+from ottla.producer.delivery import Delivery, RecordMetadata, ticket_of
+from ottla.producer.producer import Producer
+from ottla.record import Record
+from ottla.serdes.serdes import HeadersLike, header_pairs
+from ottla_core.records.record import Header
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+_numbers: Final = itertools.count(1)
+
+
+class FakeCluster(ScriptedCluster):
+    """Brokers in memory at `bootstrap`, an address of its own or the one that the application under test uses.
+
+    Fakes that are given that address meet here, while somebody holds the cluster and until its `with` block ends; any
+    other fake is alone with its data (`fake.cluster`). `topics` says how many partitions a topic has.
+    """
+
+    def __init__(
+        self, topics: Mapping[str, int] | None = None, *, bootstrap: str | Sequence[str] | None = None
+    ) -> None:
+        super().__init__(None)
+        self.addresses = bootstrap_addresses(bootstrap or f"fake-{next(_numbers)}:9650")
+        self.bootstrap: Final = ",".join(self.addresses)
+        for name, partitions in (topics or {}).items():
+            self.add_topic(name, partitions)
+        with _lock:
+            _clusters.update(dict.fromkeys(self.addresses, self))
+
+    def produce(self, topic: str, values: Iterable[Any], **settings: Any) -> list[RecordMetadata]:
+        """Like ottla.testing.Cluster.produce."""
+        with FakeProducer[Any, Any](self.bootstrap, topic=topic, **settings) as producer:
+            deliveries = [producer.send(value) for value in values]
+            return [delivery.result() for delivery in deliveries]
+
+    def read(self, topic: str, **settings: Any) -> list[Record[Any, Any]]:
+        """Like ottla.testing.Cluster.read."""
+        with FakeConsumer[Any, Any](
+            topic, bootstrap=self.bootstrap, start="earliest", stop="end", **settings
+        ) as consumer:
+            return list(consumer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Nobody finds it any more. Its clients are closed by whoever made them."""
+        with _lock:
+            for address in self.addresses:
+                _clusters.pop(address, None)
+
+    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataReply:
+        for name in request.topics:
+            self.add_topic(name, 1)
+        return super()._metadata(request)
+
+
+_clusters: WeakValueDictionary[str, FakeCluster] = WeakValueDictionary()
+_lock: Final = Lock()
+
+
+def cluster_at(bootstrap: str | Sequence[str] | None) -> FakeCluster:
+    """The cluster that somebody holds at that address, else one that nobody else has."""
+    with _lock:
+        found = next((c for c in map(_clusters.get, bootstrap_addresses(bootstrap)) if c is not None), None)
+    return found or FakeCluster()
+
+
+class FakeProducer(Producer[K, V]):
+    """ottla.Producer over brokers in memory. `sent` is what arrived, `fail_next` lets a record fail."""
+
+    @same_arguments(Producer[K, V])
+    def __init__(self, bootstrap: str | Sequence[str] | None = None, **arguments: Any) -> None:
+        self.cluster: Final = cluster_at(bootstrap)
+        self._handed: list[tuple[Delivery, K | None, V | None, Sequence[Header]]] = []
+        self._errors: deque[OttlaError] = deque()
+        self._failed: list[_Failed] = []
+        self._last_fails = False
+        super().__init__(self.cluster.bootstrap, **{**arguments, "_transport": self.cluster.connect})
+
+    def send(
+        self,
+        value: V | None,
+        *,
+        key: K | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        headers: HeadersLike | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Like ottla.Producer.send."""
+        pairs = [] if headers is None else header_pairs(headers, topic or "")
+        error = self._errors[0] if self._errors else None
+        if error is not None or self._last_fails:
+            self._sender.flush(self._delivery_s)  # so that it fails alone
+        if error is not None:
+            code = ErrorCode.INVALID_REQUEST if is_sent_again(error.code) else error.code
+            self.cluster.will(Broker.PRODUCE, Refuse(code, error.message))
+        try:
+            delivery = super().send(
+                value, key=key, topic=topic, partition=partition, headers=pairs, timestamp=timestamp
+            )
+        except OttlaError:
+            self.cluster.forget(Broker.PRODUCE)
+            raise
+        self._last_fails = error is not None
+        if error is not None:
+            self._errors.popleft()
+            self._failed.append(_Failed(delivery, error))
+            return self._failed[-1]
+        self._handed.append((delivery, key, value, pairs))
+        return delivery
+
+    def flush(self, timeout: Duration | None = None) -> None:
+        """Like ottla.Producer.flush."""
+        super().flush(timeout)
+        self._raise_unasked()
+
+    def close(self, timeout: Duration | None = None) -> None:
+        """Like ottla.Producer.close."""
+        super().close(timeout)
+        self._raise_unasked()
+
+    @property
+    def sent(self) -> list[Record[K, V]]:
+        """What was sent and has arrived, in the order of the sends, with keys and values as they were given."""
+        self._sender.flush(self._delivery_s)
+        return [
+            Record(*delivery.result(), key, value, list(headers))  # type: ignore[arg-type]  # as they were given
+            for delivery, key, value, headers in self._handed
+            if delivery.exception() is None
+        ]
+
+    def fail_next(self, error: OttlaError) -> None:
+        """Let the next record that is sent fail with `error`, as if the broker had refused it. Others are unharmed."""
+        if not isinstance(error, OttlaError):
+            raise config_error(f"{error!r} is none of ottla's errors", hint="give one, such as ottla.TimeoutError(…)")
+        self._errors.append(error)
+
+    def _raise_unasked(self) -> None:
+        unasked, self._failed = [failed for failed in self._failed if not failed.asked], []
+        if unasked:
+            first = unasked[0].planned
+            raise not_delivered(len(unasked), first) from first
+
+
+class FakeConsumer(Consumer[K, V]):
+    """ottla.Consumer over brokers in memory: `cluster.produce(…)`, or a FakeProducer, gives it something to read."""
+
+    @same_arguments(Consumer[K, V])
+    def __init__(self, *topics: str, bootstrap: str | Sequence[str] | None = None, **arguments: Any) -> None:
+        self.cluster: Final = cluster_at(bootstrap)
+        super().__init__(*topics, bootstrap=self.cluster.bootstrap, **{**arguments, "_transport": self.cluster.connect})
+
+    def fail_next(self, error: OttlaError) -> None:
+        """Let the next reading raise `error`, or the one that waits. Nothing is lost: the one after it goes on."""
+        self._fetcher.interrupt(error)
+        self._assignment.wake()
+
+
+class _Failed(Delivery):
+    """One that failed as planned: with the very error that the test gave. `asked`: somebody wanted the outcome."""
+
+    __slots__ = ("asked", "planned")
+
+    def __init__(self, delivery: Delivery, planned: OttlaError) -> None:
+        super().__init__(delivery._batch, delivery._index, delivery._timestamp)
+        self.planned: Final = planned
+        self.asked = False
+        ticket_of(delivery._batch).seen = True  # the fake raises it itself, however fast the answer came
+
+    def exception(self, timeout: float | None = None) -> OttlaError | None:
+        self.asked = True
+        return super().exception(timeout)
+
+    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
+        self.asked = True
+        super().add_done_callback(callback)
+
+    def on_asked(self) -> None:
+        self.asked = True
+
+    def _error(self) -> OttlaError | None:
+        return self.planned

@@ -1,0 +1,277 @@
+"""Brokers without sockets, behind the same interface as gRPC's: they keep logs in memory and do what a test scripts.
+
+    cluster = ScriptedCluster({"t": 3})
+    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER), Break())
+    producer = Producer("b0:1", topic="t", _transport=cluster.connect)
+
+Steps are taken one by one by the calls and frames of their method, whichever broker gets them; without a step a call
+succeeds. `cluster.seen` holds every request in the order of arrival. As with gRPC, answers come on another thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping
+from threading import Condition
+from typing import Any
+
+from google.protobuf.message import Message
+
+from ottla.fakes.scripted_group import ScriptedGroups
+from ottla.fakes.scripted_log import ScriptedLog
+from ottla.fakes.scripted_streams import Break, Hang, Hold, Refuse, ScriptedConnection, Step
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicId, TopicPartition
+from ottla_core.records.reader import read_records
+from ottla_core.records.record import RawRecord
+from ottla_core.routing import GROUP
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Method
+
+__all__ = ["Break", "Hang", "Hold", "Refuse", "ScriptedCluster"]
+
+
+class ScriptedCluster:
+    """Brokers b0:1, b1:1, … with `topics` (name → partitions), led in turn. `connect` is their transport."""
+
+    def __init__(self, topics: Mapping[str, int] | None = None, *, brokers: int = 1) -> None:
+        self.changed = Condition()
+        self.seen: list[tuple[str, Message]] = []
+        self.logs: dict[TopicPartition, ScriptedLog] = {}
+        self.leaders: dict[TopicPartition, tuple[int, int]] = {}
+        self.addresses = [f"b{n}:1" for n in range(brokers)]
+        self._ids: dict[str, TopicId] = {}
+        self._steps: dict[str, deque[Step | None]] = {}
+        self.released = 0
+        self.racks: dict[int, str] = {}
+        self.stopped: set[str] = set()
+        self.coordinator = 0  # the broker at whose address the groups' coordinator answers
+        self.groups = ScriptedGroups(self.changed)
+        self._producer_ids = itertools.count(1000)
+        self._topic_ids = itertools.count(1)
+        for name, count in (topics or {}).items():
+            self.add_topic(name, count)
+
+    def add_topic(self, name: str, count: int) -> None:
+        """Create a topic, or add partitions to it."""
+        with self.changed:
+            if name not in self._ids:
+                self._ids[name] = TopicId(next(self._topic_ids).to_bytes(16, "big"))
+            for number in range(count):
+                partition = TopicPartition(name, number)
+                self.logs.setdefault(partition, ScriptedLog())
+                self.leaders.setdefault(partition, (number % len(self.addresses), 0))
+
+    def drop_topic(self, name: str) -> None:
+        """Delete a topic; one that is added under its name later is another."""
+        with self.changed:
+            del self._ids[name]
+            for partition in [partition for partition in self.logs if partition.topic == name]:
+                del self.logs[partition], self.leaders[partition]
+
+    def will(self, method: Method[Any, Any], *steps: Step | None) -> None:
+        """What the next calls or frames of `method` come to; None is one that succeeds."""
+        with self.changed:
+            self._steps.setdefault(method.name, deque()).extend(steps)
+
+    def forget(self, method: Method[Any, Any]) -> None:
+        """Drop the steps of `method` that were not taken."""
+        with self.changed:
+            self._steps.pop(method.name, None)
+
+    def release(self) -> None:
+        """Answer what is on hold."""
+        with self.changed:
+            self.released += 1
+            self.changed.notify_all()
+
+    def until(self, condition: Callable[[], bool], timeout: float = 5.0) -> None:
+        """Wait until `condition`, looked at after each request. AssertionError after `timeout` seconds."""
+        with self.changed:
+            assert self.changed.wait_for(condition, timeout), f"not within {timeout} s"
+
+    def requests(self, kind: type[Message]) -> list[Any]:
+        """The requests of one type so far, in order of arrival."""
+        with self.changed:
+            return [body for _, body in self.seen if isinstance(body, kind)]
+
+    def records(self, topic: str, partition: int) -> list[RawRecord]:
+        """What is in a partition's log, in order."""
+        with self.changed:
+            batches = list(self.logs[TopicPartition(topic, partition)].batches)
+        return [record for batch in batches for record in read_records(batch.records)]
+
+    def values(self, topic: str, partition: int) -> list[bytes | None]:
+        """The values in a partition's log, in order."""
+        return [value for _, _, _, value, _ in self.records(topic, partition)]
+
+    def move_leader(self, topic: str, partition: int, *, broker: int, epoch: int) -> None:
+        """Give a partition another leader."""
+        with self.changed:
+            self.leaders[TopicPartition(topic, partition)] = (broker, epoch)
+
+    def truncate(self, topic: str, partition: int, *, before: int) -> None:
+        """Drop the batches that end at or below an offset, as retention does."""
+        with self.changed:
+            self.logs[TopicPartition(topic, partition)].drop_before(before)
+
+    def lose(self, topic: str, partition: int, *, after: int) -> None:
+        """Drop the batches that begin at or after an offset: the next leader does not have them."""
+        with self.changed:
+            self.logs[TopicPartition(topic, partition)].drop_after(after)
+
+    def stop(self, broker: int) -> None:
+        """Let a broker hang, as SIGSTOP does: its connections stay open, and nothing is answered."""
+        with self.changed:
+            self.stopped.add(self.addresses[broker])
+
+    def go_on(self, broker: int) -> None:
+        """Let a broker that hangs go on, with all that it was sent."""
+        with self.changed:
+            self.stopped.discard(self.addresses[broker])
+            self.changed.notify_all()
+
+    def connect(self, address: str) -> ScriptedConnection:
+        """The transport."""
+        return ScriptedConnection(self, address)
+
+    # ---- what brokers do ---------------------------------------------------------------------------------------
+
+    def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None:
+        """Note a request, and what it is to come to."""
+        with self.changed:
+            self.seen.append((address, body))
+            self.changed.notify_all()
+            steps = self._steps.get(method.name)
+            return steps.popleft() if steps else None
+
+    def answer(self, address: str, body: Message) -> Any:
+        """What a broker answers that does what it is asked."""
+        with self.changed:
+            match body:
+                case pb.ProduceRequest():
+                    reply = pb.ProduceReply(partitions=[self._append(address, p) for p in body.partitions])
+                    self.changed.notify_all()
+                    return reply
+                case pb.FetchRequest():
+                    return pb.FetchReply(partitions=[self._read(address, p, body) for p in body.partitions])
+                case pb.ListOffsetsRequest():
+                    return pb.ListOffsetsReply(partitions=[self._offset(p) for p in body.partitions])
+                case pb.MetadataRequest():
+                    return self._metadata(body)
+                case pb.InitProducerIdRequest():
+                    return pb.InitProducerIdReply(producer_id=next(self._producer_ids))
+                case pb.OffsetsForLeaderEpochRequest():
+                    ends = [self._epoch_end(address, p) for p in body.partitions]
+                    return pb.OffsetsForLeaderEpochReply(partitions=ends)
+            of_group = self.groups.answer(body)
+            if of_group is not None:
+                return of_group
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
+
+    def refusal(self, body: Any, step: Refuse) -> Any:
+        """The answer that refuses every partition of a request."""
+        error = Error(code=step.code, message=step.message)
+        leader = None
+        if step.leader is not None:
+            broker, epoch = step.leader
+            leader = pb.Leader(broker_id=broker, leader_epoch=epoch, address=self.addresses[broker])
+        kinds: dict[type, tuple[type, type]] = {
+            pb.ProduceRequest: (pb.ProduceReply, pb.PartitionAppended),
+            pb.FetchRequest: (pb.FetchReply, pb.PartitionFetched),
+        }
+        if type(body) not in kinds:
+            raise OttlaError(step.code, step.message)
+        reply, part = kinds[type(body)]
+        return reply(
+            partitions=[
+                part(topic_id=p.topic_id, partition=p.partition, error=error, current_leader=leader)
+                for p in body.partitions
+            ]
+        )
+
+    def _named(self, part: Any) -> TopicPartition | None:
+        names = {topic_id: name for name, topic_id in self._ids.items()}
+        name = names.get(part.topic_id)
+        partition = None if name is None else TopicPartition(name, part.partition)
+        return partition if partition in self.logs else None
+
+    def _wrong(self, address: str, part: Any) -> Error | None:
+        partition = self._named(part)
+        if partition is None:
+            return Error(code=ErrorCode.UNKNOWN_TOPIC_ID, message="no such topic id")
+        leader, epoch = self.leaders[partition]
+        if self.addresses[leader] != address:
+            return Error(code=ErrorCode.NOT_LEADER_OR_FOLLOWER, message="not the leader")
+        if part.HasField("current_leader_epoch") and part.current_leader_epoch < epoch:
+            return Error(code=ErrorCode.FENCED_LEADER_EPOCH, message="an old epoch")
+        return None
+
+    def _append(self, address: str, part: pb.PartitionRecords) -> pb.PartitionAppended:
+        reply = pb.PartitionAppended(
+            topic_id=part.topic_id, partition=part.partition, base_offset=-1, log_append_time_ms=-1
+        )
+        wrong = self._wrong(address, part)
+        if wrong is None:
+            partition = self._named(part)
+            assert partition is not None
+            try:
+                reply.base_offset = self.logs[partition].append(part.records, self.leaders[partition][1])
+            except OttlaError as error:
+                wrong = Error(code=error.code, message=error.message)
+        if wrong is not None:
+            reply.error.CopyFrom(wrong)
+        return reply
+
+    def _read(self, address: str, part: pb.FetchPartition, request: pb.FetchRequest) -> pb.PartitionFetched:
+        reply = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
+        wrong = None if request.from_follower and address in self.addresses else self._wrong(address, part)
+        if wrong is None:
+            log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
+            reply.high_watermark, reply.log_start_offset = log.end, log.start
+            near = [number for number, rack in self.racks.items() if rack == request.rack]
+            if not log.start <= part.fetch_offset <= log.end:
+                wrong = Error(code=ErrorCode.OFFSET_OUT_OF_RANGE, message=f"{log.start} to {log.end} are there")
+            elif near and not request.from_follower and self.addresses[near[0]] != address:
+                reply.preferred_read_replica = near[0]
+            else:
+                reply.records = log.read(part.fetch_offset, part.max_bytes)
+        if wrong is not None:
+            reply.error.CopyFrom(wrong)
+        return reply
+
+    def _epoch_end(self, address: str, part: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
+        wrong = self._wrong(address, part)
+        reply = pb.EpochEndOfPartition(topic_id=part.topic_id, partition=part.partition, error=wrong)
+        if wrong is None:
+            partition = self._named(part)
+            assert partition is not None
+            epoch, end = self.logs[partition].epoch_end(part.leader_epoch, self.leaders[partition][1])
+            reply.end.leader_epoch, reply.end.end_offset = epoch, end
+        return reply
+
+    def _offset(self, part: pb.ListOffsetsPartition) -> pb.PartitionOffset:
+        log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
+        offset = log.offset_for(part.timestamp_ms)
+        return pb.PartitionOffset(
+            topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1, leader_epoch=-1
+        )
+
+    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataReply:
+        reply = pb.MetadataReply(cluster_id="scripted")
+        for number, address in enumerate(self.addresses):
+            reply.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
+        if request.shards:
+            reply.shards.add(kind=GROUP, shard=0, address=self.addresses[self.coordinator])
+        for name in self._ids if request.all_topics else request.topics:
+            topic = reply.topics.add(name=name)
+            if name not in self._ids:
+                topic.error.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                continue
+            topic.topic_id = self._ids[name]
+            for partition, (leader, epoch) in sorted(self.leaders.items()):
+                if partition.topic == name:
+                    topic.partitions.add(partition=partition.partition, leader=leader, leader_epoch=epoch)
+        return reply

@@ -1,0 +1,223 @@
+"""Connections and streams to scripted brokers, and the steps that a test can script (ottla.fakes.scripted).
+
+Each stream is served by a thread of its own, so answers come as they come from gRPC: later, on another thread.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Condition, Thread
+from time import monotonic
+from typing import Any, Protocol
+
+from google.protobuf.message import Message
+
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Method
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Answer with this code: every partition of a request, or the whole of one that has none."""
+
+    code: int
+    message: str = "scripted"
+    leader: tuple[int, int] | None = None  # (broker id, leader epoch) that the answer names
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Break the stream, or the call, before or (`applied`) after doing what was asked."""
+
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """Never answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Answer as usual once `release()` was called on the cluster."""
+
+
+Step = Refuse | Break | Hang | Hold
+
+
+class Brokers(Protocol):
+    """What a stream needs of the scripted cluster; everything under `changed`."""
+
+    changed: Condition
+    addresses: list[str]
+    released: int
+    stopped: set[str]
+
+    def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
+    def answer(self, address: str, body: Message) -> Any: ...
+    def refusal(self, body: Any, step: Refuse) -> Any: ...
+
+
+class ScriptedConnection:
+    """transport.Connection, without sockets."""
+
+    def __init__(self, cluster: Brokers, address: str) -> None:
+        self._cluster = cluster
+        self._address = address
+        self._streams: list[ScriptedStream] = []
+
+    def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
+        reply = self.ask(method, request, timeout=timeout)
+        if reply.error.code:
+            raise OttlaError(reply.error.code, reply.error.message)
+        return reply
+
+    def ask(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
+        cluster = self._cluster
+        step = cluster.take_step(self._address, method, request)
+        stopped = self._address in cluster.stopped
+        if stopped or self._address not in cluster.addresses or isinstance(step, Break | Hang):
+            code = ErrorCode.REQUEST_TIMED_OUT if stopped or isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION
+            raise OttlaError(code, f"{method.name} at {self._address}: scripted")
+        if isinstance(step, Refuse):
+            return cluster.refusal(request, step)
+        return cluster.answer(self._address, request)
+
+    def open_stream(
+        self,
+        method: Method[Any, Any],
+        on_reply: Callable[[int, Any], None],
+        on_broken: Callable[[OttlaError, list[int]], None],
+    ) -> ScriptedStream:
+        stream = ScriptedStream(self._cluster, self._address, method, on_reply, on_broken)
+        self._streams.append(stream)
+        return stream
+
+    def close(self) -> None:
+        for stream in self._streams:
+            stream.close()
+
+
+@dataclass(slots=True)
+class _Parked:
+    """A frame that is not answered yet: on hold, or a fetch until there is something or its time is up."""
+
+    frame: int
+    body: Any
+    answered: bool
+    release: int
+    due_at: float
+
+
+class ScriptedStream:
+    """One stream, served by a thread of its own."""
+
+    def __init__(
+        self,
+        cluster: Brokers,
+        address: str,
+        method: Method[Any, Any],
+        on_reply: Callable[[int, Any], None],
+        on_broken: Callable[[OttlaError, list[int]], None],
+    ) -> None:
+        self._cluster = cluster
+        self._address = address
+        self._method = method
+        self._on_reply = on_reply
+        self._on_broken = on_broken
+        self._ids = itertools.count(1)
+        self._inbox: deque[tuple[int, Any, bool]] = deque()
+        self._parked: list[_Parked] = []
+        self._open: dict[int, None] = {}
+        self._broken = address not in cluster.addresses
+        self._busy = False
+        Thread(target=self._run, name=f"scripted-{address}", daemon=True).start()
+
+    def send(self, body: Any, *, timeout_ms: int, answered: bool = True) -> int:
+        with self._cluster.changed:
+            if self._broken:
+                raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream is broken")
+            frame = next(self._ids)
+            if answered:
+                self._open[frame] = None
+            self._inbox.append((frame, body, answered))
+            self._cluster.changed.notify_all()
+            return frame
+
+    def close(self, *, timeout: float = 0.0) -> None:
+        with self._cluster.changed:
+            if timeout > 0:
+                self._cluster.changed.wait_for(lambda: self._broken or self._is_idle(), timeout)
+            self._broken = True
+            self._cluster.changed.notify_all()
+
+    def _is_idle(self) -> bool:
+        return not (self._busy or self._inbox or self._parked)
+
+    def _is_stopped(self) -> bool:
+        return self._address in self._cluster.stopped
+
+    def _run(self) -> None:
+        changed = self._cluster.changed
+        while True:
+            with changed:
+                if self._busy:
+                    self._busy = False
+                    changed.notify_all()
+                if not self._broken and (self._is_stopped() or not (self._inbox or self._due())):
+                    ripe = (p.due_at for p in self._parked if p.release <= self._cluster.released)
+                    earliest = monotonic() + 60 if self._is_stopped() else min(ripe, default=monotonic() + 60)
+                    changed.wait(max(0.0, earliest - monotonic()))
+                if self._broken:
+                    left = list(self._open)
+                    break
+                if self._is_stopped():
+                    continue
+                self._busy = True
+                arrived = self._inbox.popleft() if self._inbox else None
+                due = self._due()
+            if arrived is not None:
+                self._arrive(*arrived)
+            for parked in due:
+                self._parked.remove(parked)
+                self._reply(parked.frame, self._cluster.answer(self._address, parked.body), parked.answered)
+        self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), left)
+
+    def _due(self) -> list[_Parked]:
+        return [
+            parked
+            for parked in self._parked
+            if parked.release <= self._cluster.released
+            and (parked.due_at <= monotonic() or self._has_something(parked.body))
+        ]
+
+    def _has_something(self, body: Any) -> bool:
+        if not isinstance(body, pb.FetchRequest):
+            return True
+        answer = self._cluster.answer(self._address, body)
+        return any(p.records or p.error.code for p in answer.partitions)
+
+    def _arrive(self, frame: int, body: Any, answered: bool) -> None:
+        step = self._cluster.take_step(self._address, self._method, body)
+        if isinstance(step, Refuse):
+            self._reply(frame, self._cluster.refusal(body, step), answered)
+        elif isinstance(step, Break):
+            if step.applied:
+                self._cluster.answer(self._address, body)
+            self.close()
+        elif step is None or isinstance(step, Hold):
+            wait_s = body.max_wait_ms / 1000 if isinstance(body, pb.FetchRequest) else 0.0
+            release = self._cluster.released + isinstance(step, Hold)
+            self._parked.append(_Parked(frame, body, answered, release, monotonic() + wait_s))
+
+    def _reply(self, frame: int, body: Any, answered: bool) -> None:
+        if not answered and any(part.error.code for part in body.partitions):
+            self.close()  # the only answer that there is (rule 66)
+        elif answered:
+            with self._cluster.changed:
+                self._open.pop(frame, None)
+            self._on_reply(frame, body)

@@ -1,0 +1,309 @@
+"""The future of one sent record, light enough to have one for each: what waits and calls back is shared by its batch.
+
+A producer has one `Announcer`. It wakes whoever waits for a batch, runs callbacks on a thread of its own (a slow
+callback delays other callbacks, and whoever flushes), and remembers failures that nobody had asked about, so that
+`flush()` and `close()` can raise them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import TIMEOUT_MAX, Lock, RLock, Thread, current_thread
+from typing import Final, NamedTuple
+
+from ottla.client.guard import Guard
+from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
+from ottla.machines.batches import Batch
+from ottla.machines.failures import not_delivered
+
+logger = logging.getLogger("ottla.producer")
+
+
+class RecordMetadata(NamedTuple):
+    """Where a record is: `offset` is -1 with acks=0; `timestamp` is in milliseconds since the epoch.
+
+    `timestamp` is the producer's unless the topic has message.timestamp.type=LogAppendTime, then the broker's.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+
+
+class Delivery:
+    """The outcome of one `send()`: an offset or an error, later. Made by the producer only.
+
+    Ends in one of two ways, within `delivery_timeout` of the send: a RecordMetadata, or an OttlaError.
+    """
+
+    __slots__ = ("_batch", "_index", "_timestamp")
+
+    def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._timestamp = timestamp
+
+    def done(self) -> bool:
+        """Whether the outcome is known."""
+        return self._batch.settled
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait up to `timeout` seconds (None: as long as it takes) and return where the record is.
+
+        Raises what made the delivery fail, or ottla.TimeoutError where the outcome is not known yet.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._where()
+
+    def exception(self, timeout: float | None = None) -> OttlaError | None:
+        """Wait like `result` and return what made the delivery fail, or None."""
+        if not ticket_of(self._batch).wait(self._batch, timeout):
+            raise error_from_code(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"the outcome for {self._batch.partition} is not known after {timeout:g} s",
+                hint="it is decided within delivery_timeout: wait longer or ask again",
+            )
+        return self._error()
+
+    def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
+        """Call `callback(self)` on the producer's callback thread once the outcome is known, or soon if it is."""
+        ticket_of(self._batch).add_callback(self._batch, lambda: callback(self))
+
+    def on_outcome(self, callback: Callable[[RecordMetadata, OttlaError | None], object]) -> None:
+        """For interceptors: call back like a done callback, with the offset -1 where the delivery failed.
+
+        That does not count as asking for the outcome: a failure still is raised by `flush` and `close`.
+        """
+        ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), asked=False)
+
+    def on_settled(self, hook: Callable[[], object]) -> None:
+        """For facades: call `hook` on the thread that settles, or right now. It must not block."""
+        ticket_of(self._batch).add_hook(self._batch, hook)
+
+    def on_asked(self) -> None:
+        """For facades: somebody will ask for the outcome of this record's batch, so `flush` need not raise it."""
+        ticket_of(self._batch).seen = True
+
+    def batch_key(self) -> object:
+        """For facades: equal for deliveries that are settled together."""
+        return self._batch
+
+    def _where(self) -> RecordMetadata:
+        return outcomes([self])[0][0]
+
+    def _error(self) -> OttlaError | None:
+        return None if self._batch.error is None else from_core(self._batch.error)
+
+    def __repr__(self) -> str:
+        state = "pending" if not self.done() else "failed" if self._batch.error else "delivered"
+        return f"<Delivery to {self._batch.partition}: {state}>"
+
+
+def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], OttlaError | None]:
+    """Where the records of one settled batch are, with the offset -1 where they failed, and why they did.
+
+    For facades: asks once for what a batch's records have in common.
+    """
+    batch = deliveries[0]._batch
+    (topic, partition), first, appended_at = batch.partition, batch.base_offset, batch.log_append_time_ms
+    new = tuple.__new__  # half of what calling a NamedTuple costs
+    places = [
+        new(
+            RecordMetadata,
+            (
+                topic,
+                partition,
+                first + d._index if first >= 0 else -1,
+                d._timestamp if appended_at < 0 else appended_at,
+            ),
+        )
+        for d in deliveries
+    ]
+    return places, deliveries[0]._error()
+
+
+class Ticket:
+    """One batch's waiters, callbacks and hooks. `seen` says that somebody asked for an outcome."""
+
+    __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "seen")
+
+    def __init__(self, announcer: Announcer) -> None:
+        self._announcer = announcer
+        self._waiters: list[_Waiter] = []
+        self._callbacks: list[Callable[[], object]] = []
+        self._hooks: list[Callable[[], object]] = []
+        self.seen = False
+
+    def wait(self, batch: Batch, timeout: float | None) -> bool:
+        """Wait until the batch is settled; False where `timeout` seconds passed."""
+        self.seen = True
+        if not batch.settled:
+            self._announcer.guard.check()
+        with self._announcer.lock:
+            if batch.settled:
+                return True
+            waiter = _Waiter()
+            self._waiters.append(waiter)
+        if waiter.wait(timeout):
+            return True
+        with self._announcer.lock:
+            self._waiters = [other for other in self._waiters if other is not waiter]
+        return batch.settled
+
+    def add_callback(self, batch: Batch, callback: Callable[[], object], *, asked: bool = True) -> None:
+        """Call back on the callback thread once the batch is settled; `asked`: whoever does so wants to know."""
+        self.seen = self.seen or asked
+        with self._announcer.lock:
+            if not batch.settled:
+                self._callbacks.append(callback)
+                return
+        self._announcer.run(callback)
+
+    def add_hook(self, batch: Batch, hook: Callable[[], object]) -> None:
+        """Call on the settling thread once the batch is settled, or right now."""
+        self.seen = True
+        with self._announcer.lock:
+            if not batch.settled:
+                self._hooks.append(hook)
+                return
+        hook()
+
+    def open(self) -> None:
+        """Wake, hook and call back. The batch was settled before this takes the lock, so nobody is forgotten."""
+        with self._announcer.lock:
+            waiters, callbacks, hooks = self._waiters, self._callbacks, self._hooks
+            self._waiters, self._callbacks, self._hooks = [], [], []
+        for waiter in waiters:
+            waiter.tell()
+        for hook in hooks:
+            _shielded(hook)
+        for callback in callbacks:
+            self._announcer.run(callback)
+
+
+class _Waiter:
+    """A thread that waits, or is about to, until somebody tells it, once.
+
+    Not an Event: that one has a lock of its own, which a waiting thread holds for moments in which a signal handler may
+    come, and whoever tells would wait for the handler.
+    """
+
+    __slots__ = ("_told",)
+
+    def __init__(self) -> None:
+        self._told = Lock()
+        self._told.acquire()
+
+    def tell(self) -> None:
+        self._told.release()
+
+    def wait(self, timeout: float | None) -> bool:
+        """False where `timeout` seconds passed; None for any number of them."""
+        return self._told.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), TIMEOUT_MAX))
+
+
+def _shielded(call: Callable[[], object]) -> None:
+    """Call, and log what it raises, SystemExit too: the threads that tell of outcomes do so for everybody."""
+    try:
+        call()
+    except BaseException:
+        logger.exception("a delivery callback raised")
+
+
+def ticket_of(batch: Batch) -> Ticket:
+    """The ticket that the producer put on its batch."""
+    ticket = batch.ticket
+    assert isinstance(ticket, Ticket)
+    return ticket
+
+
+class Announcer:
+    """Tells outcomes. Thread-safe; the callback thread starts with the first callback."""
+
+    def __init__(self, name: str, guard: Guard | None = None) -> None:
+        self.lock: Final = RLock()
+        self.guard: Final = guard or Guard(name)
+        self.guard.watch(self.lock)
+        self._name = name
+        self._closed = False
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+        self._failed = 0
+        self._first: OttlaError | None = None
+        self._logged = False
+
+    def ticket(self) -> Ticket:
+        """The ticket of a new batch."""
+        return Ticket(self)
+
+    def announce(self, batches: list[Batch]) -> None:
+        """Each of `batches` is settled. Call without the producer's lock: hooks run in here."""
+        for batch in batches:
+            ticket = ticket_of(batch)
+            if batch.error is None:
+                self._logged = False
+            elif not ticket.seen:
+                self._count(batch, batch.error)
+            ticket.open()
+
+    def raise_failures(self) -> None:
+        """Raise DeliveryError if records failed whose outcome nobody had asked for, and forget them."""
+        with self.lock:
+            failed, first = self._failed, self._first
+            self._failed, self._first = 0, None
+        if first is not None:
+            raise not_delivered(failed, first) from first
+
+    def run(self, callback: Callable[[], object]) -> None:
+        """Run `callback` on the callback thread; right here where that one has come to its end."""
+        with self.lock:
+            closed = self._closed
+            if not closed:
+                if self._thread is None:
+                    self._thread = Thread(target=self._work, name=f"ottla-callbacks-{self._name}", daemon=True)
+                    self._thread.start()
+                self._calls.put(callback)
+        if closed:
+            _shielded(callback)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until the callbacks have run of all that was told before; False where `timeout` seconds passed.
+
+        A callback that asks for it does not wait for itself, nor for those behind it.
+        """
+        waiter = _Waiter()
+        with self.lock:
+            if self._thread is None or self._closed or self._thread is current_thread():
+                return True
+            self._calls.put(waiter.tell)
+        return waiter.wait(timeout)
+
+    def close(self, timeout: float) -> None:
+        """Run the callbacks that are due, for up to `timeout` seconds, and end the thread."""
+        with self.lock:
+            self._closed = True
+            thread = self._thread
+            self._calls.put(None)
+        if thread is None or thread is current_thread():  # a callback may close its producer
+            return
+        thread.join(timeout)
+        if thread.is_alive():
+            words = "%s: delivery callbacks have not returned within %g s; nobody waits for them any more"
+            logger.warning(words, self._name, timeout)
+
+    def _count(self, batch: Batch, error: OttlaError) -> None:
+        with self.lock:
+            self._failed += batch.count
+            self._first = self._first or from_core(error)
+        if not self._logged:  # once, until something is delivered again: an outage fails every batch
+            self._logged = True
+            logger.error("%d records for %s were not delivered: %s", batch.count, batch.partition, error)
+
+    def _work(self) -> None:
+        while (callback := self._calls.get()) is not None:
+            _shielded(callback)

@@ -1,0 +1,107 @@
+"""Interceptors see every record before it is serialized, and every outcome (Kafka's ProducerInterceptor, KIP-42).
+
+They form a chain: each gets what the one before it returned. One that raises is logged and passed over, so that the
+record goes out as the others left it: an interceptor observes and enriches, it can't refuse.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+from ottla.errors import OttlaError, config_error
+from ottla.producer.delivery import Delivery, RecordMetadata
+from ottla.producer.producer_record import ProducerRecord
+
+logger = logging.getLogger("ottla.producer")
+
+OnOutcome = Callable[[RecordMetadata, OttlaError | None], object]
+"""(where the record is, None), or (where it was to go, with -1 for what is not known; what went wrong)."""
+
+
+class ProducerInterceptor:
+    """To be derived from; an object with one of the two methods will do as well."""
+
+    def on_send(self, record: ProducerRecord[Any, Any]) -> ProducerRecord[Any, Any]:
+        """Called by whoever sends, before the record is serialized; returns it, or another one in its place."""
+        return record
+
+    def on_acknowledgement(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
+        """Called when the outcome is known, on the callback thread, or by whoever sends where the record is refused."""
+
+
+class Hook(Protocol):
+    """What `Intercepted` calls for each record. It never raises, and neither does what it returns."""
+
+    def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
+        """The record to go on with, and whom to tell its outcome."""
+
+
+class Intercepted:
+    """A producer's `send` with hooks around it."""
+
+    def __init__(self, send: Callable[..., Delivery], topic: str | None, hooks: Sequence[Hook]) -> None:
+        self._send = send
+        self._topic = topic
+        self._hooks = hooks
+
+    def __call__(self, value: Any, *, topic: str | None = None, **arguments: Any) -> Delivery:
+        """Like Producer.send."""
+        record = ProducerRecord(value, topic=topic or self._topic, **arguments)
+        waiting: list[OnOutcome] = []
+        for hook in self._hooks:
+            record, on_outcome = hook.on_send(record)
+            if on_outcome is not None:
+                waiting.append(on_outcome)
+        try:
+            delivery = self._send(record.value, **record.arguments())
+        except OttlaError as error:
+            partition = -1 if record.partition is None else record.partition
+            where = RecordMetadata(record.topic or "", partition, -1, -1)
+            for tell in waiting:
+                tell(where, error)
+            raise
+        for tell in waiting:
+            delivery.on_outcome(tell)
+        return delivery
+
+
+class Guarded:
+    """A user's interceptor as a Hook: what it raises ends in the log, once for each of its methods."""
+
+    def __init__(self, interceptor: object) -> None:
+        self._name: Final = type(interceptor).__name__
+        self._on_send: Final[Any] = getattr(interceptor, "on_send", None)
+        self._on_acknowledgement: Final[Any] = getattr(interceptor, "on_acknowledgement", None)
+        self._complained: set[str] = set()
+        if not callable(self._on_send) and not callable(self._on_acknowledgement):
+            raise config_error(
+                f"interceptors: {interceptor!r:.80} has neither on_send nor on_acknowledgement",
+                hint="derive it from ottla.ProducerInterceptor",
+            )
+
+    def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
+        """The record as the interceptor wants it, or as it was where it fails."""
+        tell = self._tell if self._on_acknowledgement is not None else None
+        if self._on_send is None:
+            return record, tell
+        try:
+            wanted = self._on_send(record)
+            if not isinstance(wanted, ProducerRecord):
+                raise TypeError(f"on_send returned {type(wanted).__name__}, not a ProducerRecord")  # noqa: TRY301
+        except Exception:
+            self._complain("on_send")
+            return record, tell
+        return wanted, tell
+
+    def _tell(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
+        try:
+            self._on_acknowledgement(metadata, error)
+        except Exception:
+            self._complain("on_acknowledgement")
+
+    def _complain(self, method: str) -> None:
+        if method not in self._complained:
+            self._complained.add(method)
+            logger.exception("the interceptor %s failed in %s; this is logged once", self._name, method)

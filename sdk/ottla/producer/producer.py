@@ -1,0 +1,545 @@
+"""Producer: values in, batches out.
+
+`send` serializes, chooses a partition and appends to that partition's open batch; everything else happens on the
+sender's thread. It returns at once while the buffer has room, and waits for up to `max_block` while it has none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import logging
+import os
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Generic, Literal, Self
+
+from ottla.client.cluster import Cluster
+from ottla.client.guard import Guard, whether_owned
+from ottla.client.limits import acks_code, check_timeouts, producer_limits
+from ottla.client.metadata_updater import MetadataKeeper
+from ottla.client.settings import (
+    PRODUCER_NAMES,
+    bootstrap_addresses,
+    check_topic,
+    merge_config,
+    read_properties,
+)
+from ottla.client.transport import Transport, grpc_transport
+from ottla.client.units import Duration, Size, seconds
+from ottla.errors import (
+    ConfigError,
+    ErrorCode,
+    OttlaError,
+    config_error,
+)
+from ottla.generics import K, V
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import Batch
+from ottla.machines.failures import (
+    buffer_full,
+    callbacks_late,
+    no_timestamp,
+    not_flushed,
+    not_serialized,
+    sender_failed,
+)
+from ottla.machines.metadata import ClusterView, TopicView
+from ottla.machines.queues import PartitionQueue
+from ottla.producer.delivery import Announcer, Delivery
+from ottla.producer.interceptors import Guarded, Hook, Intercepted
+from ottla.producer.send_columns import ByteColumns
+from ottla.producer.send_many import BatchResult, SentRows
+from ottla.producer.sender import Sender
+from ottla.producer.target import PartitionerLike, Target, check_partitioner
+from ottla.producer.tracing import tracing
+from ottla.serdes.serdes import (
+    HeadersLike,
+    Marks,
+    Serializer,
+    SerializerLike,
+    header_pairs,
+    serialize_auto,
+    serializer,
+)
+from ottla_core.model import TopicPartition
+from ottla_core.records.record import Header
+from ottla_core.records.twins import new_builder
+
+logger = logging.getLogger("ottla.producer")
+
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+_QUIET_S: Final = 1.0
+"""How long a block that raised is left without a word about what it still waits for."""
+
+_LAST_CALLBACKS_S: Final = 1.0
+"""What callbacks have at least that hear of a close whose time is over."""
+
+_CLOSE_AT_EXIT_S: Final = 5.0
+
+_client_numbers = itertools.count(1)
+_open_producers: weakref.WeakSet[Producer[Any, Any]] = weakref.WeakSet()
+
+
+class Producer(Generic[K, V]):
+    """Sends records to topics. Thread-safe, and meant to be shared: one producer batches what all threads send.
+
+        with ottla.Producer(topic="orders") as producer:
+            producer.send({"id": 1, "total": 9.5}, key="eu")
+
+    What was not answered is sent again until `delivery_timeout`. An idempotent producer, as it is by default, thereby
+    writes each record once and in the order of its partition, whatever leaders and connections do meanwhile. Without
+    idempotence the order holds, and a record may be written twice (rule 66). With acks=0 nobody answers, so a record
+    may be lost and its offset is never known.
+
+    The end of the `with` block waits for what was sent, and raises DeliveryError where records failed that nobody had
+    asked about. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that
+    is not closed loses what is in its buffer when the process is killed. It belongs to the process that made it: in a
+    child after a fork its methods raise ConfigError, and so do those that wait in a signal handler that interrupts one.
+
+    Args:
+        bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
+        topic: where `send` sends unless it is told otherwise.
+        key, value: serializers: auto (str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON),
+            bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or
+            pydantic model, written as JSON) or a callable. None is always null. docs/serializers.md has examples.
+        acks: "all" every in-sync replica has it, 1 the leader has it, 0 nobody is asked.
+        compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
+        linger: seconds that a record waits for others to share its batch.
+        batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
+        buffer_memory: bytes of all batches that are not acknowledged, and of the requests in flight that carry them;
+            at least batch_size. `send` waits while it is full.
+        max_request_size: bytes of a request, of many partitions' batches, and of the largest record. At most 16 MiB.
+        delivery_timeout: seconds from `send` to an outcome, at least linger + request_timeout.
+        request_timeout: seconds for a broker to answer one request.
+        max_block: seconds that `send` may wait for metadata or for room.
+        retries: how often a batch is sent again at most; delivery_timeout bounds it too.
+        retry_backoff: seconds before the first of them, doubling up to 1 s. A new leader is not waited for so long.
+        max_in_flight: requests that one broker may have unanswered, 5 at most with idempotence. Without it a partition
+            has one at most.
+        enable_idempotence: brokers tell a batch that is sent again from a new one. Needs acks="all", retries and
+            max_in_flight of 5 at most; by default it is on unless acks or retries are set otherwise.
+        partitioner: "default": murmur2 of the key, as Kafka's clients; without a key one partition for a batch, then
+            the next. "round_robin", "random": each record to another partition that has a leader, whatever its key;
+            batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
+            value as bytes. A partition given to `send` goes before it.
+        interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
+        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+            may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
+        metadata_max_idle: seconds after which a topic that nothing is sent to is not kept in mind any more.
+        metadata_max_age: seconds after which the cluster is looked at again without a reason.
+        client_id: names this client in logs and quotas.
+        config: the same settings under Kafka's names, such as {"linger.ms": 5}.
+
+    Raises:
+        ConfigError: an argument or a config that can't be.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str] | None = None,
+        *,
+        topic: str | None = None,
+        key: SerializerLike[K] = "auto",
+        value: SerializerLike[V] = "auto",
+        acks: Literal["all", 1, 0] = "all",
+        compression: Compression | None = None,
+        linger: Duration = 0.005,
+        batch_size: Size = "64KiB",
+        buffer_memory: Size = "32MiB",
+        max_request_size: Size = "1MiB",
+        delivery_timeout: Duration = 120.0,
+        request_timeout: Duration = 30.0,
+        max_block: Duration = 60.0,
+        retries: int = 2**31 - 1,
+        retry_backoff: Duration = 0.1,
+        max_in_flight: int = 5,
+        enable_idempotence: bool | None = None,
+        partitioner: PartitionerLike = "default",
+        interceptors: Sequence[object] = (),
+        connect_timeout: Duration = 5.0,
+        metadata_max_idle: Duration = 300.0,
+        metadata_max_age: Duration = 300.0,
+        client_id: str | None = None,
+        config: Mapping[str, Any] | None = None,
+        _transport: Transport | None = None,
+    ) -> None:
+        arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
+        settings = merge_config(PRODUCER_NAMES, arguments, _DEFAULTS, config or {})
+        limits = producer_limits(settings)
+        acks_number = acks_code(settings["acks"])
+        request_s = seconds(settings["request_timeout"], "request_timeout")
+        self._max_block = seconds(settings["max_block"], "max_block")
+        self._max_idle = seconds(settings["metadata_max_idle"], "metadata_max_idle")
+        check_timeouts(limits, request_s)
+        if topic is not None:
+            check_topic(topic)
+        self._topic = topic
+        self._key: Serializer = serializer(settings["key"], "key")
+        self._value: Serializer = serializer(settings["value"], "value")
+        self._marks = Marks(key=self._key is serialize_auto, value=self._value is serialize_auto)
+        self._value_marks = self._marks.values if self._marks.any else None
+        check_partitioner(settings["partitioner"])
+        self._partitioner: PartitionerLike = settings["partitioner"]
+        self._delivery_s = limits.delivery_timeout_s
+        self._roomy_bytes = limits.buffer_bytes - limits.request_bytes
+        self.client_id: Final[str] = settings["client_id"] or f"ottla-producer-{next(_client_numbers)}"
+
+        hooks: list[Hook] = [Guarded(interceptor) for interceptor in settings["interceptors"]]
+        if traced := tracing(self.client_id):
+            hooks.append(traced)
+        if hooks:  # around `send`, so that without any no record pays for the question
+            self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this one only
+
+        addresses = bootstrap_addresses(settings["bootstrap"])
+        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        transport = _transport or grpc_transport(self.client_id)
+        self._cluster = Cluster(addresses, transport, connect_timeout=connect_s)
+        self._clock = self._cluster.clock
+        self._wall_ms = self._clock.wall_ms
+        self._guard = Guard(self.client_id)
+        self._announcer = Announcer(self.client_id, self._guard)
+        self._accumulator = Accumulator(limits, new_builder, self._announcer.ticket)
+        self._sender = Sender(
+            self._accumulator, self._cluster, self._announcer, acks=acks_number, request_timeout=request_s
+        )
+        self._lock = self._sender.lock
+        self._interrupted = whether_owned(self._lock)
+        self._acquire, self._release = self._lock.acquire, self._lock.release
+        self._targets: dict[str, Target] = {}
+        self._closed = False
+        self._keeper = MetadataKeeper(
+            self._cluster,
+            name=self.client_id,
+            max_age=seconds(settings["metadata_max_age"], "metadata_max_age"),
+            timeout=request_s,
+            on_change=self._on_metadata,
+        )
+        self._guard.watch(self._lock, *self._keeper.locks, *self._cluster.locks)
+        self._sender.start(self._keeper)
+        _open_producers.add(self)
+
+    @classmethod
+    def from_properties(cls, path: str | Path, **arguments: Any) -> Producer[K, V]:
+        """A producer with the settings of a Java properties file, and `arguments` as in the constructor."""
+        return cls(config=read_properties(path), **arguments)
+
+    def send(
+        self,
+        value: V | None,
+        *,
+        key: K | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        headers: HeadersLike | None = None,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Hand over one record; its Delivery tells later where it is, or what went wrong.
+
+        The partition is `partition`, else what the partitioner says: by default murmur2 of the key, else the one that
+        is being filled. `timestamp` is in milliseconds since the epoch, now by default. Waits up to `max_block` for the
+        topic's metadata and for room.
+
+        Raises SerializationError, UnknownTopicError, BufferFullError, RecordTooLargeError, ConfigError (no topic, no
+        such partition, or closed) and ConnectError. Nothing has been sent then.
+        """
+        name = topic or self._topic
+        target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it refuses None
+        try:
+            key_bytes = None if key is None else self._key(key)
+            value_bytes = None if value is None else self._value(value)
+        except Exception as error:
+            raise not_serialized(error, target.topic, key) from error
+        if timestamp is None:
+            timestamp = self._wall_ms()
+        elif not isinstance(timestamp, int) or timestamp < 0:
+            raise no_timestamp(timestamp)
+        if key_bytes is None and partition is None and target.keyless_anywhere:
+            queue = None
+        else:
+            queue = target.queue_for(partition, key_bytes, value_bytes)
+        pairs: Sequence[Header] = ()
+        if headers is not None:
+            pairs = self._marks.among(header_pairs(headers, target.topic), key, value)
+        elif self._value_marks is not None:
+            pairs = self._value_marks[value.__class__]
+            if key is not None:
+                pairs = self._marks.keys[key.__class__] + pairs
+        if self._interrupted():  # by a signal handler, which calls this: half a record may be in there
+            raise self._guard.in_between()
+        try:
+            self._acquire()  # `with` takes three times as long; in the block, for an exception may come right behind it
+            chosen = queue or target.queues[target.sticky.current]
+            batch = self._accumulator.append(chosen, timestamp, key_bytes, value_bytes, pairs)
+            if batch is None:
+                batch = self._append_to_new(target, queue, timestamp, key_bytes, value_bytes, pairs)
+            return Delivery(batch, batch.count - 1, timestamp)
+        except TypeError as error:  # a serializer or the caller gave something else than bytes or an int
+            raise not_serialized(error, target.topic, key) from error
+        finally:
+            try:  # noqa: SIM105  # nothing but the release may come first here
+                self._release()
+            except RuntimeError:  # it was interrupted before it had the lock
+                pass
+
+    def send_many(self, rows: Iterable[Any], *, topic: str | None = None) -> BatchResult:
+        """Send all `rows` and wait for their outcomes, without linger; which are there, and which failed and why.
+
+        A row is a value, a (key, value) tuple, a ProducerRecord or a consumer's Record. A row that can't be sent fails
+        alone; where the buffer stays full or no broker answers, the rows that are left are not tried. Raises
+        ConfigError where the producer is closed, else nothing. Takes the memory of the rows until it returns.
+        """
+        return self.settle_many(self.start_many(rows, topic))
+
+    def start_many(self, rows: Iterable[Any], topic: str | None = None) -> SentRows:
+        """For facades: the first half of `send_many`, which may wait for room."""
+        self._check_open()
+        return SentRows(self.send if topic is None else partial(self.send, topic=topic), rows)
+
+    def settle_many(self, sent: SentRows) -> BatchResult:
+        """For facades: the second half of `send_many`, which waits for the outcomes."""
+        self._sender.flush(self._delivery_s)
+        return sent.result()
+
+    def send_columns(self, rows: ByteColumns, topic: str) -> None:
+        """For connectors: hand over many rows of bytes. No serializer and no interceptor sees them; `flush` tells.
+
+        Waits, and raises, like `send`; some of the rows before the one that is to blame have been sent then.
+        """
+        target = self._targets.get(topic) or self._find_target(topic)
+        for stretch in rows.stretches(target):
+            timestamp = self._wall_ms()
+            if self._interrupted():
+                raise self._guard.in_between()
+            with self._lock:
+                for queue, key, value, headers in stretch:
+                    chosen = queue or target.queues[target.sticky.current]
+                    if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
+                        self._append_to_new(target, queue, timestamp, key, value, headers)
+
+    def flush(self, timeout: Duration | None = None) -> None:
+        """Send what is waiting now, without linger, and wait until all of it has an outcome and callbacks have run.
+
+        `timeout` in seconds, delivery_timeout by default. Raises ottla.TimeoutError where it passed, and DeliveryError
+        where records failed that nobody had asked about. In a callback it does not wait for callbacks.
+        """
+        self._guard.check()
+        limit_s = self._seconds(timeout)
+        deadline_at = self._clock.monotonic() + limit_s
+        if not self._sender.flush(limit_s):
+            raise not_flushed(len(self._accumulator.incomplete))
+        if not self._announcer.flush(deadline_at - self._clock.monotonic()):
+            raise callbacks_late(limit_s)
+        self._check_sender()
+        self._announcer.raise_failures()
+
+    def close(self, timeout: Duration | None = None) -> None:
+        """Flush for up to `timeout` seconds (delivery_timeout by default), fail what is left, and let go of everything.
+
+        Callbacks have run when it returns, but for those that take longer than that. Raises DeliveryError where records
+        failed that nobody had asked about. A second call does nothing, unless its timeout ends before that of one that
+        still waits: then that one ends with it. In a child after a fork it does nothing: the records are the parent's.
+        """
+        self._close(self._seconds(timeout))
+
+    def _close(self, limit_s: float, quiet_s: float = float("inf")) -> None:
+        """Close, with a word in the log after `quiet_s` seconds of waiting."""
+        if self._guard.foreign:
+            return
+        self._guard.check()
+        deadline_at = self._clock.monotonic() + limit_s
+        with self._lock:
+            self._sender.end_by(deadline_at)
+            if self._closed:
+                return
+            self._closed = True
+        _open_producers.discard(self)
+        try:
+            if not self._sender.flush(min(quiet_s, limit_s)) and quiet_s < limit_s:
+                words = "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
+                logger.warning(words, self.client_id, len(self._accumulator.incomplete), limit_s - quiet_s)
+                self._sender.flush(limit_s - quiet_s)
+        except BaseException:  # such as that other Ctrl-C
+            deadline_at = 0.0
+            raise
+        finally:
+            self._sender.close()
+            self._keeper.close()
+            self._cluster.close()
+            self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))
+        self._announcer.raise_failures()
+
+    def partitions_for(self, topic: str | None = None) -> int:
+        """How many partitions the topic has. Waits and raises like `send`."""
+        name = topic or self._topic
+        return len(self._find_target(name).queues)
+
+    def partitions_now(self, topic: str) -> int:
+        """For connectors: how many it has by now, says a broker; what `partitions_for` says may be minutes old."""
+        view = self._cluster.fetch_metadata([topic], timeout=self._max_block).topics.get(topic)
+        if view is not None and not view.error:
+            self._update_target(view)
+        return self.partitions_for(topic)
+
+    def would_wait(self, topic: str | None = None) -> bool:
+        """Whether `send` to the topic may have to wait now, for metadata or for room. For facades.
+
+        Raises ConfigError in a child of the process that made the producer.
+        """
+        if (topic or self._topic) in self._targets:
+            return self._accumulator.used_bytes > self._roomy_bytes
+        self._guard.check_process()
+        return True
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What was sent so far, under Kafka's names: docs/producer.md lists them. From any thread; costs no call."""
+        accumulator = self._accumulator
+        self._guard.check_process()
+        with self._lock:
+            return self._sender.produced.metrics(
+                accumulator.requests_in_flight, accumulator.limits.buffer_bytes, accumulator.used_bytes
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        with contextlib.suppress(OttlaError):  # the block's own error is the one to see; what failed has been logged
+            self._close(self._delivery_s, _QUIET_S)
+
+    def _seconds(self, timeout: Duration | None) -> float:
+        return self._delivery_s if timeout is None else seconds(timeout, "timeout")
+
+    def _find_target(self, name: str | None) -> Target:
+        """The topic's queues, after waiting for its metadata."""
+        if name is None:
+            raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
+        self._check_open()
+        target = self._targets.get(name)
+        if target is None:
+            check_topic(name)
+            (view,) = self._keeper.until_known([name], self._max_block)
+            target = self._update_target(view)
+        return target
+
+    def _append_to_new(
+        self,
+        target: Target,
+        queue: PartitionQueue | None,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[Header],
+    ) -> Batch:
+        """Append where no open batch has room, waiting for room in the buffer. The lock is held."""
+        self._check_open()
+        if queue is None:
+            queue = target.queues[target.sticky.on_batch_full()]
+        if target.topic not in self._targets:  # it had been idle until just now
+            self._targets[target.topic] = target
+            self._keeper.follow([target.topic])
+        queue = self._accumulator.known(queue)
+        deadline_at = self._clock.monotonic() + self._max_block
+        while True:
+            now = self._clock.monotonic()
+            batch = self._accumulator.append(queue, timestamp, key, value, headers)
+            batch = batch or self._accumulator.append_to_new(queue, timestamp, key, value, headers, now)
+            target.used_at = now
+            self._sender.wake()
+            if batch is not None:
+                batch.first_key = key if target.keyed else None
+                return batch
+            if now >= deadline_at:
+                raise buffer_full(self._accumulator.limits.buffer_bytes, self._max_block)
+            self._sender.room.wait(deadline_at - now)
+            self._check_open()
+
+    def _check_open(self) -> None:
+        self._guard.check_process()
+        self._check_sender()
+        if self._closed:
+            raise closed_error()
+
+    def _check_sender(self) -> None:
+        if self._sender.failed is not None:
+            raise sender_failed(self._sender.failed)
+
+    def _on_metadata(self, view: ClusterView) -> None:
+        for name in list(self._targets):
+            topic = view.topics.get(name)
+            if topic is not None and not topic.error:
+                self._update_target(topic)
+        self._forget_idle()
+        self._sender.on_metadata(view)
+
+    def _forget_idle(self) -> None:
+        """Whoever has a topic for each customer is not to carry all of them for ever."""
+        idle_since = self._clock.monotonic() - self._max_idle
+        with self._lock:
+            for target in [target for target in self._targets.values() if target.is_idle(idle_since)]:
+                del self._targets[target.topic]
+                self._keeper.forget(target.topic)
+                for queue in target.queues:
+                    self._accumulator.forget(queue)
+
+    def _update_target(self, view: TopicView) -> Target:
+        """Make or adapt the topic's queues."""
+        routes = self._keeper.view.routes
+        led = tuple(n for n in range(len(view.partitions)) if TopicPartition(view.name, n) in routes)
+        with self._lock:
+            target = self._targets.get(view.name)
+            if target is None or len(target.queues) != len(view.partitions):
+                queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
+                target = self._targets[view.name] = Target(
+                    view.name, queues, self._partitioner, self._clock.monotonic()
+                )
+            target.on_metadata(led)
+        return target
+
+
+_DEFAULTS: Final = {
+    name: default
+    for name, default in (Producer.__init__.__kwdefaults__ or {}).items()
+    if name not in ("topic", "config", "_transport")
+} | {"bootstrap": None}
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """For connectors: raise ConfigError where a producer with this config would, and make none."""
+    settings = merge_config(PRODUCER_NAMES, _DEFAULTS, _DEFAULTS, config)
+    check_timeouts(producer_limits(settings), seconds(settings["request_timeout"], "request_timeout"))
+
+
+def closed_error() -> ConfigError:
+    """For a producer that was closed and is used."""
+    return ConfigError(ErrorCode.INVALID_REQUEST, "the producer is closed", hint="make another one")
+
+
+def _disown() -> None:
+    """In a child after a fork: `send`, which has no time to ask, comes upon no topic, and then hears why."""
+    for producer in list(_open_producers):
+        producer._targets.clear()
+    _open_producers.clear()
+
+
+os.register_at_fork(after_in_child=_disown)
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    """Send what a script that never closed its producers has left in their buffers."""
+    for producer in list(_open_producers):
+        logger.warning("%s was not closed; closing it at exit", producer.client_id)
+        with contextlib.suppress(OttlaError):
+            producer.close(_CLOSE_AT_EXIT_S)

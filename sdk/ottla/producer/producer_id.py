@@ -1,0 +1,70 @@
+"""Producer ids for one producer, from whichever broker answers (Broker.InitProducerId), asked for in the background."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock, Thread
+from typing import Final
+
+from ottla.client.cluster import Cluster
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla_core.rpc.retry import Backoff
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+logger = logging.getLogger("ottla.producer")
+
+
+class ProducerIdSource:
+    """`on_id` hears of each new id; `on_refused` of each failure, which is the last one where it is not retriable."""
+
+    def __init__(
+        self, cluster: Cluster, timeout: float, on_id: Callable[[int], None], on_refused: Callable[[OttlaError], None]
+    ) -> None:
+        self._cluster: Final = cluster
+        self._timeout: Final = timeout
+        self._on_id: Final = on_id
+        self._on_refused: Final = on_refused
+        self._lock: Final = Lock()
+        self._thread: Thread | None = None
+        self._closed: Final = Event()
+
+    def ask(self) -> None:
+        """Have another id sent to `on_id`, unless one is being asked for. Does not block."""
+        with self._lock:
+            if self._thread is None and not self._closed.is_set():
+                self._thread = Thread(target=self._run, name="ottla-producer-id", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Ask no more. A call that is under way ends with the cluster's connections."""
+        self._closed.set()
+
+    def _run(self) -> None:
+        backoff = Backoff()
+        while not self._closed.is_set():
+            try:
+                producer_id = self._fetch()
+            except Exception as bug:
+                error = bug if isinstance(bug, OttlaError) else error_from_code(ErrorCode.NETWORK_EXCEPTION, repr(bug))
+                logger.debug("no producer id: %s", error)
+                if not error.retriable:
+                    self._done()
+                    self._on_refused(error)
+                    return
+                self._on_refused(error)
+                self._closed.wait(backoff.next())
+            else:
+                self._done()
+                self._on_id(producer_id)
+                return
+
+    def _fetch(self) -> int:
+        reply = self._cluster.call_any(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=self._timeout)
+        return reply.producer_id
+
+    def _done(self) -> None:
+        """From now on another one may be asked for."""
+        with self._lock:
+            self._thread = None

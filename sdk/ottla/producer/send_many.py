@@ -1,0 +1,130 @@
+"""`send_many`: rows in, and one result that says where each of them is or why it is not.
+
+A row is a value, a `(key, value)` tuple, a ProducerRecord, or a Record as a consumer gives it (whose key, value,
+headers and timestamp are sent). A row that can't be sent, because it has no bytes or is too large, fails alone. Where
+sending itself is at an end, because the buffer stayed full or no broker answers, the rows that are left are not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import Any, Final, NamedTuple
+
+from ottla.errors import OttlaError, RetriableError, SerializationError
+from ottla.machines.batches import Batch
+from ottla.producer.delivery import Delivery, RecordMetadata, outcomes
+from ottla.producer.producer_record import ProducerRecord
+from ottla.record import Record
+
+Send = Callable[..., Delivery]
+
+Columns = tuple[list[Batch], list[int], list[int]]
+"""Of each delivered row its batch, its number in it, and its timestamp."""
+
+
+class FailedRow(NamedTuple):
+    """A row that was not delivered: its number among the rows, from 0, itself, and why."""
+
+    number: int
+    row: Any
+    error: OttlaError
+
+
+class BatchResult:
+    """What became of the rows of one `send_many`: those that `failed`, in their order, and where the others are.
+
+    True in a condition where none failed.
+    """
+
+    def __init__(self, delivered: Columns, failed: list[FailedRow]) -> None:
+        self.failed: Final = failed
+        self._delivered = delivered
+
+    @property
+    def ok(self) -> list[RecordMetadata]:
+        """Where the rows are that were delivered, in their order; made at each call."""
+        deliveries = map(Delivery, *self._delivered)
+        groups = groupby(deliveries, Delivery.batch_key)
+        return [place for _, group in groups for place in outcomes(list(group))[0]]
+
+    def __bool__(self) -> bool:
+        return not self.failed
+
+    def __repr__(self) -> str:
+        return f"<BatchResult: {len(self._delivered[0])} ok, {len(self.failed)} failed>"
+
+
+class SentRows:
+    """Rows that were handed to `send`, one after the other.
+
+    Holds three numbers a row and not its Delivery: objects that live for long are what the garbage collector costs.
+    """
+
+    def __init__(self, send: Send, rows: Iterable[Any]) -> None:
+        self._rows = rows if isinstance(rows, list | tuple) else list(rows)
+        self._refused: dict[int, OttlaError] = {}
+        self._batches: list[Batch] = []
+        self._indexes: list[int] = []
+        self._timestamps: list[int] = []
+        add_batch, add_index, add_timestamp = self._batches.append, self._indexes.append, self._timestamps.append
+        last: Batch | None = None
+        for number, row in enumerate(self._rows):
+            unpack = _UNPACK.get(type(row))
+            try:
+                delivery = send(row) if unpack is None else unpack(send, row)
+            except OttlaError as error:
+                if not isinstance(error, RetriableError):
+                    self._refused[number] = error
+                    continue
+                self._refused |= dict.fromkeys(range(number, len(self._rows)), error)
+                break
+            batch = delivery._batch  # its fields, since a call for each row would be felt
+            add_batch(batch)
+            add_index(delivery._index)
+            add_timestamp(delivery._timestamp)
+            if batch is not last:
+                last = batch
+                delivery.on_asked()
+
+    def result(self) -> BatchResult:
+        """What became of them, waiting for what has no outcome yet."""
+        errors = {batch: Delivery(batch, 0, 0).exception() for batch in dict.fromkeys(self._batches)}
+        columns = self._batches, self._indexes, self._timestamps
+        if not self._refused and not any(errors.values()):
+            return BatchResult(columns, [])
+        sent = zip(*columns, strict=True)
+        delivered: Columns = [], [], []
+        failed: list[FailedRow] = []
+        for number, row in enumerate(self._rows):
+            error = self._refused.get(number)
+            if error is None:
+                batch, index, timestamp = next(sent)
+                error = errors[batch]
+            if error is None:
+                delivered[0].append(batch)
+                delivered[1].append(index)
+                delivered[2].append(timestamp)
+            else:
+                failed.append(FailedRow(number, row, error))
+        return BatchResult(delivered, failed)
+
+
+def _pair(send: Send, row: tuple[Any, ...]) -> Delivery:
+    if len(row) != 2:
+        raise SerializationError(f"a row is a tuple of {len(row)}", hint="give (key, value), or a ProducerRecord")
+    return send(row[1], key=row[0])
+
+
+def _record(send: Send, row: ProducerRecord[Any, Any]) -> Delivery:
+    arguments = row.arguments()
+    if row.topic is None:
+        del arguments["topic"]
+    return send(row.value, **arguments)
+
+
+def _consumed(send: Send, row: Record[Any, Any]) -> Delivery:
+    return send(row.value, key=row.key, headers=row.headers, timestamp=row.timestamp if row.timestamp >= 0 else None)
+
+
+_UNPACK: Final[dict[type, Callable[[Send, Any], Delivery]]] = {tuple: _pair, ProducerRecord: _record, Record: _consumed}

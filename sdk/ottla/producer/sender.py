@@ -1,0 +1,301 @@
+"""The producer's IO: a thread that drains the accumulator into requests, and the answers that come back.
+
+One lock guards the accumulator. `send` appends under it, this thread drains under it, answers are entered under it;
+building batches, compressing, sending and telling outcomes happen outside. The lock is re-entrant only so that it can
+be asked whose it is (guard.py): nobody takes it twice.
+
+Whatever goes wrong here that nobody has thought of ends the sending, and all hear of it: `failed` says why.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Condition, Lock, RLock, Thread
+from typing import Final, ParamSpec
+
+from ottla.client.cluster import Cluster
+from ottla.client.metadata_updater import MetadataKeeper
+from ottla.client.streams import Links
+from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.accumulator import Accumulator
+from ottla.machines.batches import Answer, Batch
+from ottla.machines.failures import sender_failed
+from ottla.machines.hot_key import HotKeyWatch
+from ottla.machines.metadata import ClusterView
+from ottla.machines.partitioner import murmur2
+from ottla.machines.queues import Part
+from ottla.machines.requests import Drained, Reported, Request
+from ottla.producer.delivery import Announcer
+from ottla.producer.metrics import Produced
+from ottla.producer.producer_id import ProducerIdSource
+from ottla_core.model import PartitionId, TopicId
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+logger = logging.getLogger("ottla.producer")
+
+P = ParamSpec("P")
+
+_LONGEST_WAIT_S: Final = 5.0
+_UNANSWERED_S: Final = 5.0
+"""How long a close waits for brokers to take the last records of acks=0."""
+
+
+class Sender:
+    """`room` is signalled when batches are settled; `wake` says that there may be something to send."""
+
+    def __init__(
+        self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, *, acks: int, request_timeout: float
+    ) -> None:
+        self.lock: Final = RLock()
+        self.work: Final = Condition(self.lock)
+        self.room: Final = Condition(self.lock)
+        self._sending: Final = Lock()
+        self._news = False
+        self.produced: Final = Produced()
+        self._hot_keys: Final = HotKeyWatch()
+        self._accumulator: Final = accumulator
+        self._announcer: Final = announcer
+        self._clock: Final = cluster.clock
+        self._acks: Final = acks
+        self._request_timeout: Final = request_timeout
+        self._links: Final = Links(Broker.PRODUCE, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._ids: Final = ProducerIdSource(cluster, request_timeout, self._on_producer_id, self._on_no_producer_id)
+        self._keeper: MetadataKeeper | None = None
+        self._closed = False
+        self._end_at = float("inf")
+        self.failed: BaseException | None = None
+        self._thread: Final = Thread(target=self._run, name="ottla-sender", daemon=True)
+
+    def start(self, keeper: MetadataKeeper) -> None:
+        """Send from now on, to the leaders that `keeper` knows."""
+        self._keeper = keeper
+        self._thread.start()
+
+    def on_metadata(self, view: ClusterView) -> None:
+        """Partitions may have another leader, or have one at last."""
+        with self.lock:
+            self.wake()
+
+    def wake(self) -> None:
+        """There may be something to send. The lock is held."""
+        self._news = True
+        self.work.notify()
+
+    def end_by(self, end_at: float) -> None:
+        """Nobody waits beyond that monotonic time any more. The lock is held."""
+        self._end_at = min(self._end_at, end_at)
+        self.room.notify_all()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until everything that was sent so far is settled and told; False where `timeout` seconds passed."""
+        deadline_at = self._clock.monotonic() + timeout
+        with self.lock:
+            waited_for = list(reversed(self._accumulator.incomplete))
+            self._accumulator.flushing += 1
+            self.wake()
+            try:
+                while waited_for:
+                    if waited_for[-1] not in self._accumulator.incomplete:
+                        waited_for.pop()
+                        continue
+                    left = min(deadline_at, self._end_at) - self._clock.monotonic()
+                    if left <= 0:
+                        return False
+                    self.room.wait(left)
+            finally:
+                self._accumulator.flushing -= 1
+        return True
+
+    def close(self) -> None:
+        """Fail what is left, end the thread and the streams."""
+        self._closed = True
+        self._ids.close()
+        why = "the producer was closed before the broker had answered"
+        self._fail_all(error_from_code(ErrorCode.NETWORK_EXCEPTION, why))
+        self._thread.join()
+        self._links.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
+
+    def _fail(self, bug: BaseException) -> None:
+        """Without this nothing is sent any more: whoever waits has to hear of it, and whoever sends."""
+        if self.failed is None:
+            logger.error("the sender failed", exc_info=bug)
+            self.failed = bug
+        self._fail_all(sender_failed(bug))
+        with self.lock:  # whatever was just being told when it failed
+            self._accumulator.incomplete.clear()
+            self.room.notify_all()
+
+    def _or_fail(self, call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """On a thread of the streams: the call, after whose failure a request would be neither answered nor open."""
+        try:
+            call(*args, **kwargs)
+        except BaseException as bug:
+            self._fail(bug)
+
+    def _fail_all(self, why: OttlaError) -> None:
+        with self.lock:
+            failed = self._accumulator.abort(why)
+        self._tell(failed)
+
+    # ---- out ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._drain_until_closed()
+        except BaseException as bug:
+            self._fail(bug)
+
+    def _drain_until_closed(self) -> None:
+        while not self._closed and self.failed is None:
+            due_at = self._links.break_overdue()
+            with self.lock:
+                self._news = False
+            with self._sending:
+                drained = self._send_round()
+            if drained.requests or drained.reported.settled:
+                continue
+            with self.lock:
+                if not self._news and not self._closed:
+                    now = self._clock.monotonic()
+                    self.work.wait(max(0.0, min(due_at, drained.wake_at, now + _LONGEST_WAIT_S) - now))
+
+    def _pump(self) -> None:
+        """Send right here, on a thread that brought an answer, what waited for it.
+
+        While the user's thread is busy, waking the sender's takes longer than the broker. That one is woken all the
+        same: it knows when to come back, and does what is left where somebody else is sending just now.
+        """
+        if self._sending.acquire(blocking=False):
+            try:
+                self._send_round()
+            finally:
+                self._sending.release()
+
+    def _send_round(self) -> Drained:
+        """Send what may leave now. With `_sending` held: batches leave in the order in which they are drained."""
+        assert self._keeper is not None
+        with self.lock:
+            drained = self._accumulator.drain(self._clock.monotonic(), self._keeper.view.routes)
+            if drained.wants_producer_id:
+                self._ids.ask()
+        self._after(drained.reported)
+        for request in drained.requests:
+            self._send(request)
+        return drained
+
+    def _send(self, request: Request) -> None:
+        body = pb.ProduceRequest(acks=self._acks)
+        for part in request.parts:
+            self._add_records(body, part)
+        self._count(request)
+        timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
+        answered = self._acks != 0
+        sent = self._links.send(request.address, body, request, timeout=timeout, answered=answered)
+        if sent and not answered:
+            with self.lock:
+                reported = self._accumulator.on_sent_unanswered(request)
+            self._tell(reported.settled)
+
+    def _count(self, request: Request) -> None:
+        sizes_bytes = []
+        for part in request.parts:
+            for batch in part.batches:
+                sizes_bytes.append(len(batch.encoded or b""))  # None where a close has failed it meanwhile
+                hot = self._hot_keys.on_batch(batch.first_key, sizes_bytes[-1])
+                if hot is not None:
+                    logger.warning(
+                        "more than half of the bytes have one key, %.40r (murmur2 %#x): all of them go to %s and its "
+                        "broker. Use a key with more values, such as one with a suffix, or send without a key",
+                        hot,
+                        murmur2(hot),
+                        batch.partition,
+                    )
+        request.sent_at = self._clock.monotonic()
+        with self.lock:
+            self.produced.on_sent(request, sizes_bytes, request.sent_at)
+
+    def _add_records(self, body: pb.ProduceRequest, part: Part) -> None:
+        codec = self._accumulator.limits.codec
+        encoded = [batch.encode(codec) for batch in part.batches]
+        body.partitions.add(  # where it is: a message that is put into another one is copied
+            topic_id=part.route.partition_id.topic_id,
+            partition=part.route.partition_id.partition,
+            current_leader_epoch=part.route.leader_epoch,
+            records=encoded[0] if len(encoded) == 1 else b"".join(encoded),
+        )
+
+    # ---- back --------------------------------------------------------------------------------------------------
+
+    def _on_reply(self, request: Request, reply: pb.ProduceReply) -> None:
+        if reply.error.code:
+            self._on_failed([request], OttlaError(reply.error.code, reply.error.message))
+        else:
+            self._or_fail(self._enter_reply, request, reply)
+            self._or_fail(self._pump)
+
+    def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
+        self._or_fail(self._enter_failure, requests, error)
+
+    def _enter_reply(self, request: Request, reply: pb.ProduceReply) -> None:
+        answers: dict[PartitionId, list[Answer]] = {}
+        for p in reply.partitions:
+            answer = Answer(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
+            answers.setdefault(PartitionId(TopicId(p.topic_id), p.partition), []).append(answer)
+        with self.lock:
+            now = self._clock.monotonic()
+            self.produced.on_answered(now - request.sent_at)
+            reported = self._accumulator.on_reply(request, answers, now)
+            self.wake()
+        self._learn(reply)
+        self._after(reported)
+
+    def _enter_failure(self, requests: list[Request], error: OttlaError) -> None:
+        assert self._keeper is not None
+        self._keeper.refresh()  # a broker answers an acks=0 that it refuses by ending the stream, and no more (rule 66)
+        for request in requests:
+            with self.lock:
+                reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
+                self.wake()
+            self._after(reported)
+
+    def _learn(self, reply: pb.ProduceReply) -> None:
+        """Where an answer names the partition's new leader, what failed goes there without waiting."""
+        assert self._keeper is not None
+        for answer in reply.partitions:
+            leader = answer.current_leader
+            if answer.error.code and leader.address:
+                partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+                self._keeper.learn(partition_id, leader.address, leader.leader_epoch)
+
+    def _on_producer_id(self, producer_id: int) -> None:
+        with self.lock:
+            self._accumulator.producer_id = producer_id
+            self._accumulator.no_producer_id_error = None
+            self.wake()
+
+    def _on_no_producer_id(self, why: OttlaError) -> None:
+        reported = Reported()
+        with self.lock:
+            self._accumulator.no_producer_id_error = why
+            if not why.retriable:
+                reported = self._accumulator.on_no_producer_id(why)
+        self._tell(reported.settled)
+
+    def _after(self, reported: Reported) -> None:
+        assert self._keeper is not None
+        for words in reported.warnings:
+            logger.warning("%s", words)
+        if reported.refresh:
+            self._keeper.refresh()
+        if reported.settled:
+            self._tell(reported.settled)
+
+    def _tell(self, settled: list[Batch]) -> None:
+        self._announcer.announce(settled)
+        with self.lock:
+            self.produced.on_settled(settled)
+            self._accumulator.on_told(settled)
+            self.wake()
+            self.room.notify_all()

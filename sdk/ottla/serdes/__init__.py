@@ -1,0 +1,1 @@
+"""Serializers and deserializers: values to bytes and bytes to values."""

@@ -1,0 +1,120 @@
+"""Records from the bytes of their keys and values, by a pair of deserializers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from ottla.errors import OttlaError, SerializationError
+from ottla.record import Record
+from ottla.serdes.serdes import AUTO_KEY, AUTO_READERS, AUTO_VALUE, Deserializer, deserialize_auto
+from ottla_core.model import TopicPartition
+
+if TYPE_CHECKING:
+    from ottla_core.records.record import Headers, RawRecord
+
+
+class Serdes:
+    """How keys and values are read. A record that can't be read raises SerializationError, which names it."""
+
+    __slots__ = ("key", "value")
+
+    def __init__(self, key: Deserializer, value: Deserializer) -> None:
+        self.key = key
+        self.value = value
+
+    def record(self, partition: TopicPartition, raw: RawRecord) -> Record[Any, Any]:
+        """`raw` with its key and value deserialized."""
+        offset, timestamp, key, value, headers = raw
+        try:
+            return Record(
+                partition[0],
+                partition[1],
+                offset,
+                timestamp,
+                None if key is None else self.key(key),
+                None if value is None else self.value(value),
+                headers,
+            )
+        except Exception as error:
+            raise unreadable(partition, offset, error) from error
+
+    def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The key of each record; raises SerializationError for the first that can't be read."""
+        return _read(2, self.key, partition, raws)
+
+    def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The same for values."""
+        return _read(3, self.value, partition, raws)
+
+    def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
+        """The headers of each record."""
+        return [raw[4] for raw in raws]
+
+
+class AutoSerdes(Serdes):
+    """Of these two at least one is `auto`: a record's headers say what it is, and that is not shown."""
+
+    __slots__ = ("_as", "_hidden")
+
+    def __init__(self, key: Deserializer, value: Deserializer) -> None:
+        super().__init__(key, value)
+        keys, values = ({**(AUTO_READERS if read is deserialize_auto else {}), None: read} for read in (key, value))
+        self._as = {(k, v): Serdes(keys[k], values[v]) for k in keys for v in values}
+        self._hidden = {mark for mark, read in ((AUTO_KEY, key), (AUTO_VALUE, value)) if read is deserialize_auto}
+
+    def record(self, partition: TopicPartition, raw: RawRecord) -> Record[Any, Any]:
+        """The same, as it is marked."""
+        headers = raw[4]
+        if not headers:
+            return super().record(partition, raw)
+        return self._as_marked(headers).record(partition, (*raw[:4], self._shown(headers)))
+
+    def keys(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The same, as they are marked."""
+        return [key for raw in raws for key in _read(2, self._as_marked(raw[4]).key, partition, (raw,))]
+
+    def values(self, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+        """The same, as they are marked."""
+        return [value for raw in raws for value in _read(3, self._as_marked(raw[4]).value, partition, (raw,))]
+
+    def headers(self, raws: Iterable[RawRecord]) -> list[Headers]:
+        """The same, without the marks."""
+        return [self._shown(raw[4]) for raw in raws]
+
+    def _as_marked(self, headers: Headers) -> Serdes:
+        """How the record is read that has these headers; a mark that nothing is known of is none."""
+        marks = {name: text for name, text in headers if name in self._hidden and text in AUTO_READERS}
+        return self._as[marks.get(AUTO_KEY), marks.get(AUTO_VALUE)]
+
+    def _shown(self, headers: Headers) -> Headers:
+        return [header for header in headers if header[0] not in self._hidden]
+
+
+def serdes_of(key: Deserializer, value: Deserializer) -> Serdes:
+    """The two together."""
+    return (AutoSerdes if deserialize_auto in (key, value) else Serdes)(key, value)
+
+
+def unreadable(partition: TopicPartition, offset: int, error: Exception) -> SerializationError:
+    """What a deserializer's failure is raised as."""
+    words = error.message if isinstance(error, OttlaError) else str(error)
+    return SerializationError(
+        f"the record at offset {offset} of {partition} can't be deserialized: {words}",
+        hint=f"give other deserializers, on_bad_record='skip', or seek to {offset + 1}",
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=offset,
+    )
+
+
+def _read(field: Literal[2, 3], read: Deserializer, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:
+    """The key or value of each record; raises SerializationError for the first that can't be read."""
+    column: list[Any] = []
+    for raw in raws:
+        data = raw[field]
+        try:
+            column.append(None if data is None else read(data))
+        except Exception as error:
+            raise unreadable(partition, raw[0], error) from error
+    return column

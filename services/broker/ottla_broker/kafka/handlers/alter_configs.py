@@ -1,0 +1,131 @@
+"""AlterConfigs and IncrementalAlterConfigs: the first replaces all that is set, the second changes what it names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kafka.protocol.admin import AlterConfigsResponse, IncrementalAlterConfigsResponse
+
+from ottla_broker.kafka import broker_loggers
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
+from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said, translated
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
+from ottla_core.config_values import Source
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.status import raise_error
+from ottla_core.slices import sliced
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+Ops = list[pb.ConfigOp]
+
+_DELETE: Final = 1
+_OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
+
+
+async def incremental(backend: Backend, asked: Message, request: Request) -> Message:
+    return await _answer(backend, asked, request.version, IncrementalAlterConfigsResponse, replaces=False)
+
+
+async def replacing(backend: Backend, asked: Message, request: Request) -> Message:
+    return await _answer(backend, asked, request.version, AlterConfigsResponse, replaces=True)
+
+
+async def _answer(backend: Backend, asked: Message, version: int, answer_type: Any, *, replaces: bool) -> Message:
+    twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)
+    once = [r for r in asked.resources if (r.resource_type, r.resource_name) not in twice]
+    stored = [r for r in once if r.resource_type != BROKER_LOGGER]
+    try:
+        told = iter(await _altered(backend, asked, stored, replaces=replaces) if stored else ())
+    except OttlaError as error:
+        told = iter([refused(error)] * len(stored))
+    response = answer_type.AlterConfigsResourceResponse
+
+    def tell(resource: Message) -> Message:
+        kind, name = resource.resource_type, resource.resource_name
+        if error := twice.get((kind, name)):
+            result = refused(error)
+        elif kind == BROKER_LOGGER:
+            result = _loggers_altered(backend, asked, resource, replaces=replaces)
+        else:
+            result = next(told)
+        return response(version=version, resource_type=kind, resource_name=name, **result)
+
+    responses = await sliced(tell, asked.resources)
+    return answer_type(version=version, responses=responses)
+
+
+async def _altered(
+    backend: Backend, asked: Message, resources: Sequence[Message], *, replaces: bool
+) -> list[dict[str, Any]]:
+    """Carry out what is asked for each resource; the fields of its answer."""
+    planned = await (_replacements(backend, resources) if replaces else translated(backend, _changes, resources))
+    legal = [(r, ops) for r, ops in zip(resources, planned, strict=True) if not isinstance(ops, OttlaError)]
+    altered = await translated(
+        backend, lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal
+    )
+    request = pb.AlterConfigsRequest(resources=altered, validate_only=asked.validate_only)
+    reply = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
+    told = iter(reply.resources)
+    return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
+
+
+def _loggers_altered(backend: Backend, asked: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
+    """This broker's own process is altered, and nobody else is asked."""
+    error = broker_loggers.misplaced(resource.resource_name, backend.node_id)
+    if error is None and replaces:
+        words = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
+        error = OttlaError(ErrorCode.INVALID_REQUEST, words, hint="use IncrementalAlterConfigs")
+    if error is not None:
+        return refused(error)
+    try:
+        changes = [(c.name, c.config_operation, c.value) for c in resource.configs]
+        broker_loggers.alter(changes, dry=asked.validate_only)
+    except OttlaError as refusal:
+        return refused(refusal)
+    return {"error_code": 0, "error_message": None}
+
+
+def _changes(resource: Message) -> Ops | OttlaError:
+    for config in resource.configs:
+        if config.value is None and config.config_operation != _DELETE:
+            return _no_value(config.name)
+    return [pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "") for c in resource.configs]
+
+
+async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[Ops | OttlaError]:
+    described, _ = await describe(backend, resources)
+    return await translated(backend, lambda each: replacement(*each), zip(resources, described, strict=True))
+
+
+def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | OttlaError:
+    """What sets the configs of the request and deletes all others that are set for this resource."""
+    try:
+        raise_error(described.error)
+    except OttlaError as error:
+        return error
+    for config in resource.configs:
+        if config.value is None:
+            return _no_value(config.name)
+    wanted = {config.name for config in resource.configs}
+    own = _own_source(resource)
+    gone = [e.name for e in described.entries if Source(e.source) is own and e.name not in wanted]
+    return [
+        *(pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in gone),
+        *(pb.ConfigOp(name=c.name, op=pb.CONFIG_OP_SET, value=c.value) for c in resource.configs),
+    ]
+
+
+def _own_source(resource: Message) -> Source:
+    """Where a value comes from that is set for this very resource."""
+    if resource.resource_type != BROKER:
+        return _OWN_SOURCES[resource.resource_type]
+    return Source.BROKER if resource.resource_name else Source.CLUSTER
+
+
+def _no_value(name: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_REQUEST, f"{name[:80]} has no value", hint="give one, or delete the config")

@@ -1,0 +1,52 @@
+"""DeleteRecords: this broker's partitions give up what lies before an offset; -1 is the high watermark (KIP-107)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import Final
+
+from kafka.protocol.admin import DeleteRecordsResponse
+
+from ottla_broker.kafka.backend import Backend, replica_by_name
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import code_by_name
+from ottla_broker.kafka.forwarding import limit_s
+from ottla_broker.kafka.frames import Request
+from ottla_broker.replication.delete_records import delete_records
+from ottla_broker.replication.produce import check_client_may_write
+from ottla_core.errors import OttlaError
+from ottla_core.slices import few_at_once
+
+_Topic: Final = DeleteRecordsResponse.DeleteRecordsTopicResult
+_Partition: Final = _Topic.DeleteRecordsPartitionResult
+
+_AT_ONCE: Final = 100
+"""Each may wait for its followers, all that is left of the time."""
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    deadline = asyncio.get_running_loop().time() + limit_s(asked.timeout_ms)
+    wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}
+
+    async def delete(key: tuple[str, int]) -> Message:
+        return await _delete(backend, key[0], wanted[key], deadline, version)
+
+    topics: dict[str, list[Message]] = defaultdict(list)
+    for (name, _), told in zip(wanted, await few_at_once(delete, list(wanted), at_once=_AT_ONCE), strict=True):
+        topics[name].append(told)
+    return DeleteRecordsResponse(
+        version=version, topics=[_Topic(version=version, name=name, partitions=told) for name, told in topics.items()]
+    )
+
+
+async def _delete(backend: Backend, topic: str, wanted: Message, deadline: float, version: int) -> Message:
+    number, low_watermark, code = wanted.partition_index, -1, 0
+    try:
+        check_client_may_write(topic)  # also where there is no such topic yet
+        replica = replica_by_name(backend, topic, number, -1)
+        low_watermark = await delete_records(replica, wanted.offset, deadline)
+    except OttlaError as error:
+        code = code_by_name(error)
+    return _Partition(version=version, partition_index=number, low_watermark=low_watermark, error_code=code)

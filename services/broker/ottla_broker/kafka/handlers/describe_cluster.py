@@ -1,0 +1,51 @@
+"""DescribeCluster: the brokers, on request with those that are fenced (KIP-700, KIP-919, KIP-1073)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka.protocol.admin import DescribeClusterResponse
+
+from ottla_broker.kafka.addresses import controller_for
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.handlers.metadata import ALL_CLUSTER_OPERATIONS
+from ottla_core.errors import ErrorCode
+
+_Broker: Final = DescribeClusterResponse.DescribeClusterBroker
+_BROKERS: Final = 1
+_CONTROLLERS: Final = 2
+
+
+def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version, image = request.version, backend.image
+    if asked.endpoint_type != _BROKERS:
+        known = asked.endpoint_type == _CONTROLLERS
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        words = "a broker tells of brokers only; controllers are not reached by Kafka's protocol"
+        return DescribeClusterResponse(version=version, error_code=int(code), error_message=words, cluster_id="")
+    brokers = []
+    for broker in image.brokers.values():
+        told = backend.addresses.told(broker, request.caller)
+        if told is not None and (asked.include_fenced_brokers or not broker.fenced):
+            brokers.append(
+                _Broker(
+                    version=version,
+                    broker_id=broker.id,
+                    host=told.host,
+                    port=told.port,
+                    rack=broker.rack or None,
+                    is_fenced=broker.fenced,
+                )
+            )
+    return DescribeClusterResponse(
+        version=version,
+        error_code=0,
+        error_message=None,
+        endpoint_type=_BROKERS,
+        cluster_id=image.cluster_id,
+        controller_id=controller_for(backend.node_id, (b.broker_id for b in brokers if not b.is_fenced)),
+        brokers=brokers,
+        authorized_operations=ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None,
+    )

@@ -1,0 +1,60 @@
+"""DescribeLogDirs: this broker's one directory, and what its replicas take of it (KIP-113, KIP-827)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import partial
+from typing import Final
+
+from kafka.protocol.admin import DescribeLogDirsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.replication.replica import Replica
+from ottla_core.slices import Slice, sliced
+
+_Result: Final = DescribeLogDirsResponse.DescribeLogDirsResult
+_Topic: Final = _Result.DescribeLogDirsTopic
+_Partition: Final = _Topic.DescribeLogDirsPartition
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version, figures = request.version, backend.log_dir().figures()
+    by_topic: dict[str, list[Replica]] = defaultdict(list)
+    for replica in _wanted(backend, asked):
+        by_topic[replica.topic].append(replica)
+    topics, turn = [], Slice()
+    for name in sorted(by_topic):
+        partitions = await sliced(partial(_partition, version=version), by_topic[name], turn)
+        topics.append(_Topic(version=version, name=name, partitions=partitions))
+    result = _Result(
+        version=version,
+        error_code=0,
+        log_dir=figures.path,
+        topics=topics,
+        total_bytes=figures.total_bytes,
+        usable_bytes=figures.usable_bytes,
+        is_cordoned=False,
+    )
+    return DescribeLogDirsResponse(version=version, error_code=0, results=[result])
+
+
+def _wanted(backend: Backend, asked: Message) -> list[Replica]:
+    """The replicas asked for, all where none are named, in the order of their partitions. Others are left out."""
+    replicas = sorted(backend.replicas.all(), key=lambda replica: replica.id.partition)
+    if asked.topics is None:
+        return replicas
+    named = {(topic.topic, number) for topic in asked.topics for number in topic.partitions}
+    return [replica for replica in replicas if (replica.topic, replica.id.partition) in named]
+
+
+def _partition(replica: Replica, version: int) -> Message:
+    """`offset_lag`: how far the log is behind what is known to be committed."""
+    return _Partition(
+        version=version,
+        partition_index=replica.id.partition,
+        partition_size=replica.log.size_bytes,
+        offset_lag=max(0, replica.high_watermark - replica.log.log_end_offset),
+        is_future_key=False,
+    )

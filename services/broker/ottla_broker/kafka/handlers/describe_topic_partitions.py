@@ -1,0 +1,112 @@
+"""DescribeTopicPartitions: topics in the order of their names, a page of partitions at a time (KIP-966)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kafka.protocol.admin import DescribeTopicPartitionsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.handlers.metadata import ALL_TOPIC_OPERATIONS
+from ottla_core.cluster.image import ClusterImage, Partition, Topic
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, check_topic_name
+from ottla_core.slices import sliced
+
+_Topic: Final = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic
+_Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition
+_Cursor: Final = DescribeTopicPartitionsResponse.Cursor
+
+MAX_PARTITIONS: Final = 2000
+"""Of one answer, whatever is asked for: Kafka's max.request.partition.size.limit."""
+
+_OPERATIONS: Final = sum(1 << number for number in ALL_TOPIC_OPERATIONS)
+
+
+class Slice(NamedTuple):
+    """Some partitions of a topic: from `start` up to `stop`."""
+
+    name: str
+    start: int
+    stop: int
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    image, version, cursor = backend.image, request.version, asked.cursor
+    names = {topic.name for topic in asked.topics} or set(image.topics)
+    first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
+    counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
+    slices, rest = page(counts, first, min(max(asked.response_partition_limit, 1), MAX_PARTITIONS))
+    topics = await sliced(lambda each: _described(image, each, version), slices)
+    next_cursor = None if rest is None else _Cursor(version=version, topic_name=rest[0], partition_index=rest[1])
+    return DescribeTopicPartitionsResponse(version=version, topics=topics, next_cursor=next_cursor)
+
+
+def page(counts: dict[str, int], first: tuple[str, int], limit: int) -> tuple[Sequence[Slice], tuple[str, int] | None]:
+    """At most `limit` partitions from `first` (topic, partition) on, and where the next page begins, if there is one.
+
+    `counts`: the partitions of each topic; one without any takes no room.
+    """
+    slices: list[Slice] = []
+    for name in sorted(name for name in counts if name >= first[0]):
+        if limit == 0:
+            return slices, (name, 0)
+        start = first[1] if name == first[0] else 0
+        stop = max(start, min(counts[name], start + limit))
+        slices.append(Slice(name, start, stop))
+        if stop < counts[name]:
+            return slices, (name, stop)
+        limit -= stop - start
+    return slices, None
+
+
+def _described(image: ClusterImage, wanted: Slice, version: int) -> Message:
+    topic = image.topics.get(wanted.name)
+    if topic is None:
+        code, topic_id = _why_not(wanted.name), bytes(16)
+    else:
+        code, topic_id = ErrorCode.NONE, topic.id
+    return _Topic(
+        version=version,
+        error_code=int(code),
+        name=wanted.name,
+        topic_id=uuid.UUID(bytes=topic_id),
+        is_internal=wanted.name in INTERNAL_TOPICS,
+        partitions=[] if topic is None else list(_partitions(image, topic, wanted, version)),
+        topic_authorized_operations=_OPERATIONS,
+    )
+
+
+def _why_not(name: str) -> ErrorCode:
+    try:
+        check_topic_name(name)
+    except OttlaError as error:
+        return ErrorCode(error.code)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _partitions(image: ClusterImage, topic: Topic, wanted: Slice, version: int) -> Iterator[Message]:
+    for partition_id, partition in image.partitions_of(topic)[wanted.start : wanted.stop]:
+        yield _partition(image, partition_id.partition, partition, version)
+
+
+def _partition(image: ClusterImage, number: int, partition: Partition, version: int) -> Message:
+    """Without eligible replicas the lists are empty: Java's client takes no null, which the schema allows."""
+    leader = image.brokers.get(partition.leader)
+    has_leader = leader is not None and not leader.fenced  # else no client could find it among the brokers
+    return _Partition(
+        version=version,
+        error_code=int(ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE),
+        partition_index=number,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        eligible_leader_replicas=list(partition.elr),
+        last_known_elr=list(partition.last_known_elr),
+        offline_replicas=[r for r in partition.replicas if r not in image.brokers or image.brokers[r].fenced],
+    )

@@ -1,0 +1,116 @@
+"""Fetch: what a consumer asks for, from the same logs and with the same waiting as over gRPC (rules 55 to 57, 68)."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from ottla_broker.kafka import fetch_wire
+from ottla_broker.kafka.backend import Backend, known_epoch
+from ottla_broker.kafka.connection import Answered
+from ottla_broker.kafka.errors import unknown_topic
+from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
+from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.leaders import Leaders
+from ottla_broker.replication.fetch import Consumers, Fetched, FetchWant, fetch
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.response_memory import Room
+from ottla_broker.service import MAX_REPLY_BYTES
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.slices import Slice, sliced
+
+_LARGE_BYTES: Final = 32 * 1024
+"""Of a request, beyond its header: 600 partitions or more, which take some milliseconds to read."""
+_NOWHERE: Final = PartitionId(TopicId(bytes(16)), -1)
+
+
+def answer(backend: Backend, request: Request) -> Answered:
+    if request.body.left > _LARGE_BYTES:
+        return _beside_the_loop(backend, request.kept())
+    return _answer(backend, request, fetch_wire.read(request.body, request.version))
+
+
+async def _beside_the_loop(backend: Backend, request: Request) -> Parts:
+    """A consumer of partitions by the thousand."""
+    return await _answer(backend, request, await backend.threads.work(fetch_wire.read, request.body, request.version))
+
+
+async def _answer(backend: Backend, request: Request, asked: FetchRequest) -> Parts:
+    version, leaders = request.version, Leaders(backend, request.caller)
+    if asked.replica_id >= 0:
+        refused = Fetched(_NOWHERE, error=_no_follower(asked.replica_id))
+        parts = [Part(each, refused) for each in asked.partitions]
+        return fetch_wire.write(version, parts, leaders, isolation=asked.isolation)
+    asked = replace(asked, partitions=list({(each.topic, each.number): each for each in asked.partitions}.values()))
+    try:
+        turn = backend.sessions.begin(asked, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic())
+    except OttlaError as error:
+        return fetch_wire.write(version, (), leaders, isolation=asked.isolation, error_code=error.code)
+    read = await _read(backend, version, replace(asked, partitions=turn.asked), request.caller.room)
+    slice_ = Slice()
+    told = turn.told(read)
+    await slice_.rest()
+    return fetch_wire.write(version, told, leaders, isolation=asked.isolation, session_id=turn.session_id)
+
+
+async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room) -> list[Part]:
+    wants = await sliced(partial(_want, backend), asked.partitions)
+    there = [want for want in wants if isinstance(want, FetchWant)]
+    max_bytes = min(max(0, asked.max_bytes), MAX_REPLY_BYTES)
+    fetched = iter(
+        await fetch(
+            there,
+            _audience(backend, version, asked.rack),
+            max_wait_s=0 if len(there) < len(wants) else max(0, asked.max_wait_ms) / 1000,
+            min_bytes=min(asked.min_bytes, max_bytes),
+            max_bytes=max_bytes,
+            room=room,
+        )
+    )
+    answered = (next(fetched) if isinstance(want, FetchWant) else want for want in wants)
+    return [Part(*each) for each in zip(asked.partitions, answered, strict=True)]
+
+
+def _want(backend: Backend, asked: Asked) -> FetchWant | Fetched:
+    """What is to be read, or what is told of a topic that is not there."""
+    partition_id = _id_of(backend, asked)
+    if partition_id is None:
+        return Fetched(_NOWHERE, error=unknown_topic(str(asked.topic)))
+    return FetchWant(partition_id, known_epoch(asked.leader_epoch), asked.offset, max(0, asked.max_bytes))
+
+
+def _id_of(backend: Backend, asked: Asked) -> PartitionId | None:
+    if isinstance(asked.topic, str):
+        return backend.id_of(asked.topic, asked.number)
+    return PartitionId(asked.topic, asked.number)
+
+
+def _audience(backend: Backend, version: int, rack: str) -> Consumers:
+    consumers = Consumers if version < fetch_wire.RACK_FROM else _NearbyConsumers
+    return consumers(backend.replicas, backend.service.closest_to(rack), from_follower=False)
+
+
+class _NearbyConsumers(Consumers):
+    """Of versions that know racks: any replica answers, and a leader may name a nearer one (KIP-392).
+
+    The protocol does not say whether a leader has sent the consumer here.
+    """
+
+    def replica(self, want: FetchWant) -> Replica:
+        replica = self._replicas.find(want.id)
+        replica.check_epoch(want.leader_epoch)
+        return replica
+
+    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+        return super().instead(want, replica) if replica.leads else None
+
+
+def _no_follower(replica_id: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        f"replica {replica_id} asks on a clients' listener, where replicas are not served",
+        hint="brokers copy from each other over their own contract",
+    )

@@ -1,0 +1,80 @@
+"""FindCoordinator: a live broker, which passes on to the coordinator behind it.
+
+As in Kafka it is the leader of the shard's partition: so clients spread over the brokers as groups do over shards.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.protocol.metadata import FindCoordinatorResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import no_transactions, words_of
+from ottla_broker.kafka.frames import Request
+from ottla_broker.peers.coordinator_peers import not_available, shard_count
+from ottla_core.cluster.image import Broker, ClusterImage
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS, PartitionId
+from ottla_core.routing import GROUP, TXN, shard_of
+from ottla_core.slices import sliced
+
+_MANY_FROM: Final = 4
+_KINDS: Final = {0: GROUP, 1: TXN}
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    key_type = getattr(asked, "key_type", 0)
+    if version < _MANY_FROM:
+        return FindCoordinatorResponse(version=version, **_told(backend, asked.key, key_type, request))
+
+    def find(key: str) -> Message:
+        told = _told(backend, key, key_type, request)
+        return FindCoordinatorResponse.Coordinator(version=version, key=key, **told)
+
+    found = await sliced(find, dict.fromkeys(asked.coordinator_keys))
+    return FindCoordinatorResponse(version=version, coordinators=found)
+
+
+def _told(backend: Backend, key: str, key_type: int, request: Request) -> dict[str, Any]:
+    try:
+        broker = _find(backend, key, key_type)
+        told = backend.addresses.told(broker, request.caller)
+        if told is None:
+            raise not_available(_KINDS[key_type])
+    except OttlaError as error:
+        nobody = {"node_id": -1, "host": "", "port": -1}
+        return nobody | {"error_code": int(error.code), "error_message": words_of(error)}
+    return {"node_id": broker.id, "host": told.host, "port": told.port, "error_code": 0, "error_message": None}
+
+
+def _find(backend: Backend, key: str, key_type: int) -> Broker:
+    kind = _KINDS.get(key_type)
+    if kind is None:
+        raise OttlaError(ErrorCode.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
+    if kind == TXN:
+        raise no_transactions()
+    backend.coordinators.owner(kind, key)
+    shard = shard_of(key, shard_count(backend.image, kind))
+    found = spokesman(backend, kind, shard)
+    if found is None:
+        raise not_available(kind)
+    return backend.image.brokers[found]
+
+
+def spokesman(backend: Backend, kind: str, shard: int) -> int | None:
+    """The id of the broker through which Kafka clients reach a shard: its partition's leader, else any that is live."""
+    image = backend.image
+    leader = _leader(image, kind, shard)
+    live = image.live_brokers()
+    if leader in live:
+        return leader
+    return sorted(live)[shard % len(live)] if live else None
+
+
+def _leader(image: ClusterImage, kind: str, shard: int) -> int | None:
+    topic = image.topics.get(SHARD_TOPICS[kind])
+    partition = None if topic is None else image.partitions.get(PartitionId(topic.id, shard))
+    return None if partition is None else partition.leader

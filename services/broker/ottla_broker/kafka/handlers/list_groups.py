@@ -1,0 +1,61 @@
+"""ListGroups: every group whose coordinator a client reaches through this broker.
+
+A Kafka client asks every broker, and expects each to tell of its own groups alone. So each tells of those whose shards
+it leads: a group stands in one answer, whoever asks all brokers sees all groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from kafka.protocol.admin import ListGroupsResponse
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.group_calls import ASK_S, code_of
+from ottla_broker.kafka.handlers.find_coordinator import spokesman
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.routing import GROUP
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+_Group: Final = ListGroupsResponse.ListedGroup
+
+_INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)}
+"""A shard went from one coordinator to another meanwhile. Of all these errors clients ask again after this one."""
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    version = request.version
+    wanted = pb.ListGroupsRequest(
+        states=getattr(asked, "states_filter", None) or (), types=getattr(asked, "types_filter", None) or ()
+    )
+    coordinators = backend.coordinators.all_of(GROUP)
+    replies = await asyncio.gather(
+        *(backend.coordinators.ask(c, Group.LIST_GROUPS, wanted, ASK_S) for c in coordinators), return_exceptions=True
+    )
+    code, groups = 0, []
+    for reply in replies:
+        if isinstance(reply, OttlaError):
+            code = code or code_of(reply)
+        elif isinstance(reply, BaseException):
+            raise reply
+        else:
+            code = code or _INCOMPLETE.get(reply.error.code, code_of(reply.error))
+            groups += [each for each in reply.groups if spokesman(backend, GROUP, each.shard) == backend.node_id]
+    return ListGroupsResponse(
+        version=version,
+        error_code=code,
+        groups=[
+            _Group(
+                version=version,
+                group_id=each.group,
+                protocol_type=each.protocol_type,
+                group_state=each.state,
+                group_type=each.type,
+            )
+            for each in groups
+        ],
+    )

@@ -1,0 +1,80 @@
+"""ListOffsets: offsets by time, and the ends of a log."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from kafka.protocol.consumer import ListOffsetsResponse
+
+from ottla_broker.kafka.backend import Backend, replica_by_name
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.errors import code_by_name
+from ottla_broker.kafka.forwarding import named_twice
+from ottla_broker.kafka.frames import Request
+from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.reading import FoundOffset
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import EARLIEST_TIMESTAMP, MAX_TIMESTAMP
+from ottla_core.slices import few_at_once
+
+_Topic: Final = ListOffsetsResponse.ListOffsetsTopicResponse
+_Partition: Final = _Topic.ListOffsetsPartitionResponse
+
+_AT_ONCE: Final = 2
+"""As many as there are threads for it: a request that fills the queue keeps all others waiting."""
+_EARLIEST_LOCAL: Final = -4
+_LATEST_TIERED: Final = -5
+_EARLIEST_PENDING_UPLOAD: Final = -6
+_NOT_AVAILABLE_FROM: Final = 5
+"""Before it, clients knew LEADER_NOT_AVAILABLE for a leader that is new (KIP-207)."""
+
+
+async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+    """A partition that is named twice is refused, as in Kafka; few are looked up at the same time."""
+    version = request.version
+    wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}
+    twice = named_twice((topic.name, each.partition_index) for topic in asked.topics for each in topic.partitions)
+
+    async def find(key: tuple[str, int]) -> Message:
+        return await _find(backend, key[0], wanted[key], version, twice.get(key))
+
+    topics: dict[str, list[Message]] = defaultdict(list)
+    for (name, _), found in zip(wanted, await few_at_once(find, list(wanted), at_once=_AT_ONCE), strict=True):
+        topics[name].append(found)
+    return ListOffsetsResponse(
+        version=version,
+        topics=[_Topic(version=version, name=name, partitions=found) for name, found in topics.items()],
+    )
+
+
+async def _find(backend: Backend, topic: str, wanted: Message, version: int, refused: OttlaError | None) -> Message:
+    answered = {"version": version, "partition_index": wanted.partition_index, "error_code": 0}
+    answered |= {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+    try:
+        if refused is not None:
+            raise refused
+        replica = replica_by_name(backend, topic, wanted.partition_index, wanted.current_leader_epoch)
+        found = await _offset_for(replica, wanted.timestamp)
+    except OttlaError as error:
+        return _Partition(**answered | {"error_code": _code(error, version)})
+    if found is not None:
+        epoch = replica.leader_epoch
+        answered |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": epoch}
+    return _Partition(**answered)
+
+
+async def _offset_for(replica: Replica, timestamp_ms: int) -> FoundOffset | None:
+    if timestamp_ms == _EARLIEST_LOCAL:  # nothing is tiered: all there is is local
+        timestamp_ms = EARLIEST_TIMESTAMP
+    if timestamp_ms in (_LATEST_TIERED, _EARLIEST_PENDING_UPLOAD):
+        return None
+    if timestamp_ms < MAX_TIMESTAMP:
+        raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp_ms} stands for nothing")
+    return await replica.offset_for_time(timestamp_ms)
+
+
+def _code(error: OttlaError, version: int) -> int:
+    if error.code == ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_FROM:
+        return int(ErrorCode.LEADER_NOT_AVAILABLE)
+    return code_by_name(error)

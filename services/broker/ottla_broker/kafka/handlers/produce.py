@@ -1,0 +1,247 @@
+"""Produce, read and answered by hand: batches go from the frame to the file as they are.
+
+    request, 3 to 11:  transactional id (nullable), acks int16, timeout ms int32, [topic, [partition int32, records]]
+    answer:  [topic, [partition int32, error int16, base offset int64, append time int64, log start int64 (5),
+             [record errors] (8), message (8), tags: current leader (10)]], throttle ms int32, tags: endpoints (10)
+
+Numbers in brackets: the version from which on the field is there. From 9 on everything is in its compact spelling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
+from ottla_broker.kafka.forwarding import named_twice
+from ottla_broker.kafka.frames import Caller, Parts, Request
+from ottla_broker.kafka.leaders import CHANGED, Leaders
+from ottla_broker.replication.produce import TURN_S, Taken, append, check_acks
+from ottla_broker.storage.bad_records import BadRecordsError
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.primitives import MalformedError, Reader, Writer
+from ottla_core.slices import Slice
+
+MOST_PARTITIONS: Final = 5_000
+"""Of one request: all of them get their places before anybody else is served."""
+_LOG_START_FROM: Final = 5
+_MESSAGE_FROM: Final = 8
+_LEADER_FROM: Final = 10
+
+_ACKS_TIMEOUT: Final = struct.Struct(">hi")
+_RESULT: Final = struct.Struct(">ihqq")
+_INT64: Final = struct.Struct(">q")
+_PARTITION_MIN_BYTES: Final = 5  # its number and a length
+_TOPIC_MIN_BYTES: Final = 2
+
+
+@dataclass(slots=True)
+class _Result:
+    """What became of one partition's batches; `taken` waits for its acknowledgement, `pending` to be appended."""
+
+    partition: int
+    id: PartitionId | None = None
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error: OttlaError | None = None
+    taken: Taken | None = None
+    pending: asyncio.Future[Taken] | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.taken is not None or self.pending is not None
+
+
+_Results = list[tuple[str, list[_Result]]]
+
+
+_Topics = list[tuple[str, list[tuple[int, memoryview | bytes]]]]
+
+
+class _Asked(NamedTuple):
+    """What the answer needs of the request. Its frame, up to 100 MiB, is not kept while acknowledgements are waited
+    for."""
+
+    version: int
+    flexible: bool
+    caller: Caller
+    acks: int
+
+
+def answer(backend: Backend, request: Request) -> Answered:
+    """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
+    returns may still wait for that, or for acknowledgements."""
+    acks, timeout_ms, topics = _read(request.body)
+    turn, twice = Slice(TURN_S), _named_twice(topics)
+    results = [
+        (topic, [_append(backend, topic, number, records, acks, turn, twice) for number, records in partitions])
+        for topic, partitions in topics
+    ]
+    asked = _Asked(request.version, request.body.flexible, request.caller, acks)
+    if any(each.waits for _, partitions in results for each in partitions):
+        return _when_acknowledged(backend, asked, results, timeout_ms)
+    return _finish(backend, asked, results)
+
+
+def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
+    """The partitions that stand there twice, as no client has them: nothing of either is appended."""
+    if len(topics) == 1 and len(topics[0][1]) == 1:
+        return {}  # which is most requests
+    return named_twice((topic, number) for topic, partitions in topics for number, _ in partitions)
+
+
+def _read(reader: Reader) -> tuple[int, int, _Topics]:
+    """acks, timeout, and each topic's partitions with their batches. All of it, before anything is appended."""
+    reader.string()  # a transactional id; transactional batches are refused one by one
+    acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
+    topics, count = [], 0
+    for _ in range(reader.array(_TOPIC_MIN_BYTES)):
+        topic = reader.string()
+        if topic is None:
+            raise MalformedError("a topic without a name")
+        partitions: list[tuple[int, memoryview | bytes]] = []
+        for _ in range(reader.array(_PARTITION_MIN_BYTES)):
+            number, records = reader.int32(), reader.bytes_()
+            reader.pass_tags()
+            partitions.append((number, b"" if records is None else records))
+        reader.pass_tags()
+        topics.append((topic, partitions))
+        count += len(partitions)
+        if count > MOST_PARTITIONS:
+            raise MalformedError(f"a produce to more than {MOST_PARTITIONS} partitions at once")
+    reader.pass_tags()
+    return acks, timeout_ms, topics
+
+
+def _append(
+    backend: Backend,
+    topic: str,
+    number: int,
+    records: memoryview | bytes,
+    acks: int,
+    turn: Slice,
+    twice: Mapping[tuple[str, int], OttlaError],
+) -> _Result:
+    result = _Result(number)
+    try:
+        check_acks(acks)
+        if (topic, number) in twice:
+            raise twice[topic, number]
+        partition_id = result.id = backend.id_of(topic, number)
+        if partition_id is None:
+            raise unknown_topic(topic)
+        replica = backend.replicas.leader(partition_id, None)
+        result.log_start_offset = replica.log.log_start_offset
+        taken = append(replica, records, acks, turn)
+    except OttlaError as error:
+        result.error = _without_traces(error)
+        return result
+    if isinstance(taken, Taken):
+        _note(result, taken)
+    else:
+        result.pending = taken
+    return result
+
+
+def _note(result: _Result, taken: Taken) -> None:
+    result.base_offset = taken.appended.base_offset
+    result.log_append_time_ms = taken.appended.log_append_time_ms
+    result.taken = None if taken.is_acknowledged else taken
+
+
+def _without_traces(error: OttlaError) -> OttlaError:
+    """The error alone: its traceback keeps the batch, and so the frame, for as long as other partitions wait."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__context__
+    return error
+
+
+async def _when_acknowledged(backend: Backend, asked: _Asked, results: _Results, timeout_ms: int) -> Parts | None:
+    waiting = [each for _, partitions in results for each in partitions if each.waits]
+    try:
+        async with asyncio.timeout(max(0, timeout_ms) / 1000):
+            await asyncio.gather(*(_acknowledge(each, asked.acks) for each in waiting))
+    except TimeoutError:
+        for each in waiting:
+            if each.waits:
+                _fail(each, OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout_ms} ms"))
+    return _finish(backend, asked, results)
+
+
+async def _acknowledge(result: _Result, acks: int) -> None:
+    try:
+        if result.pending is not None:
+            # Whoever wants no acknowledgement may be gone at once; else what nobody waits for is not appended.
+            taken = await (asyncio.shield(result.pending) if acks == 0 else result.pending)
+            result.pending = None
+            _note(result, taken)
+        if result.taken is not None:
+            await result.taken.acknowledged()
+            result.taken = None
+    except OttlaError as error:
+        _fail(result, error)
+
+
+def _fail(result: _Result, error: OttlaError) -> None:
+    result.taken, result.pending, result.error, result.base_offset = None, None, error, -1
+    result.log_append_time_ms = -1
+
+
+def _finish(backend: Backend, asked: _Asked, results: _Results) -> Parts | None:
+    if asked.acks == 0:
+        _check_silence(results)
+        return None
+    return _encoded(backend, asked, results)
+
+
+def _check_silence(results: _Results) -> None:
+    """acks=0: silence, or the end of the connection where something failed, so that the client looks again (66)."""
+    for topic, partitions in results:
+        for each in partitions:
+            if each.error is not None:
+                raise CloseConnectionError(f"an acks=0 produce to {topic}-{each.partition} failed: {each.error}")
+
+
+def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
+    """The records that the whole batch was refused for: a client sends the others again (KIP-467)."""
+    bad = error.records if isinstance(error, BadRecordsError) else ()
+    writer.array(len(bad))
+    for record in bad:
+        writer.int32(record.number)
+        writer.string(record.why)
+        writer.tags()
+
+
+def _encoded(backend: Backend, asked: _Asked, results: Sequence[tuple[str, list[_Result]]]) -> Parts:
+    version = asked.version
+    writer, leaders = Writer(flexible=asked.flexible), Leaders(backend, asked.caller)
+    writer.array(len(results))
+    for topic, partitions in results:
+        writer.string(topic)
+        writer.array(len(partitions))
+        for each in partitions:
+            error = each.error
+            code = 0 if error is None else code_by_name(error)
+            writer.pack(_RESULT, each.partition, code, each.base_offset, each.log_append_time_ms)
+            if version >= _LOG_START_FROM:
+                writer.pack(_INT64, each.log_start_offset)
+            if version >= _MESSAGE_FROM:
+                _write_record_errors(writer, error)
+                writer.string(None if error is None else words_of(error))
+            leader = None
+            if version >= _LEADER_FROM and error is not None and error.code in CHANGED and each.id is not None:
+                leader = leaders.of(each.id)
+            writer.tags(None if leader is None else {0: leader})
+        writer.tags()
+    writer.int32(0)  # throttle
+    writer.tags(leaders.endpoints() if version >= _LEADER_FROM else None)
+    return [writer.buffer]

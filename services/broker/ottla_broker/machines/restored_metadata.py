@@ -1,0 +1,12 @@
+"""Whether metadata is older than the data: the store was restored from a backup (rule C18)."""
+
+from __future__ import annotations
+
+from ottla_core.cluster.image import Partition
+from ottla_core.model import NO_LEADER
+
+
+def is_older(partition: Partition, latest_epoch: int) -> bool:
+    """Whether the metadata is from before a log of the partition came to `latest_epoch`, as far as that can tell: no
+    batch has an epoch that was not given yet, or one that nobody leads."""
+    return latest_epoch >= partition.leader_epoch + (partition.leader != NO_LEADER)

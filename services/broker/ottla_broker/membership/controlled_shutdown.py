@@ -1,0 +1,71 @@
+"""Going without a gap: leaders are moved away before the broker stops to serve (rule C8).
+
+The controller is asked until nothing is left to move, and the broker goes on serving meanwhile; then it waits until
+its own replicas know. Where the controller can't be reached in time the broker goes all the same, as if it had died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ottla_broker.machines.departure import leads_what_others_could
+from ottla_broker.registration_view import UNREGISTERED, Seat
+from ottla_broker.replication.replicas import Replicas
+from ottla_core.cluster.controller_peer import ControllerPeer
+from ottla_core.errors import OttlaError
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_log = logging.getLogger(__name__)
+
+_LIMIT_S: Final = 5.0
+_CALL_S: Final = 2.0
+_AGAIN_S: Final = 0.05
+
+
+class ControlledShutdown:
+    """A component, the last one to start: its stop comes first."""
+
+    def __init__(self, controller: ControllerPeer, replicas: Replicas, seat: Seat) -> None:
+        self._controller = controller
+        self._replicas = replicas
+        self._seat = seat
+
+    async def start(self) -> None:
+        """Nothing to do before the stop."""
+
+    async def stop(self) -> None:
+        if self._seat.life().epoch == UNREGISTERED:
+            return
+        try:
+            async with asyncio.timeout(_LIMIT_S):
+                remaining = await self._move_leaders()
+        except (TimeoutError, OttlaError):
+            _log.warning("leaders could not be moved away within %g s; going all the same", _LIMIT_S)
+        else:
+            _log.info("leaders were moved away; %d partitions have nobody else", remaining)
+
+    async def kill(self) -> None:
+        """SIGKILL asks nobody."""
+
+    async def _move_leaders(self) -> int:
+        """How many partitions are left that nobody else can lead."""
+        while True:
+            broker_id, epoch = self._seat.life()
+            request = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
+            try:
+                reply = await self._controller.call(Controller.CONTROLLED_SHUTDOWN, request, timeout=_CALL_S)
+            except OttlaError as error:
+                _log.info("the controller does not move leaders away yet: %s", error)
+            else:
+                if reply.remaining_leaders == 0:
+                    await self._until_moved()
+                    return sum(replica.leads for replica in self._replicas.all())
+            await asyncio.sleep(_AGAIN_S)
+
+    async def _until_moved(self) -> None:
+        """Until this broker knows that others lead: before, it would answer as the leader and be wrong."""
+        broker_id, _ = self._seat.life()
+        await self._replicas.until(lambda image: not leads_what_others_could(image, broker_id), timeout=_LIMIT_S)

@@ -1,0 +1,62 @@
+"""Metadata that is older than the data here: the store was restored from a backup, and the cluster has to hear of it.
+
+The directory knows a later life of this broker than the store, or that it has followed the metadata further; or a log
+knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
+beginning, for a moment later the broker might lead by the backup's ISR; what is found later is told. The controller
+counts a restoration (rule C18).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ottla_broker.membership.own_registration import OwnRegistration
+from ottla_core.cluster.store import StoreUnavailableError
+from ottla_core.tasks import end_task
+
+_TRY_S: Final = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class OlderMetadata:
+    """A component; `found(revision)` is called on the loop: up to that revision the metadata is older than the data.
+
+    What is told is that revision: a restoration that was counted meanwhile needs no second one.
+    """
+
+    def __init__(self, own: OwnRegistration) -> None:
+        self._own: Final = own
+        self._found = asyncio.Event()
+        self.revision: int | None = None
+        """The newest that was found to be older; None: there is none."""
+        self._task: asyncio.Task[None] | None = None
+
+    def found(self, revision: int) -> None:
+        self.revision = revision if self.revision is None else max(self.revision, revision)
+        self._found.set()
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="older-metadata")
+
+    async def stop(self) -> None:
+        await end_task(self._task)
+
+    async def _run(self) -> None:
+        while True:
+            await self._found.wait()
+            self._found.clear()
+            if not await self._told():
+                self._found.set()
+            await asyncio.sleep(_TRY_S)
+
+    async def _told(self) -> bool:
+        try:
+            return await self._own.tell(ahead_of=self.revision)
+        except StoreUnavailableError as error:
+            _log.warning("that the metadata is older than the logs can't be told, trying on: %s", error)
+        except Exception:
+            _log.exception("telling that the metadata is older than the logs failed, trying on")
+        return False

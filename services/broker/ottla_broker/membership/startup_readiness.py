@@ -1,0 +1,36 @@
+"""When this broker may be given leaders: it knows what it has, and is trusted with no more than that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.departure import is_relied_upon
+from ottla_broker.replication.replicas import Replicas
+from ottla_broker.storage.log_dir import LogDir
+from ottla_broker.storage.soundness import Life
+
+_LIMIT_S: Final = 60.0
+
+
+class Fitness:
+    def __init__(self, replicas: Replicas, log_dir: Callable[[], LogDir], threads: DiskThreads) -> None:
+        self._replicas = replicas
+        self._log_dir = log_dir
+        self._threads = threads
+
+    async def until(self, revision: int, life: Life) -> None:
+        """Return once the metadata of `revision`, that of its registration as `life`, is applied (rule C8) and known to
+        be restored where it is (rule C18); where its logs may be short, once nobody relies on what they had (rule C15).
+        Raises REQUEST_TIMED_OUT.
+
+        From then on the directory is `life`'s: what it has is all that counts (rule C17).
+        """
+        await self._replicas.until(lambda image: image.revision >= revision and not image.is_behind, timeout=_LIMIT_S)
+        log_dir = self._log_dir()
+        if log_dir.may_have_lost_tail:
+            me = log_dir.identity.node_id
+            await self._replicas.until(lambda image: not is_relied_upon(image, me), timeout=_LIMIT_S)
+        if log_dir.life != life:
+            await self._threads.keep(log_dir.vouch, life)

@@ -1,0 +1,72 @@
+"""What a broker tells of itself at a look: its metadata, its replicas, and Kafka's ReplicaManager figures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_fetcher import Replication
+from ottla_broker.replication.replicas import Replicas
+from ottla_broker.topic_metrics import Traffic
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.telemetry import Metrics, Table
+
+
+def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
+    def there() -> list[Replica]:
+        return list(replicas.all())  # in one step: a scrape has a thread of its own
+
+    def gauge(name: str, help_text: str, value: Callable[[], float]) -> None:
+        metrics.gauge(name, help_text, lambda: float(value()))
+
+    gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
+    gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: len(replicas.consumers))
+    gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in there()))
+    gauge(
+        "ottla_broker_under_replicated_partitions",
+        "Led partitions with replicas out of sync.",
+        lambda: sum(r.is_under_replicated for r in there()),
+    )
+    gauge(
+        "ottla_broker_under_min_isr_partitions",
+        "Led partitions that refuse acks=all.",
+        lambda: sum(r.is_under_min_isr for r in there()),
+    )
+    gauge(
+        "ottla_broker_failing_partitions",
+        "Partitions that can't take their part, and are tried again.",
+        lambda: replicas.failing,
+    )
+    gauge("ottla_broker_deleting_partitions", "Logs that wait to be deleted.", lambda: replicas.deleting)
+    gauge("ottla_broker_read_only", "1 while its disk takes no appends.", lambda: replicas.is_read_only)
+    gauge("ottla_broker_stray_partitions", "Logs set aside.", lambda: replicas.strays.partitions)
+    gauge("ottla_broker_stray_bytes", "Bytes of logs set aside.", lambda: replicas.strays.size_bytes)
+    gauge("ottla_broker_replica_lag_records", "Largest lag of a follower here behind its leader.", replication.lag)
+    gauge("ottla_metadata_revision", "Revision of the own image.", lambda: follower.image.revision)
+    gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
+    add_topic_tables(metrics, replicas)
+
+
+def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
+    """Have them shown: for every topic that has a replica here, nothing for those that have none any more."""
+
+    def there() -> list[Replica]:
+        return list(replicas.all())  # in one step: a scrape has its own thread
+
+    def count(name: str, help_text: str, value: Callable[[Traffic], int]) -> None:
+        def read() -> Mapping[tuple[str, ...], float]:
+            return {(replica.traffic.topic,): value(replica.traffic) for replica in there()}
+
+        metrics.table(name, Table(help_text, ("topic",), read, counts=True))
+
+    def log_bytes() -> Mapping[tuple[str, ...], float]:
+        sums: defaultdict[tuple[str, ...], float] = defaultdict(int)
+        for replica in there():
+            sums[replica.traffic.topic,] += replica.log.size_bytes
+        return sums
+
+    count("ottla_topic_bytes_in_total", "Bytes appended, as they came: compressed.", lambda traffic: traffic.bytes_in)
+    count("ottla_topic_records_in_total", "Records appended.", lambda traffic: traffic.records_in)
+    count("ottla_topic_bytes_out_total", "Bytes that consumers were sent.", lambda traffic: traffic.bytes_out)
+    metrics.table("ottla_topic_log_bytes", Table("Logs of the replicas here.", ("topic",), log_bytes))

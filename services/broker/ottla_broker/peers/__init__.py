@@ -1,0 +1,1 @@
+"""The way to the other services of the cluster."""

@@ -1,0 +1,109 @@
+"""The broker's way to the coordinators: whoever owns the shard of a group at the moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final, NamedTuple, TypeVar, cast
+
+from google.protobuf.message import Message
+
+from ottla_broker.peers.gathered_heartbeats import GatheredHeartbeats
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage, Coordinator
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS
+from ottla_core.routing import shard_of
+from ottla_core.rpc.aio import AioPeer
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Method
+
+Request = TypeVar("Request", bound=Message)
+Reply = TypeVar("Reply", bound=Message)
+
+
+class _Reached(NamedTuple):
+    peer: AioPeer
+    heartbeats: GatheredHeartbeats
+
+
+class CoordinatorPeers:
+    """A component: a connection is made at the first call to a coordinator, and closed when that one is gone."""
+
+    def __init__(self, metadata: MetadataFollower) -> None:
+        self._metadata: Final = metadata
+        self._reached: Final[dict[str, _Reached]] = {}
+        self._closing: Final[set[asyncio.Task[None]]] = set()
+
+    async def start(self) -> None:
+        """Nothing to do before the first call."""
+        self._metadata.on_change(self._on_image)
+
+    async def stop(self) -> None:
+        peers = [reached.peer for reached in self._reached.values()]
+        self._reached.clear()
+        await asyncio.gather(*(peer.close() for peer in peers), *self._closing)
+
+    def owner(self, kind: str, key: str) -> Coordinator:
+        """Of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while nobody owns it."""
+        image = self._metadata.image
+        count = shard_count(image, kind)
+        owner = image.owner_of(kind, shard_of(key, count)) if count else None
+        if owner is None:
+            raise not_available(kind)
+        return owner
+
+    def all_of(self, kind: str) -> list[Coordinator]:
+        """Every registered coordinator of that kind."""
+        return [c for c in self._metadata.image.coordinators.values() if c.kind == kind]
+
+    async def ask(
+        self, coordinator: Coordinator, method: Method[Request, Reply], asked: Request, timeout: float
+    ) -> Reply:
+        """The reply as it is, with the error that it may carry.
+
+        Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and ask again, as they
+        do after Kafka's own time-outs.
+        """
+        reached = self._reach(coordinator.address)
+        try:
+            if isinstance(asked, pb.HeartbeatRequest):
+                return cast(Reply, await reached.heartbeats.ask(asked, timeout))
+            return await reached.peer.ask(method, asked, timeout=timeout)
+        except OttlaError as error:
+            if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
+                raise not_available(coordinator.kind) from error
+            raise
+
+    def _reach(self, address: str) -> _Reached:
+        reached = self._reached.get(address)
+        if reached is None:
+            peer = AioPeer(address)
+            reached = self._reached[address] = _Reached(peer, GatheredHeartbeats(peer))
+        return reached
+
+    def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
+        if new.coordinators is old.coordinators:
+            return
+        known = {coordinator.address for coordinator in new.coordinators.values()}
+        self._close(address for address in list(self._reached) if address not in known)
+
+    def _close(self, addresses: Iterable[str]) -> None:
+        for address in addresses:
+            task = asyncio.create_task(self._reached.pop(address).peer.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def shard_count(image: ClusterImage, kind: str) -> int:
+    """That of the partitions of the kind's topic; 0 while there is none."""
+    topic = image.topics.get(SHARD_TOPICS[kind])
+    return 0 if topic is None else topic.partition_count
+
+
+def not_available(kind: str) -> OttlaError:
+    return OttlaError(
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        f"no {kind}-coordinator answers for it at the moment",
+        hint=f"try again; if it stays so, start ottla-{kind}-coordinator",
+    )

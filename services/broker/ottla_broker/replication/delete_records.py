@@ -1,0 +1,37 @@
+"""Deleting the records of one partition before an offset, until no live replica has them: for both adapters (KIP-107).
+
+The leader's log start moves at once. Followers move theirs as they fetch, and tell of it in their next fetch; the
+smallest of them is the low watermark. Who waits for it is Kafka's DelayedDeleteRecords.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_broker.replication.produce import check_client_may_write
+from ottla_broker.replication.replica import Replica
+from ottla_core.errors import ErrorCode, OttlaError
+
+_A_CHANGE: Final = 1
+
+
+async def delete_records(replica: Replica, before_offset: int, deadline: float) -> int:
+    """Give up what lies before `before_offset` (-1: the high watermark); the low watermark, once it is there.
+
+    Raises what `check_client_may_write` and `Replica.delete_records` raise, NOT_LEADER_OR_FOLLOWER where leadership
+    goes meanwhile, and REQUEST_TIMED_OUT at `deadline` (the loop's time): then followers are still to do the same.
+    """
+    check_client_may_write(replica.topic)
+    offset = replica.delete_records(before_offset)
+    with replica.deletions.parked((replica.id,)) as waiter:
+        while True:
+            waiter.mark()
+            low_watermark = replica.low_watermark
+            if low_watermark >= offset:
+                return low_watermark
+            if not await waiter.sleep(deadline, _A_CHANGE):
+                raise OttlaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{replica} begins at {offset} on its leader, and on a follower still before",
+                    hint="followers do the same as they fetch; ask again to know when they have",
+                )

@@ -1,0 +1,136 @@
+"""What leaders propose to the controller, sent in batches: an ISR change costs a write in etcd (rule C13).
+
+One proposal a partition is on its way at a time (rule 12). A proposal whose answer is lost may have been carried out,
+so it is sent again and the leader goes on counting the maximal ISR; only what is refused for good is taken back
+(rule 13). Where the answer says that the partition has changed meanwhile, the watch will tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ottla_broker.machines.partition import Proposal
+from ottla_broker.registration_view import Seat
+from ottla_broker.replication.replica import Replica
+from ottla_core.cluster.controller_peer import ControllerPeer
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_log = logging.getLogger(__name__)
+
+_CALL_S: Final = 5.0
+_GATHER_S: Final = 0.005
+_MAX_BATCH: Final = 1_000
+_REFUSED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST})
+_SETTLED: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+    }
+)
+"""Answers after which nothing is sent again: carried out, or overtaken by a change that the watch will tell."""
+
+
+class IsrChanges:
+    """A component."""
+
+    def __init__(self, controller: ControllerPeer, seat: Seat) -> None:
+        self._controller = controller
+        self._seat = seat
+        self._waiting: dict[PartitionId, Replica] = {}
+        self._settled: dict[PartitionId, Proposal] = {}
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="isr-changes")
+
+    async def stop(self) -> None:
+        await end_task(self._task)
+
+    def forget(self, partition_id: PartitionId) -> None:
+        """The partition is not this broker's any more."""
+        self._waiting.pop(partition_id, None)
+        self._settled.pop(partition_id, None)
+
+    def submit(self, replica: Replica) -> None:
+        """The replica has a proposal; said again and again as long as it has."""
+        if self._settled.get(replica.id) != replica.proposal:
+            self._waiting[replica.id] = replica
+            self._wake.set()
+
+    async def _run(self) -> None:
+        backoff = Backoff(first_s=0.05, most_s=1.0)
+        while True:
+            await self._wake.wait()
+            await asyncio.sleep(_GATHER_S)
+            batch = self._take()
+            if not batch:
+                continue
+            try:
+                if await self._send(batch):
+                    backoff.reset()
+                else:
+                    await asyncio.sleep(backoff.next())
+            except OttlaError as error:
+                if not backoff.attempts:
+                    _log.warning("the controller did not take %d ISR changes, trying on: %s", len(batch), error)
+                await asyncio.sleep(backoff.next())
+            except Exception:
+                _log.exception("sending ISR changes failed, trying on")
+                await asyncio.sleep(backoff.next())
+
+    def _take(self) -> list[tuple[Replica, Proposal]]:
+        """What is still proposed of what was submitted; it stays submitted until it is settled, behind the others."""
+        batch: list[tuple[Replica, Proposal]] = []
+        for partition_id, replica in list(self._waiting.items()):
+            proposal = replica.proposal
+            if proposal is None or self._settled.get(partition_id) == proposal:
+                del self._waiting[partition_id]
+            elif len(batch) < _MAX_BATCH:
+                batch.append((replica, proposal))
+                self._waiting[partition_id] = self._waiting.pop(partition_id)
+        if not self._waiting:
+            self._wake.clear()
+        return batch
+
+    async def _send(self, batch: list[tuple[Replica, Proposal]]) -> bool:
+        """Whether it is known now what becomes of each."""
+        broker_id, epoch = self._seat.life()
+        request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
+        request.partitions.extend(_message(replica, proposal) for replica, proposal in batch)
+        reply = await self._controller.call(Controller.ALTER_PARTITION, request, timeout=_CALL_S)
+        sent = {replica.id: (replica, proposal) for replica, proposal in batch}
+        for decided in reply.partitions:
+            replica, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
+            self._on_decided(replica, proposal, decided)
+        _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in reply.partitions))
+        return all(decided.error.code in _REFUSED | _SETTLED for decided in reply.partitions)
+
+    def _on_decided(self, replica: Replica, proposal: Proposal, decided: pb.IsrDecided) -> None:
+        if decided.error.code in _REFUSED:
+            _log.info("%s: the ISR %s was refused: %s", replica, list(proposal.isr), decided.error.message)
+            replica.on_refused(proposal)
+        elif decided.error.code in _SETTLED:
+            self._settled[replica.id] = proposal
+
+
+def _message(replica: Replica, proposal: Proposal) -> pb.IsrProposal:
+    members = zip(proposal.isr, proposal.broker_epochs, strict=True)
+    return pb.IsrProposal(
+        topic_id=replica.id.topic_id,
+        partition=replica.id.partition,
+        leader_epoch=proposal.leader_epoch,
+        partition_epoch=proposal.partition_epoch,
+        new_isr=[pb.IsrMember(broker_id=broker_id, broker_epoch=epoch) for broker_id, epoch in members],
+        recovered=proposal.recovered,
+    )

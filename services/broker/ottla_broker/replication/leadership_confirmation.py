@@ -1,0 +1,46 @@
+"""Proof that this broker still leads a partition, for whoever must not answer from what a deposed leader believes.
+
+A leader that was replaced while it was stopped, or cut off, doesn't know it. What proves that it was not is a follower
+in the ISR that fetches in the same leader epoch and *after* the question: nobody can have committed anything in a later
+epoch without it (machines.partition.Leader.has_led_since). "After" is told by no clock: each answer to a follower
+carries the number of the newest check, the follower says it back in its next fetch, and so that fetch was sent after
+this answer, and this answer after the check. A number is good for one stream, so for one life of either side.
+
+A waiting check completes the followers' parked fetches at once. Where nobody else is in sync nobody else can be
+elected, and the own registration is proof enough.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_broker.machines.shard import check_owner, mismatch
+from ottla_broker.replication.replica import Replica
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.records.fence import ShardFence
+
+_A_CHANGE: Final = 1
+
+
+async def check_fence(replica: Replica, leader_epoch: int, owner: ShardFence, next_offset: int, deadline: float) -> int:
+    """The high watermark, once it is proved that `owner` owned the shard after this call, up to `next_offset`.
+
+    Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.check_leader` raises, and REQUEST_TIMED_OUT at `deadline` (the
+    loop's time): then it is not known.
+    """
+    with replica.checks.parked((replica.id,)) as waiter:
+        number = replica.begin_check()
+        while True:
+            waiter.mark()
+            leader = replica.check_leader(leader_epoch)
+            check_owner(replica.log.fence, owner)
+            if next_offset > replica.log.log_end_offset:
+                raise mismatch(replica.log.log_end_offset, next_offset)
+            if leader.has_led_since(number) or (leader.is_alone and replica.is_registered):
+                return leader.high_watermark
+            if not await waiter.sleep(deadline, _A_CHANGE):
+                raise OttlaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"no follower of {replica} has shown that this broker still leads it",
+                    hint="refresh the metadata and try again",
+                )

@@ -1,0 +1,95 @@
+"""Logs of partitions that are this broker's no more: renamed away in the background, many at a time.
+
+Nothing waits for it but a partition of the same id, which is rare: a topic that is made anew has another. What a stop
+finds undone a start sets aside (rule 24).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import islice
+from typing import Final
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.replication.replica import Replica
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 200
+"""Directories that are renamed under one sync of their parent."""
+_STOP_S: Final = 3.0
+
+
+class Removals:
+    """A component."""
+
+    def __init__(self, log_dir: Callable[[], LogDir], threads: DiskThreads) -> None:
+        self._log_dir = log_dir
+        self._threads = threads
+        self._waiting: dict[PartitionId, Replica] = {}
+        self._added = asyncio.Event()
+        self._news = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="removals")
+
+    async def stop(self) -> None:
+        """What is under way is finished, within a bound."""
+        if self._task is None or self._task.done():
+            return
+        try:
+            async with asyncio.timeout(_STOP_S), self._news:
+                await self._news.wait_for(lambda: not self._waiting)
+        except TimeoutError:
+            _log.warning("%d deleted partitions are still in the data directory: set aside next time", self.count)
+        await end_task(self._task)
+
+    @property
+    def count(self) -> int:
+        return len(self._waiting)
+
+    def add(self, replica: Replica) -> None:
+        """The replica, which is closed, is to go from the disk."""
+        self._waiting[replica.id] = replica
+        self._added.set()
+
+    async def until_gone(self, partition_id: PartitionId) -> None:
+        """Return once no log of that partition waits to go: another may take its place."""
+        if partition_id in self._waiting:
+            async with self._news:
+                await self._news.wait_for(lambda: partition_id not in self._waiting)
+
+    async def _run(self) -> None:
+        backoff = Backoff(first_s=0.5, most_s=10.0)
+        while True:
+            await self._added.wait()
+            batch = dict(islice(self._waiting.items(), _AT_ONCE))
+            try:
+                await self._remove(batch)
+                backoff.reset()
+            except Exception as error:
+                known = isinstance(error, OttlaError)
+                _log.error("can't delete %d partitions yet, trying on: %s", len(batch), error, exc_info=not known)
+                await asyncio.sleep(backoff.next())
+            if not self._waiting:
+                self._added.clear()
+
+    async def _remove(self, batch: dict[PartitionId, Replica]) -> None:
+        """No thread has any of these logs in hand when they are closed."""
+        await asyncio.gather(*(replica.until_whole() for replica in batch.values()))
+        log_dir = self._log_dir()
+        try:
+            await asyncio.shield(self._threads.keep(log_dir.delete, list(batch)))
+        finally:
+            async with self._news:
+                for partition_id in batch.keys() - log_dir.logs.keys():
+                    del self._waiting[partition_id]
+                self._news.notify_all()

@@ -1,0 +1,475 @@
+"""All partitions of this broker: what the image assigns to it is opened, led or followed; what it takes away goes.
+
+Reconciling is level-triggered: one task brings the replicas to what the newest image says, however many changes came
+meanwhile, and looks at no more than what differs from the image that was applied before. Directory work runs in
+threads; a replica is installed, and takes its part, on the loop only.
+
+A partition that fails, or has to wait for its disk, holds up no other: it is tried again by itself, at longer and
+longer intervals, and never while what was tried before still runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Set
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.departure import relied_upon
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.restored_metadata import is_older
+from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.removals import Removals
+from ottla_broker.replication.replica import Replica, Surroundings
+from ottla_broker.replication.replication_config import ReplicationSettings, replication_settings
+from ottla_broker.replication.topic_config import log_config
+from ottla_broker.storage.checkpoint import Followed
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.log_dir import LogDir, Strays
+from ottla_broker.topic_metrics import TopicTraffic
+from ottla_core.clock import Clock
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import ClusterImage, Partition, Topic
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import NO_LEADER, PartitionId
+from ottla_core.rpc.retry import Backoff
+from ottla_core.tasks import end_task
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S = 1.0
+_RETRY_MOST_S: Final = 10.0
+_TICK_S = 0.5
+_PATIENCE_S: Final = 1.0
+"""How long the others wait for a partition that takes its part; it goes on alone then."""
+_STOP_S: Final = 3.0
+_AT_ONCE: Final = 8
+"""Partitions that take their part side by side: each waits for an fsync or two."""
+
+
+class _Wanted(NamedTuple):
+    topic: Topic
+    id: PartitionId
+    partition: Partition
+
+
+class _Failure:
+    """A partition that could not take its part, until it can."""
+
+    def __init__(self) -> None:
+        self.words = ""
+        self.again_at = 0.0
+        self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
+
+    def again(self, words: str, now: float) -> float:
+        """One more try has failed; in how many seconds the next one is due."""
+        wait_s = self._backoff.next()
+        self.words, self.again_at = words, now + wait_s
+        return wait_s
+
+
+class Replicas:
+    """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`."""
+
+    def __init__(
+        self,
+        metadata: MetadataFollower,
+        log_dir: Callable[[], LogDir],
+        clock: Clock,
+        threads: DiskThreads,
+        on_disk_failure: Callable[[OttlaError], None],
+        is_registered: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.consumers: Final = Waiters()
+        self.followers: Final = Waiters()
+        self.deletions: Final = Waiters()
+        self.checks: Final = Checks()
+        self.settings = ReplicationSettings()
+        self._metadata = metadata
+        self._log_dir = log_dir
+        self._clock = clock
+        self._threads = threads
+        self._on_disk_failure = on_disk_failure
+        self._is_registered = is_registered
+        self._on_proposal: Callable[[Replica], None] = lambda replica: None
+        self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
+        self._on_older_metadata: Callable[[int], None] = lambda revision: None
+        self._on_change: list[Callable[[], None]] = []
+        self._live: dict[int, int] = {}
+        self._read_only: set[int] = set()
+        self._replicas: dict[PartitionId, Replica] = {}
+        self._applied = ClusterImage(metadata.image.cluster_id)
+        self._failures: dict[PartitionId, _Failure] = {}
+        self._applying: dict[PartitionId, asyncio.Task[None]] = {}
+        self._look_again: set[PartitionId] = set()
+        """Those that took their part while the others had gone on: the image may say something else by then."""
+        self._room: Final = asyncio.Semaphore(_AT_ONCE)
+        self._removals: Final = Removals(log_dir, threads)
+        self._traffic: Final = TopicTraffic()
+        self._stopping = False
+        self._configs: dict[str, tuple[Topic, LogConfig]] = {}
+        self._changed = asyncio.Event()
+        self._news = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def on_proposal(self, listener: Callable[[Replica], None], forget: Callable[[PartitionId], None]) -> None:
+        """Who takes what leaders propose to the controller, and forgets a partition that is gone."""
+        self._on_proposal, self._on_removed = listener, forget
+
+    def on_older_metadata(self, listener: Callable[[int], None]) -> None:
+        """Call with the metadata's revision where a log knows a later leader epoch than that, each time (rule C18)."""
+        self._on_older_metadata = listener
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call after every image that was applied: who follows whom may have changed."""
+        self._on_change.append(listener)
+
+    async def start(self) -> None:
+        image = self._metadata.image
+        await self._threads.keep(self._compare, image)
+        if Followed(image.restored.count, image.revision) < self._log_dir().followed:
+            self._on_older_metadata(image.revision)
+        self._around = Surroundings(
+            self._broker_id,
+            self._clock,
+            self._threads,
+            self._on_disk_failure,
+            lambda replica: self._on_proposal(replica),
+            self._live,
+            self.consumers,
+            self.followers,
+            self.deletions,
+            self.checks,
+            self._is_registered,
+            self._read_only,
+            traffic=self._traffic.of,
+        )
+        self._metadata.on_change(lambda old, new: self._changed.set())
+        await self._removals.start()
+        try:
+            await self._reconcile(image, whole=True)
+        except BaseException:
+            await self.stop()
+            raise
+        self._tasks = [
+            asyncio.create_task(self._follow(), name="replicas"),
+            asyncio.create_task(self._tick(), name="replicas-tick"),
+        ]
+
+    async def stop(self) -> None:
+        """Once no thread has a log in hand, within a bound: the data directory is closed next."""
+        self._stopping = True
+        for task in self._tasks:
+            await end_task(task)
+        await self._removals.stop()
+        busy = [
+            asyncio.ensure_future(replica.until_whole())
+            for replica in self._replicas.values()
+            if replica.is_in_a_thread
+        ]
+        if works := [*self._applying.values(), *busy]:
+            _, late = await asyncio.wait(works, timeout=_STOP_S)
+            if late:
+                _log.warning("%d logs wait for the disk still", len(late))
+
+    def drain(self) -> None:
+        """Answer what is parked: the broker goes down."""
+        self.consumers.close()
+        self.followers.close()
+        self.deletions.close()
+        self.checks.close()
+
+    def all(self) -> Collection[Replica]:
+        return self._replicas.values()
+
+    def find(self, partition_id: PartitionId) -> Replica:
+        """The replica on this broker, or OttlaError."""
+        replica = self._replicas.get(partition_id)
+        if replica is None:
+            raise self._not_here(partition_id)
+        return replica
+
+    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
+        """The replica that this broker leads in the epoch that the client knows, or OttlaError."""
+        replica = self.find(partition_id)
+        replica.check_leader(known_epoch)
+        return replica
+
+    @property
+    def failing(self) -> int:
+        """How many partitions can't take their part, and are tried again."""
+        return len(self._failures)
+
+    @property
+    def deleting(self) -> int:
+        return self._removals.count
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the disk takes no appends for the moment."""
+        return bool(self._tasks and self._log_dir().disk.full)
+
+    @property
+    def strays(self) -> Strays:
+        return self._log_dir().strays if self._tasks else Strays(0, 0)
+
+    async def log_end(self, partition_id: PartitionId) -> EpochStart | None:
+        """The newest epoch of the log, and where it ends, for who has to choose a leader by what there is (rule C18).
+
+        None where it is not here, is being led, or is about to be.
+        """
+        replica = self._replicas.get(partition_id)
+        if replica is None:
+            return None
+        await replica.until_whole()
+        if replica.leads or partition_id in self._applying:
+            return None
+        return EpochStart(replica.log.epochs.latest, replica.log.log_end_offset)
+
+    def high_watermarks(self) -> dict[PartitionId, int]:
+        return {replica.id: replica.high_watermark for replica in self._replicas.values()}
+
+    async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
+        """Return once an image for which it holds is applied to the replicas here. Raises REQUEST_TIMED_OUT."""
+        try:
+            async with asyncio.timeout(timeout), self._news:
+                await self._news.wait_for(lambda: condition(self._applied))
+        except TimeoutError:
+            raise OttlaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"what this broker waits for is not in the metadata after {timeout:g} s; it has applied revision "
+                f"{self._applied.revision}",
+                hint="is a controller elected, and does etcd answer?",
+            ) from None
+
+    def _not_here(self, partition_id: PartitionId) -> OttlaError:
+        topic = self._metadata.image.topic_by_id(partition_id.topic_id)
+        if topic is None:
+            return OttlaError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"no topic has the id {partition_id.topic_id.hex()}",
+                hint="it was deleted, or this broker's metadata is behind; refresh the metadata",
+            )
+        if not 0 <= partition_id.partition < topic.partition_count:
+            return OttlaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name!r} has no partition {partition_id.partition}, only {topic.partition_count}",
+            )
+        return OttlaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"this broker has no replica of {topic.name}-{partition_id.partition}",
+            hint="refresh the metadata",
+        )
+
+    # ---- time ----------------------------------------------------------------------------------------------------
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            for replica in self._replicas.values():
+                try:
+                    replica.on_tick()
+                except Exception:  # one partition's bug must not keep the others' ISRs as they are
+                    _log.exception("the tick of %s failed", replica)
+
+    # ---- reconciling -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            image = self._metadata.image
+            try:
+                await self._reconcile(image)
+            except Exception as error:
+                known = isinstance(error, OttlaError)
+                _log.error("can't follow the metadata of revision %d: %s", image.revision, error, exc_info=not known)
+                self._try_again()
+
+    def _try_again(self) -> None:
+        asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
+
+    async def _reconcile(self, image: ClusterImage, *, whole: bool = False) -> None:
+        """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs.
+
+        Unless the `whole` of it is wanted, those whose disk is slow take their part later.
+        """
+        before = self._applied
+        self._live.clear()
+        self._live.update((n, b.epoch) for n, b in image.live_brokers().items() if not b.shutting_down)
+        self._read_only.clear()
+        self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
+        assigned = self._assigned(image)
+        self._remove_gone({wanted.id for wanted in assigned})
+        if image.configs is not before.configs:
+            self._configs.clear()
+            self.settings = replication_settings(image, self._broker_id)
+        concerns_all = (
+            image.configs is not before.configs
+            or image.restored is not before.restored
+            or image.is_behind != before.is_behind
+        )
+        changed = assigned if concerns_all else [wanted for wanted in assigned if self._differs(wanted, before)]
+        await self._apply_all(image, changed, None if whole else _PATIENCE_S)
+        if self._is_registered():  # what a start has found is said by then: it may be forgotten
+            self._log_dir().followed = Followed(image.restored.count, image.revision)
+        async with self._news:
+            self._applied = image
+            self._news.notify_all()
+        for listener in self._on_change:
+            try:
+                listener()
+            except Exception:  # the other listeners are told, and this one at the next change
+                _log.exception("telling of the metadata of revision %d failed", image.revision)
+
+    def _assigned(self, image: ClusterImage) -> list[_Wanted]:
+        """The partitions that this broker is to have."""
+        return [
+            _Wanted(topic, partition_id, partition)
+            for topic in image.topics.values()
+            for partition_id, partition in image.partitions_of(topic)
+            if self._broker_id in partition.replicas
+        ]
+
+    def _differs(self, wanted: _Wanted, before: ClusterImage) -> bool:
+        """Whether the partition, its topic's configs or its failure ask for another look; values are replaced whole."""
+        failure = self._failures.get(wanted.id)
+        return (
+            before.partitions.get(wanted.id) is not wanted.partition
+            or before.topics.get(wanted.topic.name) is not wanted.topic
+            or wanted.id in self._look_again
+            or (failure is not None and failure.again_at <= asyncio.get_running_loop().time())
+        )
+
+    def _remove_gone(self, kept: Set[PartitionId]) -> None:
+        """They serve nobody from now on; the disk is told of it in the background."""
+        for partition_id in self._replicas.keys() - kept:
+            replica = self._replicas.pop(partition_id)
+            _log.info("deleting %s", replica)
+            replica.close()
+            self._on_removed(partition_id)
+            self._configs.pop(replica.topic, None)
+            self._removals.add(replica)
+        for partition_id in self._failures.keys() - kept:
+            del self._failures[partition_id]
+        self._look_again &= kept | self._applying.keys()
+
+    def _config_of(self, image: ClusterImage, topic: Topic) -> LogConfig:
+        """Resolved once for a topic as it is, for all of its partitions."""
+        known = self._configs.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = self._configs[topic.name] = (topic, log_config(image, topic, self._broker_id))
+        return known[1]
+
+    async def _apply_all(self, image: ClusterImage, wanted: Iterable[_Wanted], patience_s: float | None) -> None:
+        """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
+        for each in wanted:
+            self._look_again.discard(each.id)
+            if each.id in self._applying:
+                self._look_again.add(each.id)
+                continue
+            try:
+                if self._apply_at_once(image, each):
+                    self._failures.pop(each.id, None)
+                else:
+                    self._applying[each.id] = asyncio.create_task(self._apply(image, each), name=f"apply-{each.id}")
+            except Exception as error:
+                self._on_failure(each, error)
+        if self._applying:
+            _, late = await asyncio.wait(self._applying.values(), timeout=patience_s)
+            if late:
+                self._look_again |= self._applying.keys()
+
+    def _apply_at_once(self, image: ClusterImage, wanted: _Wanted) -> bool:
+        """Whether the partition has its part; else the disk has to be waited for."""
+        replica = self._replicas.get(wanted.id)
+        if replica is None:
+            return False
+        replica.configure(self._config_of(image, wanted.topic), self.settings.lag_max_s)
+        if self._is_to_lead(replica, wanted.partition):
+            return False
+        replica.on_partition(self._as_far_as_known(wanted.partition))
+        return True
+
+    async def _apply(self, image: ClusterImage, wanted: _Wanted) -> None:
+        try:
+            async with self._room:
+                if not self._stopping:
+                    await self._take_part(image, wanted)
+            self._failures.pop(wanted.id, None)
+        except Exception as error:  # of this partition alone: the others are served, and this one tried again
+            self._on_failure(wanted, error)
+        finally:
+            del self._applying[wanted.id]
+            if wanted.id in self._look_again:
+                self._changed.set()
+
+    def _on_failure(self, wanted: _Wanted, error: Exception) -> None:
+        """Told once for each cause: a disk that is full for an hour is one line for each partition."""
+        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(wanted.id, _Failure())
+        if str(error) != failure.words:
+            known = isinstance(error, OttlaError)
+            name = f"{wanted.topic.name}-{wanted.id.partition}"
+            _log.error("%s can't take its part, trying on: %s", name, error, exc_info=None if known else error)
+        loop.call_later(failure.again(str(error), loop.time()), self._changed.set)
+
+    async def _take_part(self, image: ClusterImage, wanted: _Wanted) -> None:
+        replica = self._replicas.get(wanted.id)
+        if replica is None:
+            await self._removals.until_gone(wanted.id)
+            replica = self._replicas[wanted.id] = await self._open(image, wanted)
+        if not image.is_in_doubt(wanted.partition) and is_older(wanted.partition, replica.log.epochs.latest):
+            self._on_older_metadata(image.revision)
+        if self._is_to_lead(replica, wanted.partition):
+            await self._begin_epoch(replica, wanted.partition.leader_epoch)
+            if self._replicas.get(wanted.id) is replica:  # it may be deleted meanwhile
+                replica.become_leader(wanted.partition)
+        else:
+            replica.on_partition(self._as_far_as_known(wanted.partition))
+
+    def _as_far_as_known(self, partition: Partition) -> Partition:
+        """What is in doubt is led by nobody, from the moment that a broker says so: to follow who led by the backup
+        might cut a log that is longer (rule C18)."""
+        return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
+
+    async def _begin_epoch(self, replica: Replica, leader_epoch: int) -> None:
+        """Where the disk takes no more it is led for its readers: an append would write the epoch's start first."""
+        try:
+            await replica.begin_epoch(leader_epoch)
+        except OttlaError as error:
+            if error.code != ErrorCode.KAFKA_STORAGE_ERROR or not replica.log.is_read_only:
+                raise
+            _log.warning("%s is led for reading only: %s", replica, error)
+
+    def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
+        """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
+        offsets that followers have, in the same epoch, and nobody could tell the two apart."""
+        if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
+            return False
+        return replica.must_become_leader(partition)
+
+    async def _open(self, image: ClusterImage, wanted: _Wanted) -> Replica:
+        config, topic = self._config_of(image, wanted.topic), wanted.topic.name
+        log_dir = self._log_dir()
+        log: Log = await self._threads.keep(log_dir.create, wanted.id, topic, config, now_ms=self._clock.wall_ms())
+        replica = Replica(wanted.id, topic, log, self._around, high_watermark=log_dir.high_watermark(wanted.id))
+        replica.configure(config, self.settings.lag_max_s)
+        return replica
+
+    def _compare(self, image: ClusterImage) -> None:
+        """What is in the directory and not in the metadata (rule 24); and what the other way round (rule C15)."""
+        log_dir, me = self._log_dir(), self._broker_id
+        assigned = {id_ for id_, partition in image.partitions.items() if me in partition.replicas}
+        log_dir.expect(assigned, set(relied_upon(image, me)))
+        known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
+        log_dir.set_strays_aside(known, now_ms=self._clock.wall_ms())
+        if (strays := log_dir.measure_strays()).partitions:
+            words = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operating.md"
+            _log.warning(words, strays.partitions, strays.size_bytes)
+
+    @property
+    def _broker_id(self) -> int:
+        return self._log_dir().identity.node_id

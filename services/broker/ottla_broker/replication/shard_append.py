@@ -1,0 +1,57 @@
+"""Appending to a shard of an internal topic, up to its acknowledgement: the one way to write one.
+
+Everything that a zombie owner, a delayed call or a lost answer could do is decided at the append (machines.shard).
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ottla_broker.replication.produce import Taken
+from ottla_broker.replication.replica import ACKS_ALL, Replica
+from ottla_broker.storage.owned import check_owned
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import SHARD_TOPICS
+from ottla_core.records.batch import Buffer
+from ottla_core.records.fence import ShardFence
+
+
+def check_shard(topic: str, kind: str) -> None:
+    """Raise INVALID_REQUEST unless the topic holds the shards of that kind of coordinator."""
+    if SHARD_TOPICS.get(kind) != topic:
+        raise OttlaError(
+            ErrorCode.INVALID_REQUEST,
+            f"{topic} does not hold the shards of {kind[:40]!r} coordinators",
+            hint=f"the kinds are {', '.join(SHARD_TOPICS)}, each with a topic of its own",
+        )
+
+
+async def append_to_shard(
+    replica: Replica,
+    leader_epoch: int,
+    kind: str,
+    owner: ShardFence,
+    expected_offset: int,
+    records: Buffer,
+    *,
+    timeout_s: float,
+) -> int:
+    """The offset of the owner's batch, once it is below the high watermark. Appends before the first await.
+
+    Raises what `check_owned` and `Replica.append_owned` raise: then nothing was appended here. Raises what
+    `Replica.committed` raises, and REQUEST_TIMED_OUT: then the batch may survive.
+    """
+    check_shard(replica.topic, kind)
+    batch = check_owned(owner, expected_offset, records, replica.log.config)
+    taken = Taken(replica, replica.append_owned(batch, leader_epoch), ACKS_ALL, replica.tenure)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await taken.acknowledged()
+    except TimeoutError:
+        raise OttlaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{replica} has the batch at offset {taken.appended.base_offset}, and its high watermark is still at "
+            f"{replica.high_watermark}",
+            hint="send the same batch again",
+        ) from None
+    return taken.appended.base_offset

@@ -1,0 +1,206 @@
+"""The broker's way to a coordinator: heartbeats go together, each with its own answer, and all else by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from waiting import until
+
+from ottla_broker.peers.coordinator_peers import CoordinatorPeers
+from ottla_broker.peers.gathered_heartbeats import MOST
+from ottla_core.cluster.image import ClusterImage, Coordinator
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.rpc.context import RequestContext
+from ottla_core.rpc.server import RpcServer, snake_case
+from ottla_core.telemetry import Metrics
+from ottla_proto import group_pb2 as pb
+from ottla_proto.common_pb2 import Error
+from ottla_proto.contracts import Group
+
+LIMIT_S = 10.0
+
+
+class ScriptedCoordinator:
+    """Answers a heartbeat with its generation as the error; `calls` are the generations of each call that came."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[int]] = []
+        self.alone: list[int] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.refusal: OttlaError | None = None
+        self._server = RpcServer("127.0.0.1", 0, Metrics())
+
+    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsReply:
+        self.calls.append([each.generation for each in request.heartbeats])
+        await self.gate.wait()
+        if self.refusal is not None:
+            raise self.refusal
+        return pb.HeartbeatsReply(heartbeats=map(_as_generation, request.heartbeats))
+
+    async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatReply:
+        self.alone.append(request.generation)
+        return pb.HeartbeatReply()
+
+    async def start(self, port: int = 0) -> None:
+        self._server = RpcServer("127.0.0.1", port, Metrics())
+        for method in Group.SERVICE.methods:
+            if not hasattr(self, snake_case(method.name)):
+                setattr(self, snake_case(method.name), _not_asked)
+        self._server.add(Group, self)
+        await self._server.start()
+
+    async def kill(self) -> None:
+        await self._server.kill()
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def registered(self) -> Coordinator:
+        return Coordinator("group", 0, 1, f"127.0.0.1:{self.port}")
+
+
+def _as_generation(request: pb.HeartbeatRequest) -> pb.HeartbeatReply:
+    return pb.HeartbeatReply(error=Error(code=request.generation))
+
+
+async def _not_asked(request: Any, context: RequestContext) -> Any:
+    raise AssertionError("nobody asks that here")
+
+
+@pytest.fixture
+async def coordinator() -> AsyncIterator[ScriptedCoordinator]:
+    coordinator = ScriptedCoordinator()
+    await coordinator.start()
+    yield coordinator
+    await coordinator.kill()
+
+
+Changed = Callable[[ClusterImage, ClusterImage], None]
+
+
+@pytest.fixture
+def on_change() -> list[Changed]:
+    """Who is told of another image."""
+    return []
+
+
+@pytest.fixture
+async def peers(on_change: list[Changed]) -> AsyncIterator[CoordinatorPeers]:
+    metadata: Any = SimpleNamespace(on_change=on_change.append)
+    peers = CoordinatorPeers(metadata)
+    await peers.start()
+    yield peers
+    await peers.stop()
+
+
+async def beat(peers: CoordinatorPeers, coordinator: Coordinator, generation: int, limit_s: float = LIMIT_S) -> int:
+    asked = pb.HeartbeatRequest(group="g", generation=generation)
+    return (await peers.ask(coordinator, Group.HEARTBEAT, asked, limit_s)).error.code
+
+
+async def test_heartbeats_go_together_and_each_has_its_own_answer(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
+) -> None:
+    codes = [
+        ErrorCode.NONE,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ]
+    told = await asyncio.gather(*(beat(peers, coordinator.registered, code) for code in codes))
+    assert told == codes
+    assert coordinator.calls == [codes]
+    assert coordinator.alone == []
+
+
+async def test_one_call_brings_no_more_than_the_coordinator_takes(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
+) -> None:
+    await asyncio.gather(*(beat(peers, coordinator.registered, 0) for _ in range(MOST + 1)))
+    assert sorted(len(call) for call in coordinator.calls) == [1, MOST]
+
+
+async def test_one_whose_shard_is_not_proved_asks_alone(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
+) -> None:
+    codes = [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_MEMBER_ID]
+    told = await asyncio.gather(*(beat(peers, coordinator.registered, code) for code in codes))
+    assert told == [ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID]
+    assert coordinator.alone == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+async def test_a_connection_that_breaks_under_them_is_made_again(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
+) -> None:
+    """All that were under way hear that nobody answers, and look for the coordinator again."""
+    coordinator.gate.clear()
+    owner = coordinator.registered
+    lost = [asyncio.create_task(beat(peers, owner, 0)) for _ in range(3)]
+    await until(lambda: coordinator.calls == [[0, 0, 0]])
+    await coordinator.kill()
+    outcomes = await asyncio.gather(*lost, return_exceptions=True)
+    assert [each.code for each in outcomes if isinstance(each, OttlaError)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
+    with pytest.raises(OttlaError) as raised:
+        await beat(peers, owner, 0)
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    coordinator.gate.set()
+    await coordinator.start(int(owner.address.rpartition(":")[2]))
+    async with asyncio.timeout(LIMIT_S):
+        while True:
+            try:
+                assert await beat(peers, owner, 0) == ErrorCode.NONE
+            except OttlaError:
+                await asyncio.sleep(0.02)
+            else:
+                return
+
+
+async def test_who_waits_for_a_coordinator_that_goes_is_told_so(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator, on_change: list[Changed]
+) -> None:
+    """Its connection is closed before the heartbeat has been sent."""
+    owner = coordinator.registered
+    assert await beat(peers, owner, 0) == ErrorCode.NONE
+    waits = asyncio.create_task(beat(peers, owner, 0))
+    await asyncio.sleep(0)
+    on_change[0](ClusterImage("c", coordinators={("group", 0): owner}), ClusterImage("c"))
+    with pytest.raises(OttlaError) as raised:
+        await asyncio.wait_for(waits, LIMIT_S)
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_coordinator_that_hangs_is_not_waited_for(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.gate.clear()
+    with pytest.raises(OttlaError) as raised:
+        await beat(peers, coordinator.registered, 0, 0.2)
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_what_refuses_a_call_as_a_whole_is_told_to_each(
+    peers: CoordinatorPeers, coordinator: ScriptedCoordinator
+) -> None:
+    coordinator.refusal = OttlaError(ErrorCode.INVALID_REQUEST, "not so")
+    outcomes = await asyncio.gather(*(beat(peers, coordinator.registered, 0) for _ in range(2)), return_exceptions=True)
+    assert [each.code for each in outcomes if isinstance(each, OttlaError)] == [ErrorCode.INVALID_REQUEST] * 2
+
+
+async def test_each_coordinator_hears_its_own(peers: CoordinatorPeers, coordinator: ScriptedCoordinator) -> None:
+    """The shard of a group has moved: whoever asks again asks the other."""
+    other = ScriptedCoordinator()
+    await other.start()
+    told = await asyncio.gather(beat(peers, coordinator.registered, 16), beat(peers, other.registered, 0))
+    assert [*told] == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
+    assert (coordinator.calls, other.calls) == ([[16]], [[0]])
+    await other.kill()

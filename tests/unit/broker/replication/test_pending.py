@@ -1,0 +1,80 @@
+"""Acts that need something first, in front of a partition: their order, what fails, and what is given up."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ottla_broker.replication.pending import PendingActs, PendingBytes
+from ottla_core.errors import ErrorCode, OttlaError
+
+
+class Gate:
+    """What is prepared: it lasts until it is opened, or fails."""
+
+    def __init__(self) -> None:
+        self._opened = asyncio.get_running_loop().create_future()
+
+    async def wait(self) -> None:
+        await self._opened
+
+    def open(self) -> None:
+        self._opened.set_result(None)
+
+    def fail(self, error: Exception) -> None:
+        self._opened.set_exception(error)
+
+
+async def test_acts_are_done_in_the_order_in_which_they_came() -> None:
+    acts, first, second = PendingActs(), Gate(), Gate()
+    log: list[str] = []
+    futures = [acts.add(first.wait, lambda: log.append("first")), acts.add(second.wait, lambda: log.append("second"))]
+    second.open()
+    await asyncio.sleep(0.01)
+    assert not log
+    assert acts, "whatever comes now has to wait, too"
+    first.open()
+    await asyncio.gather(*futures)
+    await asyncio.sleep(0)
+    assert log == ["first", "second"]
+    assert not acts
+
+
+async def test_what_fails_is_its_own_trouble() -> None:
+    acts, gate = PendingActs(), Gate()
+    failed, done = acts.add(gate.wait, lambda: 1), acts.add(lambda: asyncio.sleep(0), lambda: 2)
+    gate.fail(OttlaError(ErrorCode.INVALID_RECORD, "no key"))
+    with pytest.raises(OttlaError, match="no key"):
+        await failed
+    assert await done == 2
+
+
+async def test_what_nobody_waits_for_any_more_is_left_out() -> None:
+    acts, gate = PendingActs(), Gate()
+    log: list[int] = []
+    under_way, waiting, last = (acts.add(gate.wait, lambda n=n: log.append(n)) for n in range(3))
+    await asyncio.sleep(0)
+    under_way.cancel()
+    waiting.cancel()
+    gate.open()
+    await last
+    assert log == [2]
+
+
+async def test_acts_may_be_added_once_all_are_done() -> None:
+    acts = PendingActs()
+    for n in range(3):
+        assert await acts.add(lambda: asyncio.sleep(0), lambda n=n: n) == n
+
+
+def test_there_is_room_for_so_many_bytes_and_for_one_of_any_size_alone() -> None:
+    room = PendingBytes(100)
+    room.take(1_000)
+    with pytest.raises(OttlaError, match="nothing was done"):
+        room.take(1)
+    room.give_back(1_000)
+    room.take(60)
+    room.take(40)
+    with pytest.raises(OttlaError):
+        room.take(1)

@@ -1,0 +1,86 @@
+"""What may be produced to, with which acks, in which order, and what is kept of it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from batches import sealed, simple_records
+from logs import values_batch
+from replicas import PARTITION, Brokers
+
+from ottla_broker.replication.produce import Taken, append, check_acks
+from ottla_broker.replication.replica import ACKS_ALL, Replica
+from ottla_broker.service import BrokerService
+from ottla_broker.storage.log_config import LogConfig
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import INTERNAL_TOPICS
+from ottla_core.rpc.context import RequestContext
+from ottla_core.slices import Slice
+from ottla_proto import broker_pb2 as pb
+
+
+class Untouched:
+    """A replica that must not be written to."""
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+
+@pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
+def test_clients_do_not_write_to_internal_topics(topic: str) -> None:
+    with pytest.raises(OttlaError) as refused:
+        append(cast(Replica, Untouched(topic)), b"", 1, Slice())
+    assert refused.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+@pytest.mark.rule(66)
+def test_acks() -> None:
+    for acks in (0, 1, -1):
+        check_acks(acks)
+    for acks in (-2, 2, 3):
+        with pytest.raises(OttlaError) as refused:
+            check_acks(acks)
+        assert refused.value.code == ErrorCode.INVALID_REQUIRED_ACKS
+
+
+@pytest.mark.story("batch-is-looked-into-on-the-loop", "appended-before-who-came-first")
+async def test_what_takes_long_to_look_into_is_appended_later_and_what_comes_behind_it_after_it(tmp_path: Path) -> None:
+    """The records of a compacted topic need keys: a batch may have a million of them, and takes a thread's time."""
+    brokers = Brokers(tmp_path, (1,), LogConfig(compacts=True))
+    brokers.apply(Partition(replicas=(1,), leader=1, leader_epoch=1, isr=(1,)))
+    replica, turn = brokers.replicas[1], Slice(60.0)
+    small = sealed(simple_records(1))
+    at_once = append(replica, small, 1, turn)
+    assert isinstance(at_once, Taken)
+    later = [append(replica, records, 1, turn) for records in (sealed(simple_records(1_000)), small)]
+    assert replica.log.log_end_offset == 1
+    offsets = [(await cast(asyncio.Future[Taken], each)).appended.base_offset for each in later]
+    assert offsets == [1, 1_001]
+
+
+@pytest.mark.story("late-partition-stops-produces-over-grpc")
+async def test_a_produce_over_grpc_that_only_waits_is_held_no_longer(tmp_path: Path) -> None:
+    """Else one partition whose follower is late stops what goes to all others, once their bytes fill the budget."""
+    brokers = Brokers(tmp_path, (1, 2))
+    brokers.apply(Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2)))
+    replicas: Any = SimpleNamespace(leader=lambda partition_id, epoch: brokers.replicas[1])
+    nobody: Any = None
+    service = BrokerService(replicas, nobody, nobody, nobody, nobody, nobody, nobody)
+    let_go: list[str] = []
+    in_flight: Any = SimpleNamespace(let_go=lambda: let_go.append("let go"))
+    request = pb.ProduceRequest(acks=ACKS_ALL)
+    request.partitions.add(topic_id=PARTITION.topic_id, partition=PARTITION.partition, records=values_batch(b"a"))
+    producing = asyncio.create_task(service.produce(request, RequestContext(in_flight=in_flight)))
+    await asyncio.sleep(0)
+    assert let_go == ["let go"]
+    assert not producing.done()
+    for _ in range(2):
+        await brokers.fetch(2, 1)
+    reply = await producing
+    assert reply is not None
+    assert reply.partitions[0].base_offset == 0

@@ -1,0 +1,130 @@
+"""One partition as a broker holds it: who leads, what waits for the platter, and what the end of a disk means."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from logs import SMALL, records_of, values_batch
+from replicas import Brokers
+from waiting import LIMIT_S
+
+from ottla_broker.replication.replica import Replica
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+
+LED_HERE = Partition(replicas=(1, 2), leader=1, leader_epoch=3, isr=(1,))
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Brokers:
+    return Brokers(tmp_path, (1, 2), replace(SMALL, flush_messages=1))
+
+
+@pytest.fixture
+def held(brokers: Brokers) -> Replica:
+    """Broker 1's replica, alone in the ISR."""
+    brokers.apply(LED_HERE)
+    return brokers.replicas[1]
+
+
+def code_of(call: Callable[[], object]) -> int:
+    with pytest.raises(OttlaError) as raised:
+        call()
+    return raised.value.code
+
+
+@pytest.mark.story("lookups-take-the-readers-threads")
+async def test_lookups_that_wait_keep_no_read_from_the_disk_waiting(
+    held: Replica, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each goes through the records of a batch: 200 of them in one request kept every consumer waiting for seconds."""
+    may_end = threading.Event()
+    monkeypatch.setattr(held.log, "offset_for_time", lambda *_: may_end.wait(LIMIT_S))
+    lookups = [asyncio.create_task(held.offset_for_time(0)) for _ in range(10)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(LIMIT_S / 2):
+            assert await brokers.around[1].threads.read(lambda: "read") == "read"
+    finally:
+        may_end.set()
+        await asyncio.gather(*lookups)
+
+
+@pytest.mark.rule(5)
+def test_who_knows_another_epoch_is_told_which_side_is_behind(held: Replica) -> None:
+    held.check_leader(None)
+    held.check_leader(3)
+    assert code_of(lambda: held.check_leader(2)) == ErrorCode.FENCED_LEADER_EPOCH
+    assert code_of(lambda: held.check_leader(4)) == ErrorCode.UNKNOWN_LEADER_EPOCH
+    held.on_partition(replace(LED_HERE, leader=2, leader_epoch=4))
+    assert code_of(lambda: held.check_leader(4)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.rule(4)
+def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> None:
+    held.on_partition(replace(LED_HERE, leader=2, leader_epoch=2))
+    held.check_leader(3)
+    assert held.log.epochs.latest == 3, "the epoch's start is known before anything is appended in it"
+
+
+async def test_a_change_of_leader_wakes_who_waits(held: Replica, brokers: Brokers) -> None:
+    for waiters in (brokers.around[1].consumers, brokers.around[1].followers):
+        with waiters.parked([held.id]) as waiter:
+            epoch = held.leader_epoch + 1
+            held.on_partition(replace(LED_HERE, leader=2, leader_epoch=epoch))
+            assert await waiter.sleep(0, 1 << 20)
+
+
+@pytest.mark.rule(20)
+async def test_what_must_be_on_the_platter_is_there_before_the_answer(held: Replica) -> None:
+    held.append(values_batch(b"a"))
+    held.append(values_batch(b"b"))
+    assert held.must_flush
+    await held.flushed()
+    assert held.log.recovery_point == 2
+    assert not held.must_flush
+    assert [value for _, value in records_of(await held.read(0, 1000, 2, min_one_batch=True))] == [b"a", b"b"]
+
+
+@pytest.mark.rule(20)
+async def test_a_failed_fsync_is_reported_and_nothing_is_acknowledged_any_more(
+    held: Replica, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    held.append(values_batch(b"a"))
+    with pytest.raises(OttlaError, match="goes offline"):
+        await held.flushed()
+    assert [failure.code for failure in brokers.failures] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    monkeypatch.undo()
+    assert code_of(lambda: held.append(values_batch(b"b"))) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+async def test_a_log_that_was_closed_meanwhile_is_no_failure_of_the_disk(held: Replica, brokers: Brokers) -> None:
+    held.append(values_batch(b"a"))
+    held.log.abandon()
+    with pytest.raises(OttlaError, match="is closed"):
+        await held.start_flush()
+    assert brokers.failures == []
+
+
+async def test_a_full_disk_refuses_and_ends_nothing(
+    held: Replica, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, buffers: object, position: int) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwritev", full)
+    assert code_of(lambda: held.append(values_batch(b"a"))) == ErrorCode.KAFKA_STORAGE_ERROR
+    assert brokers.failures == []
+    monkeypatch.undo()
+    assert held.append(values_batch(b"b")).base_offset == 0
+    await held.flushed()

@@ -1,0 +1,209 @@
+"""A follower's round: what it tells its leader, and when."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from batches import NOON
+from logs import SMALL, open_log, values_batch
+from replicas import PARTITION, Brokers
+from waiting import until
+
+from ottla_broker.registration_view import BrokerLife
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_fetcher import Fetcher
+from ottla_broker.replication.replication_config import ReplicationSettings
+from ottla_core.cluster.image import Broker, Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+from ottla_core.slices import SLICE_S
+from ottla_proto import broker_pb2 as pb
+
+BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
+
+
+class Seated:
+    secret = b"proof"
+
+    def life(self) -> BrokerLife:
+        return BrokerLife(2, 12)
+
+
+class Settled:
+    settings = ReplicationSettings()
+
+
+class NeverAnswering:
+    """A leader's end of the stream that takes a fetch and parks it for ever."""
+
+    def __init__(self) -> None:
+        self.asked: list[pb.FetchRequest] = []
+
+    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchReply:
+        self.asked.append(request)
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+@pytest.mark.rule(20)
+async def test_a_fetch_says_only_what_is_on_the_platter_where_that_was_asked_for(tmp_path: Path) -> None:
+    """flush.messages=1. The follower was killed between its write and its flush, and comes back."""
+    brokers = Brokers(tmp_path, (1, 2), replace(SMALL, flush_messages=1))
+    brokers.apply(BOTH)
+    brokers.replicas[1].append(values_batch(b"a"), -1)
+    await brokers.fetch(2, 1)
+    follower = brokers.open(2)
+    brokers.apply(BOTH, 2)
+    assert follower.must_flush
+    replicas: Any = Settled()
+    seat: Any = Seated()
+    fetcher = Fetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
+    stream: Any = NeverAnswering()
+    fetcher.follow({PARTITION: follower})
+    fetching = asyncio.create_task(fetcher.round(stream))
+    await until(lambda: stream.asked)
+    assert stream.asked[0].partitions[0].fetch_offset == 1
+    assert follower.log.recovery_point == 1
+    fetching.cancel()
+    await asyncio.gather(fetching, return_exceptions=True)
+    await fetcher.stop()
+
+
+class Scripted:
+    """A leader's end of the stream: the partitions' first answers as given, then nothing new."""
+
+    def __init__(self, *answers: pb.PartitionFetched) -> None:
+        self.asked: list[list[int]] = []
+        self._answers = {answer.partition: answer for answer in answers}
+
+    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchReply:
+        self.asked.append([part.partition for part in request.partitions])
+        empty = pb.PartitionFetched(topic_id=PARTITION.topic_id)
+        reply = pb.FetchReply()
+        for part in request.partitions:
+            reply.partitions.append(self._answers.pop(part.partition, empty))
+            reply.partitions[-1].partition = part.partition
+        return reply
+
+
+def fetching(*followed: Replica) -> Fetcher:
+    replicas: Any = Settled()
+    seat: Any = Seated()
+    fetcher = Fetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
+    fetcher.follow({replica.id: replica for replica in followed})
+    return fetcher
+
+
+def followers(path: Path, count: int) -> list[Replica]:
+    """As many partitions on broker 2, which follow broker 1."""
+    path.mkdir(exist_ok=True)
+    around = Brokers(path, (2,)).around[2]
+    replicas = []
+    for number in range(count):
+        log = open_log(path / f"p{number}")
+        replicas.append(Replica(PartitionId(PARTITION.topic_id, number), "t", log, around))
+        replicas[-1].on_partition(BOTH)
+    return replicas
+
+
+@pytest.mark.story("flush-that-fails-stops-all-fetches")
+async def test_a_log_that_can_not_be_flushed_keeps_no_other_from_being_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick, other = followers(tmp_path, 2)
+    sick.log.append(values_batch(b"a"), 1, NOON)
+    sick.log.config = replace(SMALL, flush_messages=1)
+
+    def fails(now_ms: int) -> int:
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room for its index")
+
+    monkeypatch.setattr(sick.log, "flush", fails)
+    fetcher, stream = fetching(sick, other), Scripted()
+    streamed: Any = stream
+    await fetcher.round(streamed)
+    assert stream.asked == [[1]]
+    fetcher.follow({sick.id: sick})
+    await fetcher.round(streamed)
+    assert stream.asked == [[1]]
+    await fetcher.stop()
+
+
+@pytest.mark.story("fetches-wait-for-cuts")
+@pytest.mark.rule(2)
+async def test_a_cut_that_takes_long_delays_no_fetch_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, other = followers(tmp_path, 2)
+    slow.log.append(values_batch(b"another leader's"), 0, NOON)
+    cut, reached, gate = slow.log.truncate_to, threading.Event(), threading.Event()
+
+    def waits_for_the_disk(offset: int) -> int:
+        reached.set()
+        assert gate.wait(20)
+        return cut(offset)
+
+    monkeypatch.setattr(slow.log, "truncate_to", waits_for_the_disk)
+    diverging = pb.PartitionFetched(topic_id=PARTITION.topic_id, partition=0)
+    diverging.diverging_epoch.leader_epoch, diverging.diverging_epoch.end_offset = 0, 0
+    fetcher, stream = fetching(slow, other), Scripted(diverging)
+    streamed: Any = stream
+    async with asyncio.timeout(20):
+        await fetcher.round(streamed)
+        await until(reached.is_set)
+        for _ in range(3):
+            await fetcher.round(streamed)
+        assert stream.asked == [[0, 1], [1], [1], [1]]
+        gate.set()
+        await slow.until_whole()
+        await fetcher.round(streamed)
+        assert stream.asked[-1] == [0, 1]
+    assert slow.log.log_end_offset == 0
+    await fetcher.stop()
+
+
+@pytest.mark.story("large-answer-is-written-in-one-turn")
+async def test_others_have_turns_while_a_large_answer_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, written_at = 0, []
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def write(replica: Replica, *_: object) -> None:
+        time.sleep(2 * SLICE_S)
+        written_at.append(turns)
+
+    monkeypatch.setattr(Replica, "on_fetched", write)
+    beside = asyncio.create_task(others())
+    fetcher, streamed = fetching(*followers(tmp_path, 4)), cast(Any, Scripted())
+    await fetcher.round(streamed)
+    assert len(set(written_at)) == 4
+    beside.cancel()
+    await asyncio.gather(beside, return_exceptions=True)
+    await fetcher.stop()
+
+
+@pytest.mark.story("fetcher-stays-with-a-closed-log")
+async def test_a_replica_that_was_opened_anew_in_the_same_epoch_is_the_one_that_follows(tmp_path: Path) -> None:
+    [closed] = followers(tmp_path / "1", 1)
+    [anew] = followers(tmp_path / "2", 1)
+    anew.log.append(values_batch(b"a"), 1, NOON)
+    fetcher, stream = fetching(closed), NeverAnswering()
+    streamed: Any = stream
+    fetcher.follow({anew.id: anew})
+    round_ = asyncio.create_task(fetcher.round(streamed))
+    await until(lambda: stream.asked)
+    assert stream.asked[0].partitions[0].fetch_offset == 1
+    round_.cancel()
+    await asyncio.gather(round_, return_exceptions=True)
+    await fetcher.stop()

@@ -1,0 +1,419 @@
+"""All partitions of a broker, on a real data directory, while the metadata changes under them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from logs import SMALL, values_batch
+from waiting import until
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.replication import removals, replicas
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replicas import Replicas
+from ottla_broker.storage import checkpoint
+from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.log import Log
+from ottla_broker.storage.log_dir import LogDir
+from ottla_core.clock import ManualClock
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, Restored, Topic
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId, TopicId
+
+TOPIC = TopicId(b"t" * 16)
+ID = PartitionId(TOPIC, 0)
+LED = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1,))
+
+
+OTHER = TopicId(b"o" * 16)
+OTHER_ID = PartitionId(OTHER, 0)
+
+
+def image_of(partition: Partition, revision: int, other: Partition | None = None) -> ClusterImage:
+    """With a topic of one partition, and another where a second one is given."""
+    topics = {"t": (TOPIC, partition)} | ({"other": (OTHER, other)} if other else {})
+    return ClusterImage(
+        "c",
+        revision,
+        brokers={n: Broker(n, 10 + n, "d", f"localhost:{n}", fenced=False) for n in (1, 2)},
+        topics={name: Topic(name, id_, 1) for name, (id_, _) in topics.items()},
+        topic_names={id_: name for name, (id_, _) in topics.items()},
+        partitions={PartitionId(id_, 0): each for id_, each in topics.values()},
+    )
+
+
+class Metadata:
+    """A follower of metadata that follows the test."""
+
+    def __init__(self, partition: Partition) -> None:
+        self.image = image_of(partition, 1)
+        self._listeners: list[Callable[[ClusterImage, ClusterImage], None]] = []
+
+    def on_change(self, listener: Callable[[ClusterImage, ClusterImage], None]) -> None:
+        self._listeners.append(listener)
+
+    def become(self, partition: Partition, other: Partition | None = None) -> None:
+        old, self.image = self.image, image_of(partition, self.image.revision + 1, other)
+        for listener in self._listeners:
+            listener(old, self.image)
+
+    def replace(self, image: ClusterImage) -> ClusterImage:
+        """Nobody hears of it."""
+        self.image = image
+        return image
+
+
+class Held:
+    """Broker 1, which is trusted with all that it had."""
+
+    def __init__(self, path: Path) -> None:
+        clock = ManualClock()
+        self.metadata = Metadata(LED)
+        self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), SMALL, now_ms=clock.wall_ms())
+        self.log_dir.create(ID, "t", SMALL, now_ms=clock.wall_ms())
+        self.log_dir.vouch()
+        metadata = cast(MetadataFollower, self.metadata)
+        self.replicas = Replicas(metadata, lambda: self.log_dir, clock, DiskThreads(), lambda error: None)
+
+    @property
+    def replica(self) -> Replica:
+        return self.replicas.find(ID)
+
+    def epochs_on_disk(self) -> list[EpochStart] | None:
+        return checkpoint.read_epochs(self.replica.log.directory / checkpoint.LEADER_EPOCHS)
+
+
+@pytest.fixture
+async def held(tmp_path: Path) -> AsyncIterator[Held]:
+    held = Held(tmp_path / "data")
+    await held.replicas.start()
+    yield held
+    await held.replicas.stop()
+    held.log_dir.abandon()
+
+
+class Gate:
+    """Something that waits for the disk until it is let go."""
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self._call = call
+        self.reached = threading.Event()
+        self.open = threading.Event()
+
+    def __call__(self, *arguments: Any) -> Any:
+        self.reached.set()
+        assert self.open.wait(20)
+        return self._call(*arguments)
+
+
+@pytest.mark.rule(4)
+async def test_nothing_is_taken_before_the_start_of_the_epoch_is_on_the_platter(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = held.replica
+    replica.append(values_batch(b"a"))
+    gate = Gate(checkpoint.write_epochs)
+    monkeypatch.setattr(checkpoint, "write_epochs", gate)
+    held.metadata.become(replace(LED, leader_epoch=2, partition_epoch=1))
+    await until(gate.reached.is_set)
+    with pytest.raises(OttlaError) as refused:
+        replica.append(values_batch(b"too early"))
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    gate.open.set()
+    await until(lambda: replica.leads)
+    assert held.epochs_on_disk() == [(1, 0), (2, 1)]
+    assert replica.append(values_batch(b"b")).base_offset == 1
+
+
+@pytest.mark.rule(4)
+async def test_a_log_that_is_being_cut_leads_when_it_is_whole_again(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = held.replica
+    replica.append(values_batch(b"a"))
+    held.metadata.become(replace(LED, leader=2, leader_epoch=2, isr=(2,), partition_epoch=1))
+    await until(lambda: not replica.leads)
+    gate = Gate(replica.log.truncate_to)
+    monkeypatch.setattr(replica.log, "truncate_to", gate)
+    cutting = asyncio.create_task(replica.on_diverging(2, EpochStart(1, 0)))
+    await until(gate.reached.is_set)
+    held.metadata.become(replace(LED, leader_epoch=3, partition_epoch=2))
+    await until(lambda: replica.leader_id is None)
+    assert held.epochs_on_disk() == [(1, 0)], "the epoch would begin where the log is about to end no more"
+    gate.open.set()
+    await cutting
+    await until(lambda: replica.leads)
+    assert held.epochs_on_disk() == [(3, 0)]
+
+
+async def test_a_partition_that_goes_is_forgotten(held: Held) -> None:
+    forgotten: list[PartitionId] = []
+    held.replicas.on_proposal(lambda replica: None, forgotten.append)
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+    await until(lambda: not held.replicas.all())
+    assert forgotten == [ID]
+
+
+LATER = replace(LED, leader_epoch=2, partition_epoch=1)
+
+
+def other_leads_in(held: Held) -> int | None:
+    """The epoch, once it leads."""
+    return next((r.leader_epoch for r in held.replicas.all() if r.id == OTHER_ID and r.leads), None)
+
+
+async def applied(held: Held) -> None:
+    """The newest image, to all that it could be applied to."""
+    revision = held.metadata.image.revision
+    await held.replicas.until(lambda image: image.revision >= revision, timeout=20)
+
+
+@pytest.mark.story("one-listener-keeps-the-others-uninformed", "unforeseen-failure-of-one-partition")
+async def test_an_exception_of_one_partition_stops_no_other_and_is_tried_again(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, tries = Log.assign_epoch, []
+
+    def assign_epoch(log: Log, epoch: int) -> None:
+        if epoch == 2:
+            tries.append(log)
+            assert len(tries) > 3, "nobody has foreseen it"
+        real(log, epoch)
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Log, "assign_epoch", assign_epoch)
+    monkeypatch.setattr(replicas, "_RETRY_S", 0.01)
+    told: list[int] = []
+    held.replicas.on_change(fail)
+    held.replicas.on_change(lambda: told.append(held.metadata.image.revision))
+    held.metadata.become(LATER, LED)
+    await applied(held)
+    await until(lambda: other_leads_in(held) == 1)
+    assert told[-1] == held.metadata.image.revision, "who follows whom is told, also where another listener fails"
+    await until(lambda: held.replica.leads)
+    assert held.replica.leader_epoch == 2
+    assert len(tries) == 4
+
+
+@pytest.mark.story("failing-partition-fills-the-log")
+async def test_a_partition_that_fails_is_tried_at_longer_and_longer_intervals_and_told_once(
+    held: Held, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = []
+
+    def fails(log: Log, epoch: int) -> None:
+        tries.append(asyncio.get_running_loop)
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room")
+
+    monkeypatch.setattr(Log, "assign_epoch", fails)
+    monkeypatch.setattr(replicas, "_RETRY_S", 0.001)
+    monkeypatch.setattr(replicas, "_RETRY_MOST_S", 0.02)
+    held.metadata.become(LATER)
+    for revision in range(50):  # news that do not concern it
+        held.metadata.become(LATER, replace(LED, leader_epoch=revision + 5, leader=2, isr=(2,)))
+        await applied(held)
+    await until(lambda: len(tries) >= 5)
+    assert caplog.text.count("no room") == 1
+
+
+@pytest.mark.story("two-threads-in-one-log")
+@pytest.mark.rule(4)
+async def test_a_partition_that_waits_for_its_disk_holds_up_no_other_and_no_second_thread_has_its_log(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "_PATIENCE_S", 0.01)
+    real, gate, inside = Log.assign_epoch, threading.Event(), []
+    both = threading.Barrier(2)
+
+    def assign_epoch(log: Log, epoch: int) -> None:
+        if log is held.replica.log:
+            inside.append(epoch)
+            assert len(inside) == 1, "two threads in one log"
+            both.wait(20)
+            assert gate.wait(20)
+            inside.pop()
+        real(log, epoch)
+
+    replica = held.replica
+    monkeypatch.setattr(Log, "assign_epoch", assign_epoch)
+    held.metadata.become(LATER)
+    await asyncio.to_thread(both.wait, 20)
+    for epoch in (3, 4, 5):
+        held.metadata.become(replace(LED, leader_epoch=epoch, partition_epoch=epoch), replace(LED, leader_epoch=epoch))
+        await applied(held)
+        await until(lambda epoch=epoch: other_leads_in(held) == epoch)
+    assert inside == [2]
+    both.reset()
+    gate.set()
+    await asyncio.to_thread(both.wait, 20)
+    await until(lambda: replica.leads and replica.leader_epoch == 5)
+    assert held.epochs_on_disk() == [(5, 0)]
+
+
+@pytest.mark.story("metadata-older-than-a-log-is-a-bug")
+async def test_metadata_older_than_a_log_are_told_in_words_and_the_others_go_on(
+    held: Held, caplog: pytest.LogCaptureFixture
+) -> None:
+    held.replica.append(values_batch(b"a"))
+    await held.replicas.stop()
+    held.log_dir.logs[ID].assign_epoch(7)
+    held.log_dir.create(OTHER_ID, "other", SMALL, now_ms=0)
+    older: Any = Metadata(LATER)
+    older.become(LATER, LED)
+    held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    await held.replicas.start()
+    assert (held.replicas.find(OTHER_ID).leads, held.replica.leads) == (True, False)
+    assert "has leader epoch 7, and the metadata say 2: they are older than the log" in caplog.text
+    assert await held.replicas.log_end(ID) == (7, 1)
+    assert await held.replicas.log_end(OTHER_ID) is None, "it is being led"
+    older.become(replace(LED, leader_epoch=8), LED)
+    await until(lambda: held.replica.leads)
+
+
+@pytest.mark.story("restored-store-is-not-noticed")
+@pytest.mark.parametrize(
+    ("restored", "revision", "older"), [(0, 9, True), (0, 10, False), (1, 5, False)], ids=["behind", "as far", "known"]
+)
+async def test_metadata_behind_what_this_broker_has_followed_are_older(
+    held: Held, restored: int, revision: int, older: bool
+) -> None:
+    """A restoration that was counted since explains it."""
+    held.metadata.image = replace(held.metadata.image, revision=10)
+    await held.replicas._reconcile(held.metadata.image)
+    held.log_dir.checkpoint({})
+    await held.replicas.stop()
+    held.log_dir.abandon()
+    held.log_dir = LogDir.open(held.log_dir.disk.path, held.log_dir.identity, SMALL, now_ms=0)
+    then: Any = Metadata(LED)
+    then.image = replace(then.image, revision=revision, restored=Restored(restored))
+    found: list[int] = []
+    held.replicas = Replicas(then, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    held.replicas.on_older_metadata(found.append)
+    await held.replicas.start()
+    assert (revision in found) is older
+
+
+@pytest.mark.story("start-forgets-how-far-it-has-followed")
+async def test_a_start_that_ends_before_its_broker_has_registered_hides_nothing_that_it_found(held: Held) -> None:
+    """The directory goes on to know what it has followed, until the registration says that the metadata are older."""
+    held.metadata.image = replace(held.metadata.image, revision=10)
+    await held.replicas._reconcile(held.metadata.image)
+    for _ in range(2):
+        held.log_dir.checkpoint({})
+        await held.replicas.stop()
+        held.log_dir.abandon()
+        held.log_dir = LogDir.open(held.log_dir.disk.path, held.log_dir.identity, SMALL, now_ms=0)
+        found: list[int] = []
+        held.replicas = Replicas(
+            Metadata(LED),  # type: ignore[arg-type]  # which is at revision 1 again
+            lambda: held.log_dir,
+            ManualClock(),
+            DiskThreads(),
+            lambda error: None,
+            lambda: False,
+        )
+        held.replicas.on_older_metadata(found.append)
+        await held.replicas.start()
+        assert found == [1]
+
+
+@pytest.mark.story("leads-by-metadata-that-is-too-old")
+async def test_a_start_leads_nothing_by_metadata_that_a_broker_is_ahead_of(held: Held) -> None:
+    """It may be this broker itself, which says so in its registration."""
+    await held.replicas.stop()
+    ahead = Broker(3, 9, "d", "localhost:3", ahead_of=1)
+    image = image_of(LED, 1).with_changes([Change(("broker", 3), ahead)], 2)
+    older: Any = Metadata(LED)
+    older.replace(image)
+    held.replicas = Replicas(older, lambda: held.log_dir, ManualClock(), DiskThreads(), lambda error: None)
+    await held.replicas.start()
+    assert not held.replica.leads
+    counted = image.with_changes([Change(("restored",), Restored(1, 9))], 9)
+    settled = counted.with_changes([Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))], 10)
+    await held.replicas._reconcile(older.replace(settled))
+    await until(lambda: held.replica.leads)
+
+
+@pytest.mark.story("follows-by-metadata-that-is-too-old")
+async def test_while_a_broker_is_ahead_of_the_metadata_nobody_is_led_or_followed(held: Held) -> None:
+    held.metadata.become(LED, replace(LED, leader=2))
+    await until(lambda: OTHER_ID in held.log_dir.logs and held.replicas.find(OTHER_ID).leader_id == 2)
+    assert held.replica.leads
+    image = held.metadata.image
+    ahead = image.with_changes(
+        [Change(("broker", 3), Broker(3, 9, "d", "localhost:3", ahead_of=1))], image.revision + 1
+    )
+    await held.replicas._reconcile(held.metadata.replace(ahead))
+    assert (held.replica.leads, held.replicas.find(OTHER_ID).leader_id) == (False, None)
+    settled = [Change(("partition", ID), replace(LED, leader_epoch=1001, restored=1))]
+    counted = ahead.with_changes([Change(("restored",), Restored(1, 9)), *settled], 9)
+    await held.replicas._reconcile(held.metadata.replace(counted))
+    await until(lambda: held.replica.leads)
+    assert held.replicas.find(OTHER_ID).leader_id is None, "the controller has not settled it yet"
+
+
+@pytest.mark.story("full-disk-serves-no-readers")
+async def test_where_the_disk_takes_no_more_a_partition_is_led_for_its_readers(
+    held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replica = held.replica
+    replica.append(values_batch(b"a"))
+
+    def no_room(log: Log, epoch: int) -> None:
+        held.log_dir.disk.full = "No space left on device"
+        raise OttlaError(ErrorCode.KAFKA_STORAGE_ERROR, "no room, not even what was kept")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, "assign_epoch", no_room)
+        held.metadata.become(LATER)
+        await until(lambda: replica.leads and replica.leader_epoch == 2)
+    assert held.epochs_on_disk() == [(1, 0)]
+    assert replica.high_watermark == 1
+    assert len(await replica.read(0, 1 << 20, 1, min_one_batch=True)) == len(values_batch(b"a"))
+    with pytest.raises(OttlaError) as refused:
+        replica.append(values_batch(b"b"))
+    assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    held.log_dir.disk.full = ""
+    assert replica.append(values_batch(b"b")).base_offset == 1
+    assert held.epochs_on_disk() == [(1, 0), (2, 1)], "the start of the epoch came first"
+
+
+@pytest.mark.story("everything-waits-for-a-deletion")
+async def test_a_deletion_is_waited_for_by_nobody(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    held.replica.append(values_batch(b"a"))
+    directory = held.replica.log.directory
+    gate = Gate(held.log_dir.delete)
+    monkeypatch.setattr(held.log_dir, "delete", gate)
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+    await until(gate.reached.is_set)
+    assert not held.replicas.all()
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)), LED)
+    await applied(held)
+    await until(lambda: other_leads_in(held))
+    held.replicas.find(OTHER_ID).append(values_batch(b"led and written meanwhile"))
+    held.metadata.become(replace(LED, leader_epoch=3, isr=(1,)), LED)  # and back, against all odds
+    await asyncio.sleep(0)
+    assert directory.exists()
+    gate.open.set()
+    await until(lambda: {r.id for r in held.replicas.all() if r.leads} == {ID, OTHER_ID})
+    assert held.replica.log.log_end_offset == 0, "another log, of the same name"
+
+
+async def test_a_stop_waits_for_deletions_within_a_bound(held: Held, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removals, "_STOP_S", 0.01)
+    gate = Gate(held.log_dir.delete)
+    monkeypatch.setattr(held.log_dir, "delete", gate)
+    held.metadata.become(replace(LED, replicas=(2,), leader=2, leader_epoch=2, isr=(2,)))
+    await until(gate.reached.is_set)
+    await held.replicas.stop()
+    gate.open.set()

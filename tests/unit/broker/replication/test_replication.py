@@ -1,0 +1,472 @@
+"""Replicas of one partition, by hand: what is copied, what is committed, what a change of leader keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from logs import SMALL, records_of, values_batch
+from replicas import PARTITION, Brokers
+
+from ottla_broker.machines.closest import find_closest
+from ottla_broker.replication.fetch import Consumers, FetchWant, fetch
+from ottla_broker.replication.replica import ACKS_ALL, LeaderAnswer, Replica
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+
+ALL = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1, 2, 3))
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Brokers:
+    brokers = Brokers(tmp_path, config=replace(SMALL, min_insync_replicas=2))
+    brokers.apply(ALL)
+    return brokers
+
+
+async def content(replica: Replica) -> bytes:
+    return await replica.read(replica.log.log_start_offset, 1 << 20, replica.log.log_end_offset, min_one_batch=True)
+
+
+async def values(replica: Replica) -> list[bytes | None]:
+    return [value for _, value in records_of(await content(replica))]
+
+
+def append(replica: Replica, *values: bytes) -> int:
+    """The offset after what was appended with acks=all."""
+    return replica.append(values_batch(*values), ACKS_ALL).last_offset + 1
+
+
+@pytest.mark.rule(1)
+@pytest.mark.feature(105)
+async def test_a_follower_has_its_leaders_bytes_and_epochs(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    for n in range(40):  # several segments
+        append(leader, b"%d" % n)
+    await brokers.fetch(2, 1)
+    assert await content(brokers.replicas[2]) == await content(leader)
+    assert brokers.replicas[2].log.epochs.entries == leader.log.epochs.entries
+
+
+@pytest.mark.rule(6)
+@pytest.mark.feature(7, 133, 176)
+async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
+    for follower in (2, 3):
+        assert not waiting.done()
+        await brokers.fetch(follower, 1)  # copies it
+        await asyncio.sleep(0)
+        assert not waiting.done(), "that a follower was sent a batch is not yet that it has it"
+        await brokers.fetch(follower, 1)  # says so
+        await asyncio.sleep(0)
+    await waiting
+    assert leader.high_watermark == 1
+
+
+@pytest.mark.rule(9)
+@pytest.mark.feature(130)
+async def test_too_few_in_sync_refuse_before_the_append(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    brokers.apply(replace(ALL, isr=(1,), partition_epoch=1))
+    with pytest.raises(OttlaError) as refused:
+        append(leader, b"a")
+    assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert leader.log.log_end_offset == 0, "a definite error: nothing was appended"
+    leader.append(values_batch(b"b"), 1)
+    assert leader.log.log_end_offset == 1, "acks=1 asks for no more than the leader"
+
+
+@pytest.mark.rule(9)
+async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    end = append(leader, b"a")
+    waiting = asyncio.create_task(leader.committed(end, leader.tenure))
+    for _ in range(2):
+        await brokers.fetch(2, 1)
+        await brokers.fetch(3, 1)
+    brokers.apply(replace(ALL, isr=(1,), partition_epoch=1))
+    with pytest.raises(OttlaError) as refused:
+        await waiting
+    assert refused.value.code == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+@pytest.mark.rule(10)
+async def test_a_leader_that_is_replaced_answers_that_it_does_not_know(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
+    await asyncio.sleep(0)
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1))
+    with pytest.raises(OttlaError) as refused:
+        await waiting
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await brokers.fetch(3, 2)
+    assert (await values(leader)) == [b"a"], "it may survive, as here in the old leader's log"
+
+
+@pytest.mark.rule(10)
+async def test_what_was_cut_off_meanwhile_is_not_acknowledged(brokers: Brokers) -> None:
+    """1. It appends, and waits for something else than the high watermark, such as a flush. 2. Another leads; the batch
+    is cut off. 3. It leads again, and others' records lie where the batch was."""
+    one, two = brokers.replicas[1], brokers.replicas[2]
+    end, tenure = append(one, b"lost"), one.tenure
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1))
+    append(two, b"x")
+    for follower in (3, 1, 1, 3, 1):
+        await brokers.fetch(follower, 2)
+    brokers.apply(replace(ALL, leader_epoch=3, partition_epoch=2))
+    assert await values(one) == [b"x"]
+    assert one.high_watermark >= end
+    with pytest.raises(OttlaError) as refused:
+        await one.committed(end, tenure)
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_leader_that_leads_on_keeps_who_waits(brokers: Brokers) -> None:
+    """A new epoch of the same leader: its log stays, so what was appended in it may still be committed."""
+    leader = brokers.replicas[1]
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
+    await asyncio.sleep(0)
+    brokers.apply(replace(ALL, leader_epoch=2, partition_epoch=1))
+    for follower in (2, 3, 2, 3):
+        await brokers.fetch(follower, 1)
+    await asyncio.wait_for(waiting, 20)
+
+
+@pytest.mark.rule(2)
+async def test_what_a_follower_has_above_its_high_watermark_survives_a_change_of_leader(brokers: Brokers) -> None:
+    """KIP-101's story: a committed record was lost where a follower was cut at its own, older high watermark."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    append(leader, b"a")
+    for broker_id in (2, 3, 2, 3):
+        await brokers.fetch(broker_id, 1)
+    assert leader.high_watermark == 1
+    follower = brokers.open(2, high_watermark=0)  # restarted, its checkpoint is older
+    brokers.apply(ALL, 2)
+    brokers.apply(replace(ALL, leader=3, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
+    await brokers.fetch(2, 3)
+    assert await values(follower) == [b"a"]
+    brokers.apply(replace(ALL, leader=2, leader_epoch=3, isr=(2,), partition_epoch=2), 2)
+    assert await values(follower) == [b"a"]
+
+
+@pytest.mark.rule(2)
+async def test_what_a_deposed_leader_has_alone_is_cut_off(brokers: Brokers) -> None:
+    old = brokers.replicas[1]
+    append(old, b"common")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    append(old, b"lost one", b"lost two")
+    moved = replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1)
+    brokers.apply(moved, 2, 3)
+    append(brokers.replicas[2], b"new")
+    brokers.apply(moved, 1)
+    assert (await brokers.fetch(1, 2)).diverging == (1, 1)
+    assert await values(old) == [b"common"]
+    await brokers.fetch(1, 2)
+    assert await content(old) == await content(brokers.replicas[2])
+
+
+@pytest.mark.rule(3)
+async def test_two_quick_changes_of_leader_are_followed_step_by_step(brokers: Brokers) -> None:
+    """KIP-279: 1 and 2 wrote in turns, neither copying from the other."""
+    one, two = brokers.replicas[1], brokers.replicas[2]
+    append(one, b"common")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    append(one, b"of 1, epoch 1")
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1), 2)
+    append(two, b"of 2, epoch 2")
+    brokers.apply(replace(ALL, leader=1, leader_epoch=3, partition_epoch=2), 1)
+    append(one, b"of 1, epoch 3")
+    last = replace(ALL, leader=2, leader_epoch=4, partition_epoch=3)
+    brokers.apply(last)
+    append(two, b"of 2, epoch 4")
+    for _ in range(4):
+        await brokers.fetch(1, 2)
+    assert await values(one) == [b"common", b"of 2, epoch 2", b"of 2, epoch 4"]
+    assert await content(one) == await content(two)
+    assert one.log.epochs.entries == two.log.epochs.entries
+
+
+@pytest.mark.rule(5)
+async def test_a_zombie_takes_no_fetch_of_the_new_epoch_and_no_append_that_counts(brokers: Brokers) -> None:
+    zombie = brokers.replicas[1]
+    end = append(zombie, b"never acknowledged")
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1), 2, 3)
+    with pytest.raises(OttlaError) as refused:
+        await brokers.fetch(2, 1)
+    assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(zombie.committed(end, zombie.tenure), 0.01)
+
+
+async def test_an_answer_of_a_former_leader_that_comes_late_is_not_written(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    append(leader, b"a")
+    epoch = follower.leader_epoch
+    brokers.apply(replace(ALL, leader=3, leader_epoch=2, partition_epoch=1), 2)
+    follower.on_fetched(0, epoch, LeaderAnswer(await content(leader), 0, 0))
+    assert follower.log.log_end_offset == 0
+
+
+@pytest.mark.rule(15)
+async def test_a_new_leader_does_not_tell_the_latest_offset_before_it_knows(brokers: Brokers) -> None:
+    append(brokers.replicas[1], b"a")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
+    new = brokers.replicas[2]
+    with pytest.raises(OttlaError) as refused:
+        await new.offset_for_time(-1)
+    assert refused.value.code == ErrorCode.OFFSET_NOT_AVAILABLE
+    await brokers.fetch(3, 2)
+    found = await new.offset_for_time(-1)
+    assert found is not None
+    assert found.offset == 1
+
+
+@pytest.mark.rule(16)
+async def test_a_high_watermark_from_the_checkpoint_is_only_where_it_begins(brokers: Brokers) -> None:
+    append(brokers.replicas[1], b"a")
+    await brokers.fetch(2, 1)
+    restarted = brokers.open(2, high_watermark=0)
+    assert restarted.log.log_end_offset == 1, "a lower bound: nothing is cut by it"
+    brokers.apply(ALL, 2)
+    await brokers.fetch(2, 1)
+    assert await values(restarted) == [b"a"]
+
+
+class LittleRoom:
+    """Room for `left` bytes."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def lend(self, wanted_bytes: int) -> int:
+        lent = max(0, min(wanted_bytes, self.left))
+        self.left -= lent
+        return lent
+
+    def give_back(self, size_bytes: int) -> None:
+        self.left += size_bytes
+
+
+@pytest.mark.story("fetch-reads-more-than-there-is-room-for")
+async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_answered(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    for _ in range(10):
+        append(leader, bytes(100))
+    for follower in (3, 2, 3, 2):
+        await brokers.fetch(follower, 1)
+    whole = await leader.read(0, 10_000, leader.high_watermark, min_one_batch=True)
+    one_batch = len(whole) // leader.high_watermark
+    audience = Consumers(brokers.found_on(1), None, from_follower=False)
+    wants = [FetchWant(PARTITION, 1, 0, 10_000)]
+
+    async def read_bytes(room: LittleRoom, min_bytes: int = 1) -> int:
+        [answer] = await fetch(wants, audience, max_wait_s=0.01, min_bytes=min_bytes, max_bytes=10_000, room=room)
+        assert answer.error is None
+        return len(answer.records)
+
+    for left, expected in ((10_000, len(whole)), (3 * one_batch, 3 * one_batch), (1, one_batch), (0, 0)):
+        room = LittleRoom(left)
+        assert await read_bytes(room) == expected
+        assert room.left == left - expected
+    room = LittleRoom(10_000)
+    assert await read_bytes(room, min_bytes=9_000) == len(whole)
+    assert room.left == 10_000 - len(whole), "what was read before the wait was given back"
+
+
+@pytest.mark.feature(104)
+async def test_a_follower_takes_no_write_and_serves_no_reader_that_its_leader_has_not_sent(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    append(leader, b"a")
+    for broker_id in (3, 2, 3, 2):
+        await brokers.fetch(broker_id, 1)
+    with pytest.raises(OttlaError) as refused:
+        append(follower, b"b")
+    assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert follower.log.log_end_offset == 1
+    want = FetchWant(PARTITION, 1, 0, 1000)
+    told = {}
+    for broker_id in (1, 2):
+        audience = Consumers(brokers.found_on(broker_id), None, from_follower=False)
+        [told[broker_id]] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
+    assert (told[1].error, told[1].records != b"") == (None, True)
+    assert told[2].error is not None
+    assert (told[2].error.code, told[2].records) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, b"")
+
+
+@pytest.mark.rule(17)
+@pytest.mark.feature(112, 178)
+async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    append(leader, b"a")
+
+    async def consumed(broker_id: int, *, from_follower: bool = False) -> bytes:
+        found = brokers.found_on(broker_id)
+        audience = Consumers(found, None, from_follower=from_follower)
+        want = FetchWant(PARTITION, 1, 0, 1000)
+        [answer] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
+        assert answer.error is None
+        return answer.records
+
+    assert await consumed(1) == b""
+    assert (await brokers.fetch(2, 1)).records != b""
+    assert await consumed(2, from_follower=True) == b""
+    for follower in (3, 2, 3, 2):
+        await brokers.fetch(follower, 1)
+    assert await consumed(1) != b""
+    assert await consumed(2, from_follower=True) == await consumed(1)
+
+
+@pytest.mark.rule(18)
+async def test_a_parked_fetch_is_answered_when_the_high_watermark_moves(brokers: Brokers) -> None:
+    append(brokers.replicas[1], b"a")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
+    await asyncio.sleep(0)
+    await brokers.fetch(3, 1)
+    answer = await asyncio.wait_for(parked, 20)
+    assert (answer.records, answer.high_watermark) == (b"", 1)
+    assert brokers.replicas[2].high_watermark == 1
+
+
+async def test_deleted_records_are_deleted_on_the_followers(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    for _ in range(3):
+        append(leader, b"a")
+        for follower in (2, 3, 2, 3, 2):
+            await brokers.fetch(follower, 1)
+    parked = asyncio.create_task(brokers.fetch(2, 1, max_wait_s=30))
+    await asyncio.sleep(0)
+    assert leader.delete_records(-1) == 3
+    await asyncio.wait_for(parked, 20)
+    assert brokers.replicas[2].log.log_start_offset == 3
+
+
+async def test_a_follower_below_the_leaders_log_begins_anew_there(brokers: Brokers) -> None:
+    follower = brokers.replicas[2]
+    await follower.on_out_of_range(1, 40)
+    assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.high_watermark) == (40, 40, 40)
+
+
+async def test_nothing_is_written_while_a_log_is_cut(brokers: Brokers) -> None:
+    """A cut waits for the disk in a thread; what the leader answers meanwhile is asked for again."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    append(leader, b"a")
+    epoch, answer = follower.leader_epoch, LeaderAnswer(await content(leader), 0, 0)
+    cutting = asyncio.create_task(follower.on_out_of_range(epoch, 0))
+    await asyncio.sleep(0)
+    follower.on_fetched(0, epoch, answer)
+    assert follower.log.log_end_offset == 0
+    cutting.cancel()
+    await follower.until_whole()
+    follower.on_fetched(0, epoch, answer)
+    assert follower.log.log_end_offset == 1
+
+
+@pytest.mark.parametrize(("offset", "code"), [(99, ErrorCode.OFFSET_OUT_OF_RANGE)])
+async def test_a_follower_that_pretends_an_offset_moves_nothing(brokers: Brokers, offset: int, code: ErrorCode) -> None:
+    leader = brokers.replicas[1]
+    append(leader, b"a")
+    with pytest.raises(OttlaError) as refused:
+        leader.on_follower_fetch(2, 12, offset, -1, 0)
+    assert refused.value.code == code
+    assert leader.on_follower_fetch(2, 12, offset, 1, 0) == (1, 1), "with an epoch it is told where its log must end"
+    leader.on_follower_fetch(3, 13, 1, 1, 0)
+    assert leader.high_watermark == 0
+
+
+@pytest.mark.rule(22)
+def test_who_is_no_follower_is_refused(brokers: Brokers) -> None:
+    with pytest.raises(OttlaError, match="has no replica of t-0"):
+        brokers.replicas[1].on_follower_fetch(9, 12, 0, -1, 0)
+
+
+@pytest.mark.feature(58)
+async def test_a_consumer_is_sent_to_an_in_sync_replica_in_its_rack(brokers: Brokers) -> None:
+    leader = brokers.replicas[1].check_leader(None)
+    racks = {1: "a", 2: "b", 3: "b"}
+    assert find_closest(leader, 1, racks, "a", 0) is None, "the leader is as close"
+    assert find_closest(leader, 1, racks, "c", 0) is None, "nobody is there"
+    assert find_closest(leader, 1, racks, "b", 0) is None, "nobody there has fetched yet"
+    append(brokers.replicas[1], b"a")
+    for follower in (2, 3, 3):
+        await brokers.fetch(follower, 1)
+    assert find_closest(leader, 1, racks, "b", 0) == 3, "the one that has more"
+    assert find_closest(leader, 1, racks, "b", 2) is None, "nobody has that offset"
+    brokers.apply(replace(ALL, isr=(1, 2), partition_epoch=1), 1)
+    assert find_closest(leader, 1, racks, "b", 0) == 2
+
+
+@pytest.mark.rule(56)
+async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(brokers: Brokers) -> None:
+    append(brokers.replicas[1], b"a")
+    await brokers.fetch(2, 1)
+    await brokers.fetch(3, 1)
+    brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
+    audience = Consumers(brokers.found_on(2), None, from_follower=False)
+    want = FetchWant(PARTITION, 2, 0, 1000)
+    parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=1, max_bytes=1000))
+    await asyncio.sleep(0)
+    await brokers.fetch(3, 2)
+    [answer] = await asyncio.wait_for(parked, 10)
+    assert answer.records
+
+
+@pytest.mark.rule(56)
+async def test_a_fetch_that_waits_hears_of_what_comes_after_the_log_has_rolled(brokers: Brokers) -> None:
+    leader = brokers.replicas[1]
+    brokers.apply(replace(ALL, isr=(1,), replicas=(1,), partition_epoch=1), 1)
+    append(leader, bytes(600))
+    audience = Consumers(brokers.found_on(1), None, from_follower=False)
+    want = FetchWant(PARTITION, 1, 1, 10_000)
+    parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=600, max_bytes=10_000))
+    await asyncio.sleep(0)
+    segments = leader.log.segment_count
+    append(leader, bytes(600))
+    assert leader.log.segment_count == segments + 1
+    [answer] = await asyncio.wait_for(parked, 10)
+    assert len(answer.records) > 600
+
+
+@pytest.mark.rule(15)
+async def test_a_follower_knows_no_more_to_be_committed_than_it_has(brokers: Brokers) -> None:
+    """Else it would begin as a leader with a high watermark above its log, and call its first appends committed."""
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    for value in (b"a", b"b"):
+        append(leader, value)
+    first = await leader.read(0, 1, 1, min_one_batch=True)
+    follower.on_fetched(0, follower.leader_epoch, LeaderAnswer(first, 2, 0))
+    assert (follower.log.log_end_offset, follower.high_watermark) == (1, 1)
+
+
+async def test_an_answer_to_an_earlier_fetch_is_not_written_again_nor_with_a_gap(brokers: Brokers) -> None:
+    leader, follower = brokers.replicas[1], brokers.replicas[2]
+    for value in (b"a", b"b"):
+        append(leader, value)
+    epoch, all_of_it = follower.leader_epoch, await content(leader)
+    second = await leader.read(1, 1, 2, min_one_batch=True)
+    follower.on_fetched(1, epoch, LeaderAnswer(second, 0, 0))
+    assert follower.log.log_end_offset == 0, "a fetch from 1 was not its last"
+    follower.on_fetched(0, epoch, LeaderAnswer(all_of_it, 0, 0))
+    follower.on_fetched(0, epoch, LeaderAnswer(all_of_it, 0, 0))
+    assert await content(follower) == all_of_it
+
+
+async def test_retention_does_not_run_beside_a_cut(brokers: Brokers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cut, in its thread, has the segments in hand: what retention drops meanwhile it would put back."""
+    follower, deleted = brokers.replicas[2], []
+    monkeypatch.setattr(follower.log, "delete_old_segments", lambda *asked: deleted.append(asked) or [])
+    cutting = asyncio.create_task(follower.on_out_of_range(1, 0))
+    await asyncio.sleep(0)
+    follower.tidy(0)
+    assert deleted == []
+    await cutting
+    follower.tidy(0)
+    assert len(deleted) == 1

@@ -1,0 +1,175 @@
+"""Reading replicas from their brokers: each from its own, and what goes wrong with one leaves the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from batches import raw_batch, raw_record
+
+from ottla.admin.replica_verification import ReplicaCheck, check_replicas
+from ottla.client.cluster import Cluster
+from ottla.errors import ErrorCode, OttlaError
+from ottla.machines.metadata import BrokerView, ClusterView, PartitionView
+from ottla_core.model import PartitionId, TopicId
+from ottla_core.records.batch import read_header
+from ottla_proto import broker_pb2 as pb
+
+ID = PartitionId(TopicId(b"t" * 16), 3)
+
+
+def batch(offset: int) -> bytes:
+    return raw_batch(raw_record(0), base_offset=offset)
+
+
+class FakeReplica:
+    """A broker that serves one replica; `hook` may answer a fetch from an offset on in its place, None for silence."""
+
+    def __init__(self, batches: list[bytes], *, start: int = 0, high_watermark: int | None = None) -> None:
+        self.batches = batches
+        self.start = start
+        self.high_watermark = len(batches) if high_watermark is None else high_watermark
+        self.hooks: dict[int, Callable[[], pb.FetchReply | None]] = {}
+        self.asked: list[pb.FetchRequest] = []
+        self.closed = False
+
+    def open_stream(self, method: Any, on_reply: Any, on_broken: Any) -> FakeReplica:
+        self._on_reply, self._on_broken = on_reply, on_broken
+        return self
+
+    def send(self, body: pb.FetchRequest, *, timeout_ms: int, answered: bool = True) -> int:
+        self.asked.append(body)
+        (wanted,) = body.partitions
+        hook = self.hooks.pop(wanted.fetch_offset, None) if body.max_bytes else None
+        reply = self.fetched(body) if hook is None else hook()
+        if reply is not None:
+            self._on_reply(1, reply)
+        return 1
+
+    def fetched(self, body: pb.FetchRequest) -> pb.FetchReply:
+        (wanted,) = body.partitions
+        reply = pb.FetchReply()
+        answer = reply.partitions.add(high_watermark=self.high_watermark, log_start_offset=self.start)
+        if body.max_bytes and wanted.fetch_offset < self.start:
+            answer.error.code = ErrorCode.OFFSET_OUT_OF_RANGE
+        elif body.max_bytes:
+            there = (b for b in self.batches[: self.high_watermark] if read_header(b).next_offset > wanted.fetch_offset)
+            answer.records = next(there, b"")
+        return reply
+
+    def break_stream(self) -> None:
+        self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), [1])
+
+    def close(self, *, timeout: float = 0.0) -> None:
+        self.closed = True
+
+
+def check(
+    *replicas: FakeReplica | None, leader: int = 0, on_progress: Callable[[int, int], None] = lambda offset, end: None
+) -> ReplicaCheck:
+    """The replicas of a partition by broker id; None is not registered."""
+    there = {f"b{number}:1": replica for number, replica in enumerate(replicas) if replica is not None}
+    cluster = Cluster(["b0:1"], lambda address: there[address])  # type: ignore[arg-type, return-value]
+    brokers = {n: BrokerView(n, f"b{n}:1") for n, replica in enumerate(replicas) if replica is not None}
+    cluster.view = ClusterView(brokers=brokers)
+    partition = PartitionView(leader, 0, tuple(range(len(replicas))))
+    found = check_replicas(cluster, "t", ID, partition, timeout=0.2, on_progress=on_progress)
+    assert all(replica.closed for replica in there.values())
+    return found
+
+
+def log(count: int = 4) -> list[bytes]:
+    return [batch(offset) for offset in range(count)]
+
+
+@pytest.mark.feature(115)
+def test_equal_replicas_are_read_to_the_smallest_high_watermark() -> None:
+    steps: list[tuple[int, int]] = []
+    lagging = FakeReplica(log(), high_watermark=3)
+    found = check(FakeReplica(log()), lagging, on_progress=lambda *step: steps.append(step))
+    assert found.is_good
+    assert (found.start, found.end, found.not_compared, found.equal) == (0, 3, 1, (0, 1))
+    assert found.compared_bytes == len(b"".join(log(3)))
+    assert steps == [(1, 3), (2, 3), (3, 3)]
+    assert all(request.from_follower for request in lagging.asked)
+    assert [request.partitions[0].fetch_offset for request in lagging.asked] == [0, 0, 1, 2]
+
+
+@pytest.mark.feature(115)
+def test_a_replica_is_compared_with_the_leaders() -> None:
+    other = log()
+    other[2] = raw_batch(raw_record(0, timestamp_delta=1), base_offset=2)
+    found = check(FakeReplica(other), FakeReplica(log()), FakeReplica(log()), leader=1)
+    assert not found.is_good
+    assert (found.equal, found.unreadable) == ((1, 2), {})
+    assert (found.differences[0].reference, found.differences[0].offset) == (1, 2)
+
+
+def test_where_the_logs_begin_later_they_are_compared_from_there() -> None:
+    found = check(FakeReplica(log()), FakeReplica(log()[2:], start=2, high_watermark=4))
+    assert found.is_good
+    assert (found.start, found.end) == (2, 4)
+    assert check(FakeReplica(log(1)), FakeReplica([], start=3, high_watermark=3)).is_good, "nothing in common"
+
+
+def test_what_retention_takes_meanwhile_is_no_difference() -> None:
+    leader, follower = FakeReplica(log()), FakeReplica(log())
+
+    def deleted() -> pb.FetchReply:
+        follower.start = 2
+        return follower.fetched(follower.asked[-1])
+
+    follower.hooks[1] = deleted
+    found = check(leader, follower)
+    assert found.is_good
+    assert (found.start, found.compared_bytes) == (2, len(b"".join([batch(0), batch(2), batch(3)])))
+
+
+def test_a_broker_that_is_not_registered_is_named_and_the_others_are_compared() -> None:
+    found = check(None, FakeReplica(log()), FakeReplica(log()))
+    assert not found.is_good
+    assert found.equal == (1, 2)
+    assert "broker 0 is not registered" in found.unreadable[0].message
+    assert check(None).equal == ()
+
+
+def failed(code: ErrorCode) -> Callable[[], pb.FetchReply]:
+    def answer() -> pb.FetchReply:
+        reply = pb.FetchReply()
+        reply.partitions.add().error.code = code
+        return reply
+
+    return answer
+
+
+def broken(replica: FakeReplica) -> Callable[[], None]:
+    return replica.break_stream
+
+
+@pytest.mark.parametrize(
+    ("hook", "code"),
+    [
+        (lambda replica: failed(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.KAFKA_STORAGE_ERROR),
+        (lambda replica: failed(ErrorCode.OFFSET_OUT_OF_RANGE), ErrorCode.OFFSET_OUT_OF_RANGE),
+        (lambda replica: lambda: pb.FetchReply(partitions=[pb.PartitionFetched()]), ErrorCode.CORRUPT_MESSAGE),
+        (lambda replica: lambda: None, ErrorCode.REQUEST_TIMED_OUT),
+        (broken, ErrorCode.NETWORK_EXCEPTION),
+    ],
+    ids=["an error", "a log that ends before", "nothing", "silence", "a stream that breaks"],
+)
+def test_a_replica_that_fails_on_the_way_is_unreadable(hook: Callable[[FakeReplica], Any], code: ErrorCode) -> None:
+    bad = FakeReplica(log())
+    bad.hooks[2] = hook(bad)
+    found = check(bad, FakeReplica(log()), FakeReplica(log()))
+    assert {broker: error.code for broker, error in found.unreadable.items()} == {0: code}
+    assert (found.equal, found.differences, found.end) == ((1, 2), {}, 4)
+    assert found.compared_bytes == len(b"".join(log()))
+
+
+def test_a_broker_that_does_not_know_the_partition_has_no_replica_to_read() -> None:
+    stranger = FakeReplica([])
+    stranger.fetched = lambda body: failed(ErrorCode.UNKNOWN_TOPIC_ID)()  # type: ignore[method-assign]
+    found = check(FakeReplica(log()), stranger)
+    assert found.unreadable[1].code == ErrorCode.UNKNOWN_TOPIC_ID
+    assert (found.end, found.equal) == (4, (0,)), "what it would have said of its log counts for nothing"

@@ -1,0 +1,40 @@
+"""Whom a client asks where any broker would do."""
+
+from __future__ import annotations
+
+from ottla.client.cluster import Cluster
+from ottla.fakes.scripted import Refuse, ScriptedCluster
+from ottla_core.errors import ErrorCode
+from ottla_proto import broker_pb2 as pb
+from ottla_proto.contracts import Broker
+
+
+def asked(brokers: ScriptedCluster) -> list[str]:
+    return [address for address, body in brokers.seen if isinstance(body, pb.MetadataRequest)]
+
+
+def test_a_broker_that_did_not_answer_comes_last_for_a_while() -> None:
+    brokers = ScriptedCluster({"t": 1}, brokers=3)
+    cluster = Cluster(["b0:1"], brokers.connect)
+    cluster.fetch_metadata(timeout=5)
+    brokers.stop(1)
+    for _ in range(9):
+        cluster.fetch_metadata(timeout=5)
+    assert asked(brokers).count("b1:1") == 1
+    brokers.stop(0)
+    brokers.stop(2)
+    brokers.go_on(1)
+    cluster.fetch_metadata(timeout=5)
+    assert asked(brokers)[-1] == "b1:1"
+
+
+def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
+    brokers = ScriptedCluster({"t": 1}, brokers=3)
+    cluster = Cluster(["b0:1"], brokers.connect)
+    cluster.fetch_metadata(timeout=5)
+    brokers.will(Broker.METADATA, Refuse(ErrorCode.NOT_CONTROLLER))
+    cluster.fetch_metadata(timeout=5)
+    brokers.seen.clear()
+    for _ in range(6):
+        cluster.fetch_metadata(timeout=5)
+    assert set(asked(brokers)) == {"b0:1", "b1:1", "b2:1"}

@@ -1,0 +1,525 @@
+"""What a consumer of a group commits and when, and where it goes on, against scripted brokers."""
+
+import subprocess
+import sys
+import threading
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scripted_groups
+from group_members import Diary
+from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, filled, until_joined
+from waiting import wait_until
+
+from ottla.consumer.consumer import Consumer
+from ottla.consumer.group.offsets import OffsetAndMetadata
+from ottla.consumer.reader import Reader
+from ottla.errors import (
+    CommitFailedError,
+    ConfigError,
+    ErrorCode,
+    OffsetOutOfRangeError,
+    OttlaError,
+    RebalanceInProgressError,
+    SerializationError,
+    WakeupError,
+)
+from ottla.fakes.scripted import Refuse
+from ottla.producer.producer import Producer
+from ottla_proto import group_pb2 as pb
+from ottla_proto.contracts import Group
+
+# ---- what is committed ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature(78)
+def test_a_loop_that_is_left_has_not_processed_the_record_at_hand() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster) as consumer:
+        for record in consumer:
+            if record.value == 4:
+                break
+        assert consumer.position(T[0]) == 5
+    assert committed(cluster) == {0: 4}
+
+
+@pytest.mark.feature(78)
+@pytest.mark.parametrize("batch_size", [70, 1000], ids=["single", "batched"])
+def test_an_error_in_a_loop_keeps_what_was_not_processed(batch_size: int) -> None:
+    cluster = filled({0: 10, 1: 10}, batch_size=batch_size)
+    seen: list[tuple[int, int]] = []
+
+    def read() -> None:
+        with consumer_of(cluster) as consumer:
+            for record in consumer:
+                seen.append((record.partition, record.offset))
+                if len(seen) == 14:
+                    raise BrokenError
+
+    with pytest.raises(BrokenError):
+        read()
+    done = seen[:-1]
+    assert committed(cluster) == {p: sum(partition == p for partition, _ in done) for p in (0, 1)}
+    with consumer_of(cluster) as again:
+        rest = again.poll(WAIT).values()
+        while len(rest) < 7:
+            rest += again.poll(WAIT).values()
+    assert len(rest) == 7
+
+
+def test_whoever_goes_on_after_a_break_gets_the_next_record() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, stop=10) as consumer:
+        first = [record.value for record in islice(consumer, 3)]
+        batch = consumer.poll(WAIT, max_records=2).values()
+        rest = [record.value for record in consumer]
+    assert first + batch + rest == list(range(10))
+
+
+def test_a_poll_is_processed_when_the_next_one_comes_or_the_block_ends_well() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT, max_records=3)) == 3
+        consumer.poll(WAIT, max_records=2)
+    assert committed(cluster) == {0: 5}
+
+    def read() -> None:
+        with consumer_of(cluster) as consumer:
+            assert consumer.poll(WAIT, max_records=1).values() == [5]
+            consumer.poll(WAIT, max_records=1)
+            raise BrokenError
+
+    with pytest.raises(BrokenError):
+        read()
+    assert committed(cluster) == {0: 6}
+    consumer = consumer_of(cluster)
+    assert consumer.poll(WAIT, max_records=1).values() == [6]
+    consumer.close()
+    assert committed(cluster) == {0: 6}, "nobody can tell whether it was processed"
+
+
+@pytest.mark.feature(47)
+@pytest.mark.feature(48)
+@pytest.mark.feature(49)
+def test_auto_commits_come_from_time_to_time_and_of_what_earlier_polls_gave() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, auto_commit_interval=0.0) as consumer:
+        consumer.poll(WAIT, max_records=3)
+        consumer.poll(WAIT, max_records=3)
+        wait_until(lambda: committed(cluster) == {0: 3})
+        consumer.poll(WAIT, max_records=3)
+        wait_until(lambda: committed(cluster) == {0: 6})
+    with consumer_of(cluster, auto_commit_interval=60.0) as consumer:
+        for _ in range(3):
+            consumer.poll(0.1, max_records=3)
+        assert committed(cluster) == {0: 9}, "which the end of the block before has committed"
+
+
+@pytest.mark.feature(47)
+@pytest.mark.parametrize("assignors", ["range", "cooperative-sticky"])
+def test_what_is_processed_is_committed_before_the_others_are_joined_again(assignors: str) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, assignors=assignors, auto_commit_interval=60.0) as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        cluster.groups.rebalance("g")
+        while consumer.group_metadata.generation < 2:
+            consumer.poll(0.05)
+        assert committed(cluster) == {0: 3}
+        asked = [type(body) for _, body in cluster.seen if isinstance(body, pb.JoinRequest | pb.CommitOffsetsRequest)]
+        assert asked == [pb.JoinRequest, pb.JoinRequest, pb.CommitOffsetsRequest, pb.JoinRequest]
+
+
+@pytest.mark.parametrize("when", ["while it waits for more", "at once"])
+def test_what_was_gathered_is_handed_out_before_its_partitions_are_given_up(
+    when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = filled({0: 3})
+    diary = Diary()
+    with consumer_of(cluster, listener=diary) as consumer:
+        until_joined(consumer, 1)
+        consumer.seek(T[0], 0)
+        take, group = Reader._take, consumer._group
+        assert group is not None
+
+        def take_and_rebalance(*arguments: Any) -> Any:
+            monkeypatch.undo()
+            part = take(*arguments)
+            group.member.rejoin("news")
+            return part
+
+        if when == "at once":
+            monkeypatch.setattr(Reader, "_take", take_and_rebalance)
+        else:
+            threading.Timer(0.2, cluster.groups.rebalance, ["g"]).start()
+        batch = next(consumer.batches(max_records=10, max_wait=1.0))
+        assert batch.values() == [0, 1, 2]
+        assert diary.entries == [("assigned", [T[0]])]
+        assert committed(cluster) == {}
+        while len(diary.entries) < 3:
+            consumer.poll(0.05)
+        assert committed(cluster) == {0: 3}
+
+
+def test_what_others_have_committed_meanwhile_is_not_taken_for_ones_own() -> None:
+    cluster = filled({0: 3})
+    places = iter([0, 3])
+    consumer: Consumer[Any, Any]
+    with consumer_of(cluster, on_assigned=lambda some: consumer.seek(some[0], next(places))) as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        cluster.groups.rebalance("g")
+        while consumer.group_metadata.generation < 2:
+            if not consumer.poll(0.05) and committed(cluster) == {0: 3}:
+                with cluster.changed:
+                    cluster.groups.group("g").offsets[T[0]].offset = 1
+    assert committed(cluster) == {0: 3}
+
+
+def test_a_reader_that_waits_commits_in_time_too() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, auto_commit_interval=0.2) as consumer:
+        member = threading.Thread(target=lambda: [None for _ in consumer])
+        member.start()
+        wait_until(lambda: committed(cluster) == {0: 3})
+        consumer.close()
+        member.join(WAIT)
+
+
+@pytest.mark.feature(78)
+def test_at_most_once_commits_before_anything_is_handed_out() -> None:
+    cluster = filled({0: 10})
+
+    def read() -> None:
+        with consumer_of(cluster, commit="at_most_once") as consumer:
+            for record in consumer:
+                assert committed(cluster)[0] > record.offset
+                if record.value == 4:
+                    raise BrokenError
+
+    with pytest.raises(BrokenError):
+        read()
+    assert committed(cluster) == {0: 5}, "what it did not come to is there for the next"
+    with consumer_of(cluster, commit="at_most_once") as consumer:
+        assert consumer.poll(WAIT, max_records=2).values() == [5, 6]
+        assert committed(cluster) == {0: 7}
+
+
+def test_at_most_once_hands_out_nothing_that_it_could_not_commit() -> None:
+    cluster = filled({0: 3})
+    cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.REBALANCE_IN_PROGRESS))
+    with consumer_of(cluster, commit="at_most_once") as consumer:
+        assert consumer.poll(WAIT, max_records=1).values() == [0]
+        cluster.groups.forget("g", "member-1")
+        with cluster.changed:  # another one has read on meanwhile
+            cluster.groups.group("g").offsets[T[0]].offset = 2
+        assert consumer.poll(WAIT).values() == [2]
+        assert committed(cluster) == {0: 3}
+
+
+def test_manual_means_that_nothing_else_commits() -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster, commit="manual", auto_commit_interval=0.0) as consumer:
+        for _ in range(3):
+            consumer.poll(WAIT, max_records=2)
+        consumer.commit()
+        consumer.poll(WAIT, max_records=2)
+    assert committed(cluster) == {0: 6}
+
+
+@pytest.mark.feature(50)
+@pytest.mark.feature(53)
+@pytest.mark.rule(67)
+def test_a_commit_is_of_all_that_was_handed_out_or_of_what_it_is_given() -> None:
+    cluster = filled({0: 10, 1: 0})
+    with consumer_of(cluster, commit="manual") as consumer:
+        for record in consumer:
+            if record.value == 4:
+                consumer.commit()
+                break
+        assert consumer.committed()[T[0]] == OffsetAndMetadata(5)
+        consumer.poll(WAIT, max_records=5)
+        consumer.commit()
+        assert consumer.committed(T[0]) == {T[0]: OffsetAndMetadata(10, "", 0)}, "with its epoch, where that is known"
+        consumer.commit({T[0]: 2, ("t", 1): OffsetAndMetadata(0, "a note", 3)})
+        assert consumer.committed() == {T[0]: OffsetAndMetadata(2), T[1]: OffsetAndMetadata(0, "a note", 3)}
+        with pytest.raises(ConfigError, match="is no offset"):
+            consumer.commit({T[0]: -1})
+        consumer.commit({})
+        with pytest.raises(ConfigError, match="no group"):
+            Consumer("t", bootstrap="b0:1").commit()
+
+
+@pytest.mark.feature(50)
+def test_a_commit_is_tried_until_it_succeeds() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        consumer.poll(WAIT)
+        steps = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NETWORK_EXCEPTION)
+        cluster.will(Group.COMMIT_OFFSETS, *map(Refuse, steps))
+        consumer.commit()
+    assert committed(cluster) == {0: 3}
+
+
+@pytest.mark.feature(50)
+def test_a_commit_that_can_not_succeed_says_why_and_what_to_do() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        with pytest.raises(CommitFailedError, match="not in the group"):
+            consumer.commit({T[0]: 1})
+        consumer.poll(WAIT)
+        cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.OFFSET_METADATA_TOO_LARGE, "too much"))
+        with pytest.raises(OttlaError, match="too much"):
+            consumer.commit()
+        cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.REBALANCE_IN_PROGRESS, "it rebalances"))
+        with pytest.raises(RebalanceInProgressError, match="read on"):
+            consumer.commit()
+        cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.NOT_COORDINATOR, "elsewhere")] * 50)
+        with pytest.raises(OttlaError, match=r"elsewhere|within"):
+            consumer.commit(timeout=0.3)
+        cluster.forget(Group.COMMIT_OFFSETS)
+        cluster.groups.forget("g", "member-1")
+        with pytest.raises(CommitFailedError) as caught:
+            consumer.commit()
+        for words in ("has rebalanced without this consumer", "reads again from the last commit", "max_poll_records"):
+            assert words in str(caught.value)
+    assert committed(cluster) == {}
+
+
+@pytest.mark.feature(39)
+def test_whoever_waits_for_a_commit_can_be_woken_and_closed() -> None:
+    cluster = filled({0: 3})
+    consumer = consumer_of(cluster, commit="manual")
+    consumer.poll(WAIT)
+    cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.NOT_COORDINATOR)] * 1000)
+    began_at = time.monotonic()
+    threading.Timer(0.2, consumer.wakeup).start()
+    with pytest.raises(WakeupError):
+        consumer.commit()
+    closer = threading.Timer(0.2, consumer.close)
+    closer.start()
+    with pytest.raises(ConfigError, match="closed"):
+        consumer.commit()
+    closer.join(WAIT)
+    assert not closer.is_alive()
+    assert time.monotonic() - began_at < WAIT / 2
+
+
+@pytest.mark.feature(51)
+@pytest.mark.feature(52)
+def test_an_async_commit_is_tried_once_told_of_and_never_overtaken() -> None:
+    cluster = filled({0: 10})
+    told: list[Any] = []
+
+    def on_committed(offsets: Any, error: OttlaError | None) -> None:
+        told.append((offsets[T[0]].offset, error and error.code))
+
+    with consumer_of(cluster, commit="manual") as consumer:
+        consumer.poll(WAIT, max_records=2)
+        cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        consumer.commit_async(on_committed)
+        for offset in (3, 4, 5):
+            consumer.commit_async(on_committed, offsets={T[0]: offset})
+        consumer.commit_async()
+        consumer.poll(WAIT, max_records=2)
+        consumer.commit()
+        consumer.poll(0.05)
+        assert told == [(2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), (3, None), (4, None), (5, None)]
+        consumer.commit_async(on_committed)
+        wait_until(lambda: consumer.poll(0.05) is not None and len(told) == 5)
+    offsets = [each.offsets[0].offset for each in cluster.requests(pb.CommitOffsetsRequest)]
+    assert offsets == [2, 3, 4, 5, 2, 4, 10]
+    assert committed(cluster) == {0: 10}
+
+
+def test_a_seek_within_a_loop_counts() -> None:
+    cluster = filled({0: 10, 1: 10})
+    with consumer_of(cluster, commit="manual", stop=15) as consumer:
+        values: dict[int, list[int]] = {0: [], 1: []}
+        for record in consumer:
+            values[record.partition].append(record.value)
+            if record.value == 2 and not (values[0] and values[1]):
+                consumer.seek((record.topic, record.partition), 8)
+    assert sorted(values.values()) == [[0, 1, 2, 3, 4, 5, 6, 7, 8, 9], [0, 1, 2, 8, 9]]
+
+
+@pytest.mark.parametrize("each", [5, 10], ids=["all of it fetched", "some left"])
+def test_a_pause_within_a_loop_counts_at_once(each: int) -> None:
+    cluster = filled({0: each, 1: each})
+    with consumer_of(cluster, stop=2 * each) as consumer:
+        places = []
+        for record in consumer:
+            places.append((record.partition, record.offset))
+            if len(places) == 3:  # in the middle of a step
+                consumer.pause((record.topic, paused := record.partition))
+            if len(places) >= 8 and consumer.paused():
+                consumer.resume()
+    assert paused not in [partition for partition, _ in places[3:8]]
+    assert sorted(places) == [(partition, offset) for partition in (0, 1) for offset in range(each)]
+
+
+def test_a_record_that_can_not_be_read_is_not_passed_over() -> None:
+    cluster = filled({0: 2})
+    with Producer[Any, Any]("b0:1", topic="t", value="bytes", _transport=cluster.connect) as producer:
+        producer.send(b"poison", partition=0)
+        producer.send(b"3", partition=0)
+    with consumer_of(cluster) as consumer:
+        values: list[int] = []
+        for _ in range(2):
+            with pytest.raises(SerializationError, match="offset 2"):
+                values.extend(record.value for record in consumer)
+        consumer.seek(T[0], 3)
+        assert next(iter(consumer)).value == 3
+        assert values == [0, 1]
+    with consumer_of(cluster, on_bad_record="skip", group="h") as consumer:
+        assert consumer.poll(WAIT).values() == [0, 1, 3]
+
+
+# ---- where it begins ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature(46)
+def test_without_a_commit_it_begins_where_it_is_told() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, auto_offset_reset=None) as consumer:
+        until_joined(consumer, 1)
+        assert consumer.position(T[0]) == 3
+    with consumer_of(cluster, group="h", auto_offset_reset="none") as consumer:
+        with pytest.raises(OffsetOutOfRangeError, match=r"'h' has committed nothing for t-0.*seek"):
+            consumer.poll(WAIT)
+        consumer.seek(T[0], 1)
+        assert consumer.poll(WAIT).values() == [1, 2]
+
+
+@pytest.mark.feature(54)
+@pytest.mark.feature(75)
+def test_whoever_seeks_when_it_is_assigned_begins_there() -> None:
+    cluster = filled({0: 10})
+    consumer: Consumer[Any, Any]
+    with consumer_of(cluster, on_assigned=lambda some: [consumer.seek(p, 7) for p in some]) as consumer:
+        assert consumer.poll(WAIT).values() == [7, 8, 9]
+
+
+def test_whoever_seeks_while_it_is_looked_up_where_to_begin_stays_there() -> None:
+    cluster = filled({0: 10})
+    cluster.will(Group.FETCH_OFFSETS, *[Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 4)
+    with consumer_of(cluster) as consumer:
+        while not consumer.assignment():
+            consumer.poll(0.01)
+        consumer.seek(T[0], 7)
+        cluster.until(lambda: len(cluster.requests(pb.FetchOffsetsRequest)) == 5)
+        assert consumer.poll(WAIT).values() == [7, 8, 9]
+
+
+@pytest.mark.rule(67)
+def test_a_log_that_was_truncated_below_the_committed_offset_is_noticed() -> None:
+    cluster = filled({0: 10}, batch_size=70)
+    with consumer_of(cluster) as consumer:
+        count = 0
+        while count < 10:
+            count += len(consumer.poll(WAIT))
+    assert cluster.groups.group("g").offsets[T[0]].leader_epoch == 0
+    cluster.lose("t", 0, after=5)
+    cluster.move_leader("t", 0, broker=0, epoch=1)
+    fill(cluster, {0: 8}, batch_size=70)
+    with consumer_of(cluster) as consumer:
+        assert consumer.poll(WAIT).values()[0] == 0, "what is there from 5 on was never read"
+        assert consumer.metrics["truncation-total"] == 1
+
+
+def test_a_member_reads_to_the_end_and_stops() -> None:
+    cluster = filled({0: 5, 1: 7})
+    with consumer_of(cluster, stop="end") as consumer:
+        assert len(list(consumer)) == 12
+        assert consumer.finished
+    assert committed(cluster) == {0: 5, 1: 7}
+    with consumer_of(cluster, stop=3, group="h") as consumer:
+        assert len(list(consumer)) == 3
+
+
+@pytest.mark.story("commits-of-a-topic-made-anew")
+def test_what_was_committed_in_a_topic_that_was_made_anew_is_no_place_in_it(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = filled({0: 10})
+    with consumer_of(cluster) as consumer:
+        assert len(consumer.poll(WAIT)) == 10
+    assert committed(cluster) == {0: 10}
+    cluster.drop_topic("t")
+    cluster.add_topic("t", 1)
+    fill(cluster, {0: 30})
+    with consumer_of(cluster) as consumer:
+        assert [r.offset for r in consumer.poll(WAIT)] == list(range(30))
+    assert "made anew" in caplog.text
+
+
+def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.UNKNOWN_TOPIC_ID)] * 3)
+        with pytest.raises(OttlaError) as raised:
+            consumer.commit(timeout=WAIT)
+        assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert len(cluster.requests(pb.CommitOffsetsRequest)) == 1
+        cluster.forget(Group.COMMIT_OFFSETS)
+
+
+@pytest.mark.story("one-bad-argument-ends-all-commits")
+@pytest.mark.parametrize(
+    "offsets",
+    [
+        {T[0]: OffsetAndMetadata(1, metadata=123)},  # type: ignore[arg-type]
+        {T[0]: OffsetAndMetadata(1, leader_epoch=-5)},
+        {T[0]: 1 << 63},
+        {T[0]: -1},
+        {T[0]: True},
+        {T[0]: "1"},
+        {(b"t", 0): 1},
+        {("t", 1 << 31): 1},
+        {"t-0": 1},
+        [(T[0], 1)],
+    ],
+)
+def test_what_no_commit_can_carry_is_refused_and_ends_no_other(offsets: Any) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        for commit in (consumer.commit, lambda what: consumer.commit_async(offsets=what)):
+            with pytest.raises(ConfigError):
+                commit(offsets)
+        consumer.commit(timeout=WAIT)
+    assert committed(cluster) == {0: 3}
+
+
+@pytest.mark.story("unforeseen-error-ends-all-commits")
+def test_what_nobody_had_thought_of_fails_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = filled({0: 3})
+    with consumer_of(cluster, commit="manual") as consumer:
+        assert len(consumer.poll(WAIT)) == 3
+        with monkeypatch.context() as patched:
+            patched.setattr("ottla.consumer.group.commits.to_commit", lambda *_: 1 / 0)
+            with pytest.raises(OttlaError, match="ZeroDivisionError"):
+                consumer.commit(timeout=WAIT)
+        consumer.commit(timeout=WAIT)
+    assert committed(cluster) == {0: 3}
+
+
+_SCRIPT = """
+import atexit, os, signal, sys
+sys.path.insert(0, {support!r})
+atexit.register(lambda: print(committed(cluster), cluster.groups.group("g").left, flush=True))  # the last to be called
+from scripted_groups import committed, consumer_of, filled
+cluster = filled({{0: 10}})
+for record in consumer_of(cluster):
+    if record.offset == 4:
+        os.kill(os.getpid(), signal.SIGINT)
+"""
+
+
+@pytest.mark.story("ctrl-c-leaves-a-ghost")
+def test_ctrl_c_in_a_loop_that_no_block_closes_commits_and_leaves() -> None:
+    support = str(Path(scripted_groups.__file__).parent)
+    command = [sys.executable, "-c", _SCRIPT.format(support=support)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    assert done.stdout.startswith("{0: 4} [('member-1', "), done.stdout
