@@ -30,67 +30,69 @@ class AnsweringBroker:
         self._next = [0] * partitions
         self.address = ""
 
-    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply:
-        reply = pb.ProduceReply()
+    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse:
+        response = pb.ProduceResponse()
         for part in request.partitions:
-            reply.partitions.add(topic_id=part.topic_id, partition=part.partition, base_offset=0, log_append_time_ms=-1)
-        return reply
+            response.partitions.add(
+                topic_id=part.topic_id, partition=part.partition, base_offset=0, log_append_time_ms=-1
+            )
+        return response
 
-    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
-        reply = pb.FetchReply()
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+        response = pb.FetchResponse()
         for part in request.partitions:
-            reply.partitions.add(
+            response.partitions.add(
                 topic_id=part.topic_id, partition=part.partition, high_watermark=1 << 60, records=self._response
             )
-        return reply
+        return response
 
-    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
-        reply = pb.MetadataReply(cluster_id="answering", revision=1)
-        reply.brokers.add(id=0, address=self.address, epoch=1)
+    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
+        response = pb.MetadataResponse(cluster_id="answering", revision=1)
+        response.brokers.add(id=0, address=self.address, epoch=1)
         for name in request.topics:
-            topic = reply.topics.add(name=name, topic_id=TOPIC_ID)
+            topic = response.topics.add(name=name, topic_id=TOPIC_ID)
             for n in range(self._partitions):
                 topic.partitions.add(partition=n, leader=0, replicas=[0], isr=[0])
-        return reply
+        return response
 
-    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
-        reply = pb.ListOffsetsReply()
+    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
+        response = pb.ListOffsetsResponse()
         for part in request.partitions:
             offset = 0 if part.timestamp_ms == -2 else 1 << 60
-            reply.partitions.add(topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1)
-        return reply
+            response.partitions.add(topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1)
+        return response
 
-    async def delete_records(self, request: Any, context: RequestContext) -> pb.DeleteRecordsReply:
-        return pb.DeleteRecordsReply()
+    async def delete_records(self, request: Any, context: RequestContext) -> pb.DeleteRecordsResponse:
+        return pb.DeleteRecordsResponse()
 
-    async def describe_log_dirs(self, request: Any, context: RequestContext) -> pb.DescribeLogDirsReply:
-        return pb.DescribeLogDirsReply()
+    async def describe_log_dirs(self, request: Any, context: RequestContext) -> pb.DescribeLogDirsResponse:
+        return pb.DescribeLogDirsResponse()
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
-    ) -> pb.OffsetsForLeaderEpochReply:
-        reply = pb.OffsetsForLeaderEpochReply()
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        response = pb.OffsetsForLeaderEpochResponse()
         for part in request.partitions:
             end = pb.EpochEnd(leader_epoch=part.leader_epoch, end_offset=1 << 60)
-            reply.partitions.add(topic_id=part.topic_id, partition=part.partition, end=end)
-        return reply
+            response.partitions.add(topic_id=part.topic_id, partition=part.partition, end=end)
+        return response
 
     async def init_producer_id(
         self, request: pb.InitProducerIdRequest, context: RequestContext
-    ) -> pb.InitProducerIdReply:
-        return pb.InitProducerIdReply(producer_id=1, producer_epoch=0)
+    ) -> pb.InitProducerIdResponse:
+        return pb.InitProducerIdResponse(producer_id=1, producer_epoch=0)
 
-    async def shard_append(self, request: Any, context: RequestContext) -> pb.ShardAppendReply:
-        return pb.ShardAppendReply()
+    async def shard_append(self, request: Any, context: RequestContext) -> pb.ShardAppendResponse:
+        return pb.ShardAppendResponse()
 
-    async def shard_appends(self, request: Any, context: RequestContext) -> pb.ShardAppendsReply:
-        return pb.ShardAppendsReply()
+    async def shard_appends(self, request: Any, context: RequestContext) -> pb.ShardAppendsResponse:
+        return pb.ShardAppendsResponse()
 
-    async def check_fence(self, request: Any, context: RequestContext) -> pb.CheckFenceReply:
-        return pb.CheckFenceReply()
+    async def check_fence(self, request: Any, context: RequestContext) -> pb.CheckFenceResponse:
+        return pb.CheckFenceResponse()
 
-    async def log_ends(self, request: Any, context: RequestContext) -> pb.LogEndsReply:
-        return pb.LogEndsReply()
+    async def log_ends(self, request: Any, context: RequestContext) -> pb.LogEndsResponse:
+        return pb.LogEndsResponse()
 
 
 async def serve(port: int, partitions: int, response_bytes: int) -> None:

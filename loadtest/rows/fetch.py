@@ -28,12 +28,12 @@ def main() -> None:
     given = parser.parse_args()
     peer = Peer(given.bootstrap.split(",")[0])
     described = peer.call(Broker.METADATA, pb.MetadataRequest(topics=[given.topic]), timeout=10).topics[0]
-    replies: Queue[pb.FetchReply] = Queue()
+    responses: Queue[pb.FetchResponse] = Queue()
 
     def on_broken(error: TransportError, left: list[int]) -> None:
-        replies.put(pb.FetchReply(error={"code": error.code, "message": error.message}))
+        responses.put(pb.FetchResponse(error={"code": error.code, "message": error.message}))
 
-    stream = peer.open_stream(Broker.FETCH, lambda _, reply: replies.put(reply), on_broken)
+    stream = peer.open_stream(Broker.FETCH, lambda _, response: responses.put(response), on_broken)
     offsets = [0] * len(described.partitions)
 
     def ask(partition: int) -> None:
@@ -49,7 +49,7 @@ def main() -> None:
         ask(partition)
     received, began, cpu = 0, time.monotonic(), time.process_time()
     while received < given.megabytes * 1_000_000:
-        part = replies.get(timeout=30).partitions[0]
+        part = responses.get(timeout=30).partitions[0]
         if part.error.code:
             raise SystemExit(f"fetch failed: {part.error.message}")
         received += len(part.records)

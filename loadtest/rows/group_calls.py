@@ -18,7 +18,7 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Broker, Group, Method
 
 Asked = TypeVar("Asked", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 LIMIT_S: Final = 30.0
 _PAUSE_S: Final = 0.02
@@ -47,8 +47,8 @@ class GroupCalls:
 
     async def look_up(self) -> bool:
         """Ask who owns what; whether each shard has somebody."""
-        reply = await self._broker.call(Broker.METADATA, b.MetadataRequest(shards=True), timeout=LIMIT_S)
-        shards = sorted((each for each in reply.shards if each.kind == GROUP), key=lambda each: each.shard)
+        response = await self._broker.call(Broker.METADATA, b.MetadataRequest(shards=True), timeout=LIMIT_S)
+        shards = sorted((each for each in response.shards if each.kind == GROUP), key=lambda each: each.shard)
         self._owners = [each.address for each in shards]
         return bool(shards) and all(self._owners)
 
@@ -62,7 +62,9 @@ class GroupCalls:
         shard = shard_of(group, shards)
         return (name for n in count() if shard_of(name := f"{group}-{n}", shards) == shard)
 
-    async def ask(self, group: str, method: Method[Asked, Reply], asked: Asked, limit_s: float = LIMIT_S) -> Reply:
+    async def ask(
+        self, group: str, method: Method[Asked, Response], asked: Asked, limit_s: float = LIMIT_S
+    ) -> Response:
         """Raises OttlaError as it came: whoever measures wants to know of it."""
         address = self.owner(group)
         peer = self._peers.get(address)
@@ -85,8 +87,8 @@ class GroupCalls:
         asked = pb.CommitOffsetsRequest(group=group, generation=-1)
         for (topic, partition), offset in offsets.items():
             asked.offsets.add(topic=topic, partition=partition, offset=offset)
-        reply = await self.ask(group, Group.COMMIT_OFFSETS, asked)
-        assert not any(each.error.code for each in reply.partitions)
+        response = await self.ask(group, Group.COMMIT_OFFSETS, asked)
+        assert not any(each.error.code for each in response.partitions)
 
     async def round(self, group: str, member_ids: list[str]) -> tuple[int, list[str]]:
         """All members join and synchronize; an empty id is a new one's. The generation, and their ids."""
@@ -95,7 +97,7 @@ class GroupCalls:
         await asyncio.gather(*(self._sync(group, each, generation, ids) for each in joined))
         return generation, ids
 
-    async def _join(self, group: str, member_id: str) -> pb.JoinReply:
+    async def _join(self, group: str, member_id: str) -> pb.JoinResponse:
         asked: dict[str, Any] = {"session_timeout_ms": 300_000, "rebalance_timeout_ms": 300_000}
         return await self.ask(
             group,
@@ -111,13 +113,13 @@ class GroupCalls:
             ),
         )
 
-    async def _sync(self, group: str, joined: pb.JoinReply, generation: int, ids: list[str]) -> None:
+    async def _sync(self, group: str, joined: pb.JoinResponse, generation: int, ids: list[str]) -> None:
         asked = pb.SyncRequest(group=group, member=pb.Member(member_id=joined.member_id), generation=generation)
         if joined.leader == joined.member_id:
             for member_id in ids:
                 asked.assignments.add(member_id=member_id, assignment=_ASSIGNED)
-        reply = await self.ask(group, Group.SYNC, asked)
-        assert reply.assignment == _ASSIGNED
+        response = await self.ask(group, Group.SYNC, asked)
+        assert response.assignment == _ASSIGNED
 
     async def heartbeat(self, group: str, member_id: str, generation: int) -> None:
         asked = pb.HeartbeatRequest(group=group, member=pb.Member(member_id=member_id), generation=generation)

@@ -111,8 +111,8 @@ async def load(calls: GroupCalls, stack: RunningStack, keys: int) -> dict[str, f
     await calls.until_served(group)
     heavy_s = time.monotonic() - began
     for each in groups:
-        reply = await calls.ask(each, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=each, all=True))
-        assert len(reply.offsets) == _PARTITIONS
+        response = await calls.ask(each, Group.FETCH_OFFSETS, pb.FetchOffsetsRequest(group=each, all=True))
+        assert len(response.offsets) == _PARTITIONS
     return {"load_keys": len(groups) * _PARTITIONS, "takeover_of_heavy_shard_s": heavy_s}
 
 

@@ -17,13 +17,13 @@ class ProduceFrame(_message.Message):
     body: ProduceRequest
     def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., body: _Optional[_Union[ProduceRequest, _Mapping]] = ...) -> None: ...
 
-class ProduceReplyFrame(_message.Message):
+class ProduceResponseFrame(_message.Message):
     __slots__ = ("correlation_id", "body")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
-    body: ProduceReply
-    def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[ProduceReply, _Mapping]] = ...) -> None: ...
+    body: ProduceResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[ProduceResponse, _Mapping]] = ...) -> None: ...
 
 class ProduceRequest(_message.Message):
     __slots__ = ("acks", "partitions")
@@ -45,7 +45,7 @@ class PartitionRecords(_message.Message):
     records: bytes
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., records: _Optional[bytes] = ...) -> None: ...
 
-class ProduceReply(_message.Message):
+class ProduceResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -91,13 +91,13 @@ class FetchFrame(_message.Message):
     body: FetchRequest
     def __init__(self, correlation_id: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., body: _Optional[_Union[FetchRequest, _Mapping]] = ...) -> None: ...
 
-class FetchReplyFrame(_message.Message):
+class FetchResponseFrame(_message.Message):
     __slots__ = ("correlation_id", "body")
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     BODY_FIELD_NUMBER: _ClassVar[int]
     correlation_id: int
-    body: FetchReply
-    def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[FetchReply, _Mapping]] = ...) -> None: ...
+    body: FetchResponse
+    def __init__(self, correlation_id: _Optional[int] = ..., body: _Optional[_Union[FetchResponse, _Mapping]] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
     __slots__ = ("max_wait_ms", "min_bytes", "max_bytes", "partitions", "follower", "rack", "from_follower")
@@ -149,7 +149,7 @@ class FetchPartition(_message.Message):
     log_start_offset: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
-class FetchReply(_message.Message):
+class FetchResponse(_message.Message):
     __slots__ = ("error", "partitions", "newest_check")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -199,7 +199,7 @@ class MetadataRequest(_message.Message):
     shards: bool
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ..., shards: _Optional[bool] = ...) -> None: ...
 
-class MetadataReply(_message.Message):
+class MetadataResponse(_message.Message):
     __slots__ = ("error", "cluster_id", "revision", "brokers", "controller", "topics", "shards")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -324,7 +324,7 @@ class ListOffsetsPartition(_message.Message):
     timestamp_ms: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., timestamp_ms: _Optional[int] = ...) -> None: ...
 
-class ListOffsetsReply(_message.Message):
+class ListOffsetsResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -364,7 +364,7 @@ class DeleteRecordsPartition(_message.Message):
     before_offset: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., before_offset: _Optional[int] = ...) -> None: ...
 
-class DeleteRecordsReply(_message.Message):
+class DeleteRecordsResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -388,7 +388,7 @@ class DescribeLogDirsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class DescribeLogDirsReply(_message.Message):
+class DescribeLogDirsResponse(_message.Message):
     __slots__ = ("error", "log_dirs")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
@@ -440,7 +440,7 @@ class EpochOfPartition(_message.Message):
     leader_epoch: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., leader_epoch: _Optional[int] = ...) -> None: ...
 
-class OffsetsForLeaderEpochReply(_message.Message):
+class OffsetsForLeaderEpochResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -476,7 +476,7 @@ class PartitionOfLog(_message.Message):
     partition: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
 
-class LogEndsReply(_message.Message):
+class LogEndsResponse(_message.Message):
     __slots__ = ("error", "broker_epoch", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -504,7 +504,7 @@ class InitProducerIdRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class InitProducerIdReply(_message.Message):
+class InitProducerIdResponse(_message.Message):
     __slots__ = ("error", "producer_id", "producer_epoch")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -536,7 +536,7 @@ class ShardAppendRequest(_message.Message):
     timeout_ms: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., kind: _Optional[str] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ..., expected_next_offset: _Optional[int] = ..., records: _Optional[bytes] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
-class ShardAppendReply(_message.Message):
+class ShardAppendResponse(_message.Message):
     __slots__ = ("error", "base_offset", "high_watermark", "log_end_offset", "current_leader_epoch", "current_fence", "current_leader")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -560,13 +560,13 @@ class ShardAppendsRequest(_message.Message):
     appends: _containers.RepeatedCompositeFieldContainer[ShardAppendRequest]
     def __init__(self, appends: _Optional[_Iterable[_Union[ShardAppendRequest, _Mapping]]] = ...) -> None: ...
 
-class ShardAppendsReply(_message.Message):
+class ShardAppendsResponse(_message.Message):
     __slots__ = ("error", "appends")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     APPENDS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
-    appends: _containers.RepeatedCompositeFieldContainer[ShardAppendReply]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., appends: _Optional[_Iterable[_Union[ShardAppendReply, _Mapping]]] = ...) -> None: ...
+    appends: _containers.RepeatedCompositeFieldContainer[ShardAppendResponse]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., appends: _Optional[_Iterable[_Union[ShardAppendResponse, _Mapping]]] = ...) -> None: ...
 
 class ShardFence(_message.Message):
     __slots__ = ("shard_epoch", "incarnation")
@@ -594,7 +594,7 @@ class CheckFenceRequest(_message.Message):
     timeout_ms: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., incarnation: _Optional[int] = ..., next_offset: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
-class CheckFenceReply(_message.Message):
+class CheckFenceResponse(_message.Message):
     __slots__ = ("error", "high_watermark", "current_leader")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]

@@ -1,6 +1,6 @@
 """The methods of every contract as typed values, with the operation that each one is authorized as.
 
-`Method` carries the request and reply types, so that clients and services are typed end to end. A test compares this
+`Method` carries the request and response types, so that clients and services are typed end to end. A test compares this
 table with the descriptors, and a service whose contract has a method that is missing here does not start.
 """
 
@@ -19,7 +19,7 @@ from ottla_proto import controller_pb2 as c
 from ottla_proto import group_pb2 as g
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
 class Operation(Enum):
@@ -38,8 +38,8 @@ class Operation(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Generic[Request, Reply]):
-    """One RPC. For a framed stream `request` and `reply` are the frames' bodies.
+class Method(Generic[Request, Response]):
+    """One RPC. For a framed stream `request` and `response` are the frames' bodies.
 
     `silent(request)` tells that the client awaits no answer; where there would be one, the stream ends (rule 66).
     """
@@ -47,7 +47,7 @@ class Method(Generic[Request, Reply]):
     service: str
     name: str
     request: type[Request]
-    reply: type[Reply]
+    response: type[Response]
     operation: Operation
     silent: Callable[[Request], bool] = lambda request: False
 
@@ -59,97 +59,110 @@ class Method(Generic[Request, Reply]):
 class Broker:
     SERVICE: Final[ServiceDescriptor] = b.DESCRIPTOR.services_by_name["Broker"]
     PRODUCE = Method(
-        "Broker", "Produce", b.ProduceRequest, b.ProduceReply, Operation.WRITE, silent=lambda request: request.acks == 0
+        "Broker",
+        "Produce",
+        b.ProduceRequest,
+        b.ProduceResponse,
+        Operation.WRITE,
+        silent=lambda request: request.acks == 0,
     )
-    FETCH = Method("Broker", "Fetch", b.FetchRequest, b.FetchReply, Operation.READ)
-    METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataReply, Operation.DESCRIBE)
-    LIST_OFFSETS = Method("Broker", "ListOffsets", b.ListOffsetsRequest, b.ListOffsetsReply, Operation.DESCRIBE)
-    DELETE_RECORDS = Method("Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsReply, Operation.DELETE)
+    FETCH = Method("Broker", "Fetch", b.FetchRequest, b.FetchResponse, Operation.READ)
+    METADATA = Method("Broker", "Metadata", b.MetadataRequest, b.MetadataResponse, Operation.DESCRIBE)
+    LIST_OFFSETS = Method("Broker", "ListOffsets", b.ListOffsetsRequest, b.ListOffsetsResponse, Operation.DESCRIBE)
+    DELETE_RECORDS = Method(
+        "Broker", "DeleteRecords", b.DeleteRecordsRequest, b.DeleteRecordsResponse, Operation.DELETE
+    )
     DESCRIBE_LOG_DIRS = Method(
-        "Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsReply, Operation.DESCRIBE
+        "Broker", "DescribeLogDirs", b.DescribeLogDirsRequest, b.DescribeLogDirsResponse, Operation.DESCRIBE
     )
     OFFSETS_FOR_LEADER_EPOCH = Method(
         "Broker",
         "OffsetsForLeaderEpoch",
         b.OffsetsForLeaderEpochRequest,
-        b.OffsetsForLeaderEpochReply,
+        b.OffsetsForLeaderEpochResponse,
         Operation.DESCRIBE,
     )
     INIT_PRODUCER_ID = Method(
-        "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdReply, Operation.IDEMPOTENT_WRITE
+        "Broker", "InitProducerId", b.InitProducerIdRequest, b.InitProducerIdResponse, Operation.IDEMPOTENT_WRITE
     )
-    SHARD_APPEND = Method("Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendReply, Operation.CLUSTER_ACTION)
+    SHARD_APPEND = Method(
+        "Broker", "ShardAppend", b.ShardAppendRequest, b.ShardAppendResponse, Operation.CLUSTER_ACTION
+    )
     SHARD_APPENDS = Method(
-        "Broker", "ShardAppends", b.ShardAppendsRequest, b.ShardAppendsReply, Operation.CLUSTER_ACTION
+        "Broker", "ShardAppends", b.ShardAppendsRequest, b.ShardAppendsResponse, Operation.CLUSTER_ACTION
     )
-    CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceReply, Operation.CLUSTER_ACTION)
-    LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsReply, Operation.CLUSTER_ACTION)
+    CHECK_FENCE = Method("Broker", "CheckFence", b.CheckFenceRequest, b.CheckFenceResponse, Operation.CLUSTER_ACTION)
+    LOG_ENDS = Method("Broker", "LogEnds", b.LogEndsRequest, b.LogEndsResponse, Operation.CLUSTER_ACTION)
 
 
 class Controller:
     SERVICE: Final[ServiceDescriptor] = c.DESCRIPTOR.services_by_name["Controller"]
-    CREATE_TOPICS = Method("Controller", "CreateTopics", c.CreateTopicsRequest, c.CreateTopicsReply, Operation.CREATE)
-    DELETE_TOPICS = Method("Controller", "DeleteTopics", c.DeleteTopicsRequest, c.DeleteTopicsReply, Operation.DELETE)
+    CREATE_TOPICS = Method(
+        "Controller", "CreateTopics", c.CreateTopicsRequest, c.CreateTopicsResponse, Operation.CREATE
+    )
+    DELETE_TOPICS = Method(
+        "Controller", "DeleteTopics", c.DeleteTopicsRequest, c.DeleteTopicsResponse, Operation.DELETE
+    )
     CREATE_PARTITIONS = Method(
-        "Controller", "CreatePartitions", c.CreatePartitionsRequest, c.CreatePartitionsReply, Operation.ALTER
+        "Controller", "CreatePartitions", c.CreatePartitionsRequest, c.CreatePartitionsResponse, Operation.ALTER
     )
     DESCRIBE_CONFIGS = Method(
-        "Controller", "DescribeConfigs", c.DescribeConfigsRequest, c.DescribeConfigsReply, Operation.DESCRIBE_CONFIGS
+        "Controller", "DescribeConfigs", c.DescribeConfigsRequest, c.DescribeConfigsResponse, Operation.DESCRIBE_CONFIGS
     )
     ALTER_CONFIGS = Method(
-        "Controller", "AlterConfigs", c.AlterConfigsRequest, c.AlterConfigsReply, Operation.ALTER_CONFIGS
+        "Controller", "AlterConfigs", c.AlterConfigsRequest, c.AlterConfigsResponse, Operation.ALTER_CONFIGS
     )
     ALLOCATE_PRODUCER_IDS = Method(
         "Controller",
         "AllocateProducerIds",
         c.AllocateProducerIdsRequest,
-        c.AllocateProducerIdsReply,
+        c.AllocateProducerIdsResponse,
         Operation.CLUSTER_ACTION,
     )
     ALLOCATE_BROKER_ID = Method(
         "Controller",
         "AllocateBrokerId",
         c.AllocateBrokerIdRequest,
-        c.AllocateBrokerIdReply,
+        c.AllocateBrokerIdResponse,
         Operation.CLUSTER_ACTION,
     )
     ALTER_PARTITION = Method(
-        "Controller", "AlterPartition", c.AlterPartitionRequest, c.AlterPartitionReply, Operation.CLUSTER_ACTION
+        "Controller", "AlterPartition", c.AlterPartitionRequest, c.AlterPartitionResponse, Operation.CLUSTER_ACTION
     )
     CONTROLLED_SHUTDOWN = Method(
         "Controller",
         "ControlledShutdown",
         c.ControlledShutdownRequest,
-        c.ControlledShutdownReply,
+        c.ControlledShutdownResponse,
         Operation.CLUSTER_ACTION,
     )
-    ELECT_LEADERS = Method("Controller", "ElectLeaders", c.ElectLeadersRequest, c.ElectLeadersReply, Operation.ALTER)
+    ELECT_LEADERS = Method("Controller", "ElectLeaders", c.ElectLeadersRequest, c.ElectLeadersResponse, Operation.ALTER)
     RELEASE_SHARD = Method(
-        "Controller", "ReleaseShard", c.ReleaseShardRequest, c.ReleaseShardReply, Operation.CLUSTER_ACTION
+        "Controller", "ReleaseShard", c.ReleaseShardRequest, c.ReleaseShardResponse, Operation.CLUSTER_ACTION
     )
     DESCRIBE_QUORUM = Method(
-        "Controller", "DescribeQuorum", c.DescribeQuorumRequest, c.DescribeQuorumReply, Operation.DESCRIBE
+        "Controller", "DescribeQuorum", c.DescribeQuorumRequest, c.DescribeQuorumResponse, Operation.DESCRIBE
     )
     DECLARE_RESTORED = Method(
-        "Controller", "DeclareRestored", c.DeclareRestoredRequest, c.DeclareRestoredReply, Operation.ALTER
+        "Controller", "DeclareRestored", c.DeclareRestoredRequest, c.DeclareRestoredResponse, Operation.ALTER
     )
 
 
 class Group:
     SERVICE: Final[ServiceDescriptor] = g.DESCRIPTOR.services_by_name["Group"]
-    JOIN = Method("Group", "Join", g.JoinRequest, g.JoinReply, Operation.READ)
-    SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncReply, Operation.READ)
-    HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatReply, Operation.READ)
-    HEARTBEATS = Method("Group", "Heartbeats", g.HeartbeatsRequest, g.HeartbeatsReply, Operation.READ)
-    LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveReply, Operation.READ)
-    COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsReply, Operation.READ)
-    FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsReply, Operation.DESCRIBE)
-    DELETE_OFFSETS = Method("Group", "DeleteOffsets", g.DeleteOffsetsRequest, g.DeleteOffsetsReply, Operation.DELETE)
-    LIST_GROUPS = Method("Group", "ListGroups", g.ListGroupsRequest, g.ListGroupsReply, Operation.DESCRIBE)
+    JOIN = Method("Group", "Join", g.JoinRequest, g.JoinResponse, Operation.READ)
+    SYNC = Method("Group", "Sync", g.SyncRequest, g.SyncResponse, Operation.READ)
+    HEARTBEAT = Method("Group", "Heartbeat", g.HeartbeatRequest, g.HeartbeatResponse, Operation.READ)
+    HEARTBEATS = Method("Group", "Heartbeats", g.HeartbeatsRequest, g.HeartbeatsResponse, Operation.READ)
+    LEAVE = Method("Group", "Leave", g.LeaveRequest, g.LeaveResponse, Operation.READ)
+    COMMIT_OFFSETS = Method("Group", "CommitOffsets", g.CommitOffsetsRequest, g.CommitOffsetsResponse, Operation.READ)
+    FETCH_OFFSETS = Method("Group", "FetchOffsets", g.FetchOffsetsRequest, g.FetchOffsetsResponse, Operation.DESCRIBE)
+    DELETE_OFFSETS = Method("Group", "DeleteOffsets", g.DeleteOffsetsRequest, g.DeleteOffsetsResponse, Operation.DELETE)
+    LIST_GROUPS = Method("Group", "ListGroups", g.ListGroupsRequest, g.ListGroupsResponse, Operation.DESCRIBE)
     DESCRIBE_GROUPS = Method(
-        "Group", "DescribeGroups", g.DescribeGroupsRequest, g.DescribeGroupsReply, Operation.DESCRIBE
+        "Group", "DescribeGroups", g.DescribeGroupsRequest, g.DescribeGroupsResponse, Operation.DESCRIBE
     )
-    DELETE_GROUPS = Method("Group", "DeleteGroups", g.DeleteGroupsRequest, g.DeleteGroupsReply, Operation.DELETE)
-    EXPLAIN_GROUP = Method("Group", "ExplainGroup", g.ExplainGroupRequest, g.ExplainGroupReply, Operation.DESCRIBE)
-    LAG = Method("Group", "Lag", g.LagRequest, g.LagReply, Operation.DESCRIBE)
-    SHARDS = Method("Group", "Shards", g.ShardsRequest, g.ShardsReply, Operation.DESCRIBE)
+    DELETE_GROUPS = Method("Group", "DeleteGroups", g.DeleteGroupsRequest, g.DeleteGroupsResponse, Operation.DELETE)
+    EXPLAIN_GROUP = Method("Group", "ExplainGroup", g.ExplainGroupRequest, g.ExplainGroupResponse, Operation.DESCRIBE)
+    LAG = Method("Group", "Lag", g.LagRequest, g.LagResponse, Operation.DESCRIBE)
+    SHARDS = Method("Group", "Shards", g.ShardsRequest, g.ShardsResponse, Operation.DESCRIBE)

@@ -76,7 +76,7 @@ class ReplicaAssignment(_message.Message):
     replicas: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class CreateTopicsReply(_message.Message):
+class CreateTopicsResponse(_message.Message):
     __slots__ = ("error", "topics")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -108,7 +108,7 @@ class DeleteTopicsRequest(_message.Message):
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, names: _Optional[_Iterable[str]] = ..., topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
-class DeleteTopicsReply(_message.Message):
+class DeleteTopicsResponse(_message.Message):
     __slots__ = ("error", "topics")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -150,7 +150,7 @@ class ReplicaList(_message.Message):
     replicas: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, replicas: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class CreatePartitionsReply(_message.Message):
+class CreatePartitionsResponse(_message.Message):
     __slots__ = ("error", "topics")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -182,7 +182,7 @@ class DescribeConfigsRequest(_message.Message):
     resources: _containers.RepeatedCompositeFieldContainer[ConfigResource]
     def __init__(self, resources: _Optional[_Iterable[_Union[ConfigResource, _Mapping]]] = ...) -> None: ...
 
-class DescribeConfigsReply(_message.Message):
+class DescribeConfigsResponse(_message.Message):
     __slots__ = ("error", "resources")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -246,7 +246,7 @@ class ConfigOp(_message.Message):
     value: str
     def __init__(self, name: _Optional[str] = ..., op: _Optional[_Union[ConfigOpType, str]] = ..., value: _Optional[str] = ...) -> None: ...
 
-class AlterConfigsReply(_message.Message):
+class AlterConfigsResponse(_message.Message):
     __slots__ = ("error", "resources")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
@@ -276,7 +276,7 @@ class AllocateProducerIdsRequest(_message.Message):
     secret: bytes
     def __init__(self, kind: _Optional[str] = ..., instance_id: _Optional[int] = ..., instance_epoch: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
-class AllocateProducerIdsReply(_message.Message):
+class AllocateProducerIdsResponse(_message.Message):
     __slots__ = ("error", "first", "count")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     FIRST_FIELD_NUMBER: _ClassVar[int]
@@ -292,7 +292,7 @@ class AllocateBrokerIdRequest(_message.Message):
     directory_id: str
     def __init__(self, directory_id: _Optional[str] = ...) -> None: ...
 
-class AllocateBrokerIdReply(_message.Message):
+class AllocateBrokerIdResponse(_message.Message):
     __slots__ = ("error", "broker_id")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -336,7 +336,7 @@ class IsrMember(_message.Message):
     broker_epoch: int
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
-class AlterPartitionReply(_message.Message):
+class AlterPartitionResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -372,7 +372,7 @@ class ControlledShutdownRequest(_message.Message):
     secret: bytes
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
-class ControlledShutdownReply(_message.Message):
+class ControlledShutdownResponse(_message.Message):
     __slots__ = ("error", "remaining_leaders")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     REMAINING_LEADERS_FIELD_NUMBER: _ClassVar[int]
@@ -398,7 +398,7 @@ class PartitionOfTopic(_message.Message):
     partition: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
-class ElectLeadersReply(_message.Message):
+class ElectLeadersResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -432,7 +432,7 @@ class ReleaseShardRequest(_message.Message):
     instance_epoch: int
     def __init__(self, kind: _Optional[str] = ..., shard: _Optional[int] = ..., shard_epoch: _Optional[int] = ..., instance_id: _Optional[int] = ..., instance_epoch: _Optional[int] = ...) -> None: ...
 
-class ReleaseShardReply(_message.Message):
+class ReleaseShardResponse(_message.Message):
     __slots__ = ("error", "owner", "incarnation", "shard_epoch")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OWNER_FIELD_NUMBER: _ClassVar[int]
@@ -448,7 +448,7 @@ class DescribeQuorumRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class DescribeQuorumReply(_message.Message):
+class DescribeQuorumResponse(_message.Message):
     __slots__ = ("error", "leader_id", "epoch", "revision", "address")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     LEADER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -466,7 +466,7 @@ class DeclareRestoredRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class DeclareRestoredReply(_message.Message):
+class DeclareRestoredResponse(_message.Message):
     __slots__ = ("error", "count")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]

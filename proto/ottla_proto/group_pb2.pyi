@@ -49,7 +49,7 @@ class Protocol(_message.Message):
     metadata: bytes
     def __init__(self, name: _Optional[str] = ..., metadata: _Optional[bytes] = ...) -> None: ...
 
-class JoinReply(_message.Message):
+class JoinResponse(_message.Message):
     __slots__ = ("error", "generation", "protocol_type", "protocol", "leader", "member_id", "members", "skip_assignment")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -101,7 +101,7 @@ class MemberAssignment(_message.Message):
     assignment: bytes
     def __init__(self, member_id: _Optional[str] = ..., assignment: _Optional[bytes] = ...) -> None: ...
 
-class SyncReply(_message.Message):
+class SyncResponse(_message.Message):
     __slots__ = ("error", "protocol_type", "protocol", "assignment")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -123,7 +123,7 @@ class HeartbeatRequest(_message.Message):
     generation: int
     def __init__(self, group: _Optional[str] = ..., member: _Optional[_Union[Member, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
 
-class HeartbeatReply(_message.Message):
+class HeartbeatResponse(_message.Message):
     __slots__ = ("error",)
     ERROR_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
@@ -135,13 +135,13 @@ class HeartbeatsRequest(_message.Message):
     heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatRequest]
     def __init__(self, heartbeats: _Optional[_Iterable[_Union[HeartbeatRequest, _Mapping]]] = ...) -> None: ...
 
-class HeartbeatsReply(_message.Message):
+class HeartbeatsResponse(_message.Message):
     __slots__ = ("error", "heartbeats")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
-    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatReply]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeats: _Optional[_Iterable[_Union[HeartbeatReply, _Mapping]]] = ...) -> None: ...
+    heartbeats: _containers.RepeatedCompositeFieldContainer[HeartbeatResponse]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., heartbeats: _Optional[_Iterable[_Union[HeartbeatResponse, _Mapping]]] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
     __slots__ = ("group", "members")
@@ -159,7 +159,7 @@ class Leaver(_message.Message):
     reason: str
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
-class LeaveReply(_message.Message):
+class LeaveResponse(_message.Message):
     __slots__ = ("error", "members")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
@@ -203,7 +203,7 @@ class OffsetToCommit(_message.Message):
     topic_id: bytes
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., offset: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., metadata: _Optional[str] = ..., topic_id: _Optional[bytes] = ...) -> None: ...
 
-class CommitOffsetsReply(_message.Message):
+class CommitOffsetsResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -245,7 +245,7 @@ class GroupPartition(_message.Message):
     partition: int
     def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
-class FetchOffsetsReply(_message.Message):
+class FetchOffsetsResponse(_message.Message):
     __slots__ = ("error", "offsets")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_FIELD_NUMBER: _ClassVar[int]
@@ -281,7 +281,7 @@ class DeleteOffsetsRequest(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[GroupPartition]
     def __init__(self, group: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[GroupPartition, _Mapping]]] = ...) -> None: ...
 
-class DeleteOffsetsReply(_message.Message):
+class DeleteOffsetsResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -297,7 +297,7 @@ class ListGroupsRequest(_message.Message):
     types: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, states: _Optional[_Iterable[str]] = ..., types: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class ListGroupsReply(_message.Message):
+class ListGroupsResponse(_message.Message):
     __slots__ = ("error", "groups")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
@@ -329,7 +329,7 @@ class DescribeGroupsRequest(_message.Message):
     groups: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class DescribeGroupsReply(_message.Message):
+class DescribeGroupsResponse(_message.Message):
     __slots__ = ("error", "groups")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
@@ -385,7 +385,7 @@ class DeleteGroupsRequest(_message.Message):
     groups: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, groups: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class DeleteGroupsReply(_message.Message):
+class DeleteGroupsResponse(_message.Message):
     __slots__ = ("error", "groups")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
@@ -407,7 +407,7 @@ class ExplainGroupRequest(_message.Message):
     group: str
     def __init__(self, group: _Optional[str] = ...) -> None: ...
 
-class ExplainGroupReply(_message.Message):
+class ExplainGroupResponse(_message.Message):
     __slots__ = ("error", "events", "since_ms")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     EVENTS_FIELD_NUMBER: _ClassVar[int]
@@ -445,7 +445,7 @@ class LagRequest(_message.Message):
     group: str
     def __init__(self, group: _Optional[str] = ...) -> None: ...
 
-class LagReply(_message.Message):
+class LagResponse(_message.Message):
     __slots__ = ("error", "partitions")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -483,7 +483,7 @@ class ShardsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ShardsReply(_message.Message):
+class ShardsResponse(_message.Message):
     __slots__ = ("error", "shards")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     SHARDS_FIELD_NUMBER: _ClassVar[int]

@@ -227,7 +227,7 @@ def error_from_code(code: int, message: str, *, hint: str = "", broker: str = ""
 
 
 def from_core(error: OttlaError, *, broker: str = "") -> OttlaError:
-    """The SDK's subclass for an error of the core: of the transport, or carried in a reply."""
+    """The SDK's subclass for an error of the core: of the transport, or carried in a response."""
     if isinstance(error, RetriableError | FatalError):
         return error
     return error_from_code(error.code, error.message, hint=error.hint, broker=broker or error.broker)

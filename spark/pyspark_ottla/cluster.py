@@ -125,8 +125,8 @@ class Partitions:
         first, last = self.earliest(partitions), self.latest(partitions)
         sizes: dict[TopicPartition, int] = {}
         for broker in self._cluster.view.brokers.values():
-            reply = self._tried(partial(self._log_dirs, broker.address))
-            for told in (each for directory in reply.log_dirs for each in directory.partitions):
+            response = self._tried(partial(self._log_dirs, broker.address))
+            for told in (each for directory in response.log_dirs for each in directory.partitions):
                 partition = TopicPartition(told.topic, told.partition)
                 sizes[partition] = max(told.size_bytes, sizes.get(partition, 0))
         return {p: sizes[p] / (last[p] - first[p]) for p in last if p in sizes and last[p] > first[p]}
@@ -135,7 +135,7 @@ class Partitions:
         """Let go of the connections."""
         self._cluster.close()
 
-    def _log_dirs(self, address: str) -> pb.DescribeLogDirsReply:
+    def _log_dirs(self, address: str) -> pb.DescribeLogDirsResponse:
         return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=_TRY_S)
 
     def _at(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -5,7 +5,7 @@
     cluster.faults.drop("Produce", broker=1).once()
 
 A fault meets calls in the order of their arrival, in front of the service: what fails was not carried out, except by
-`lose_reply`, where it was and the client can't know. Each fault counts the calls that it has met.
+`lose_response`, where it was and the client can't know. Each fault counts the calls that it has met.
 
 Requests of Kafka's protocol are calls too, by the names of their APIs: all but `error` meets them, for every API and
 version spells errors in its own way.
@@ -106,12 +106,12 @@ class Faults:
 
         return self._add(method, broker, act)
 
-    def lose_reply(self, method: str, *, broker: int | None = None) -> Fault:
+    def lose_response(self, method: str, *, broker: int | None = None) -> Fault:
         """Carry the call out, then cut it: the client sees an indefinite failure."""
 
         async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
             await answer()
-            raise EndStreamError("a fault of the test's plan: the reply is lost")
+            raise EndStreamError("a fault of the test's plan: the response is lost")
 
         return self._add(method, broker, act)
 
@@ -195,12 +195,12 @@ class Faults:
 
 
 def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Message:
-    """The method's reply with the error where a broker puts it: at each partition, else at the request."""
-    reply: Any = method.reply()
+    """The method's response with the error where a broker puts it: at each partition, else at the request."""
+    response: Any = method.response()
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
-        reply.error.CopyFrom(error_message(error))
-        return reply  # type: ignore[no-any-return]  # made from a descriptor
+        response.error.CopyFrom(error_message(error))
+        return response  # type: ignore[no-any-return]  # made from a descriptor
     for wanted in request.partitions:
-        part = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
+        part = response.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
         part.error.CopyFrom(error_message(error))
-    return reply  # type: ignore[no-any-return]  # made from a descriptor
+    return response  # type: ignore[no-any-return]  # made from a descriptor

@@ -48,5 +48,5 @@ def test_a_method_has_the_types_of_its_descriptor(method: Method[Any, Any]) -> N
         assert [f.name for f in sent.fields] == ["correlation_id", "timeout_ms", "body"]
         assert [f.name for f in answered.fields] == ["correlation_id", "body"]
         sent, answered = type_of(sent, "body"), type_of(answered, "body")
-    assert (sent, answered) == (method.request.DESCRIPTOR, method.reply.DESCRIPTOR)
+    assert (sent, answered) == (method.request.DESCRIPTOR, method.response.DESCRIPTOR)
     assert type_of(answered, "error").full_name == "ottla.v1.Error"

@@ -115,8 +115,8 @@ def _owner() -> str:
     async def ask(address: str) -> int:
         peer = AioPeer(address)
         try:
-            reply = await peer.ask(Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[GROUP]), timeout=10)
-            return reply.error.code or reply.groups[0].error.code
+            response = await peer.ask(Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[GROUP]), timeout=10)
+            return response.error.code or response.groups[0].error.code
         finally:
             await peer.close()
 

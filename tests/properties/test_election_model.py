@@ -213,7 +213,7 @@ class Elections:
             recovered=partition.recovering,
         )
         decision = decide_alter_partition(self.image, leader.id, leader.epoch, [proposal])
-        error = decision.reply[0].error
+        error = decision.response[0].error
         if error is not None:
             self.seen[ErrorCode(error.code).name] += 1
         self.write_or_keep(decision)

@@ -102,7 +102,7 @@ class World:
     def answer(self) -> None:
         if self.answers:
             request, answers = self.answers.pop(self.chance.randrange(len(self.answers)))
-            reported = self.producer.on_reply(request, {PARTITION_ID: answers}, self.now)
+            reported = self.producer.on_response(request, {PARTITION_ID: answers}, self.now)
             assert reported.warnings == [], "the broker forgets nothing here"
 
     def break_(self) -> None:

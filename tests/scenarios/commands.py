@@ -121,8 +121,8 @@ class Interpreter:
     async def _do_latest(self, words: Words, options: Options) -> list[str]:
         [node] = self._nodes(words)
         asked = pb.ListOffsetsPartition(topic_id=PARTITION.topic_id, timestamp_ms=-1)
-        reply = await node.service.list_offsets(pb.ListOffsetsRequest(partitions=[asked]), RequestContext())
-        answer = reply.partitions[0]
+        response = await node.service.list_offsets(pb.ListOffsetsRequest(partitions=[asked]), RequestContext())
+        answer = response.partitions[0]
         return [f"{node.id}: {_error(answer.error)}" if answer.error.code else f"{node.id}: {answer.offset}"]
 
     async def _do_committed(self, words: Words, options: Options) -> list[str]:

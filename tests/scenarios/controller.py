@@ -50,9 +50,9 @@ class Controller:
     async def create_topic(self, replicas: list[int], configs: dict[str, str]) -> None:
         assigned = pb.ReplicaAssignment(partition=0, replicas=replicas)
         new = pb.NewTopic(name=TOPIC, assignments=[assigned], configs=configs)
-        reply = await self.service.create_topics(pb.CreateTopicsRequest(topics=[new]), RequestContext())
-        if reply.topics[0].error.code:
-            raise ValueError(reply.topics[0].error.message)
+        response = await self.service.create_topics(pb.CreateTopicsRequest(topics=[new]), RequestContext())
+        if response.topics[0].error.code:
+            raise ValueError(response.topics[0].error.message)
 
     async def reconcile(self) -> list[Settled]:
         """What the reconciler does at its next look."""
@@ -76,8 +76,8 @@ class Controller:
     async def configure(self, configs: Mapping[str, str]) -> list[Error]:
         altered = pb.ConfigsAltered(resource=pb.ConfigResource(type=pb.CONFIG_RESOURCE_TOPIC, name=TOPIC))
         altered.ops.extend(pb.ConfigOp(name=n, op=pb.CONFIG_OP_SET, value=v) for n, v in configs.items())
-        reply = await self.service.alter_configs(pb.AlterConfigsRequest(resources=[altered]), RequestContext())
-        return [result.error for result in reply.resources if result.error.code]
+        response = await self.service.alter_configs(pb.AlterConfigsRequest(resources=[altered]), RequestContext())
+        return [result.error for result in response.resources if result.error.code]
 
     def back_up(self) -> None:
         self._backup = self.image
@@ -155,7 +155,7 @@ class Controller:
             if changed is None:
                 if decision.writes:
                     self._write([write.change for write in decision.writes])
-                return decision.reply
+                return decision.response
             self.lost_races.append(_named(changed.key))
 
     async def wait_for(self, revision: int, *, timeout: float) -> ClusterImage:

@@ -93,15 +93,15 @@ class Line:
 
     async def call(
         self, method: object, request: controller_pb2.AlterPartitionRequest, *, timeout: float
-    ) -> controller_pb2.AlterPartitionReply:
+    ) -> controller_pb2.AlterPartitionResponse:
         lost, self.lost = self.lost, ""
         if lost == "request":
             raise TransportError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not answer in time")
-        reply = await self._controller.service.alter_partition(request, RequestContext())
+        response = await self._controller.service.alter_partition(request, RequestContext())
         if lost == "answer":
             raise TransportError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not answer in time")
-        self.answer = reply.partitions[0]
-        return reply
+        self.answer = response.partitions[0]
+        return response
 
 
 class Node:
@@ -230,9 +230,9 @@ class Node:
         """How far its log goes."""
         request = pb.LogEndsRequest(revision=self.metadata.image.revision)
         request.partitions.add(topic_id=PARTITION.topic_id, partition=PARTITION.partition)
-        reply = await self.service.log_ends(request, RequestContext())
-        [end] = reply.partitions
-        return Report(reply.broker_epoch, {PARTITION: LogEnd(end.last_epoch, end.log_end_offset, end.sound)})
+        response = await self.service.log_ends(request, RequestContext())
+        [end] = response.partitions
+        return Report(response.broker_epoch, {PARTITION: LogEnd(end.last_epoch, end.log_end_offset, end.sound)})
 
     @property
     def _saved(self) -> Path:
@@ -284,8 +284,8 @@ class Node:
         )
         follower = pb.Follower(broker_id=self.id, broker_epoch=self.broker_epoch, secret=self.secret)
         request = pb.FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=NEVER, follower=follower, partitions=[asked])
-        reply = await leader.service.fetch(request, RequestContext())
-        answer = reply.partitions[0] if reply.partitions else pb.PartitionFetched(high_watermark=-1)
+        response = await leader.service.fetch(request, RequestContext())
+        answer = response.partitions[0] if response.partitions else pb.PartitionFetched(high_watermark=-1)
         if answer.error.code:
             raise OttlaError(answer.error.code, answer.error.message)
         epoch = asked.current_leader_epoch

@@ -76,7 +76,7 @@ class World:
     nodes: dict[int, Node] = field(default_factory=dict)
     in_sockets: list[Produce] = field(default_factory=list)
     """What was sent to brokers that are stopped."""
-    waiting: list[tuple[Produce, asyncio.Task[pb.ProduceReply | None]]] = field(default_factory=list)
+    waiting: list[tuple[Produce, asyncio.Task[pb.ProduceResponse | None]]] = field(default_factory=list)
     promised: list[str] = field(default_factory=list)
     """Values that were acknowledged with acks=all."""
 
@@ -121,7 +121,7 @@ class World:
         """The requests that are answered since the last call; without an answer for acks=0."""
         done = [(sent, task.result()) for sent, task in self.waiting if task.done()]
         self.waiting = [(sent, task) for sent, task in self.waiting if not task.done()]
-        answers = [(sent, reply.partitions[0] if reply is not None else None) for sent, reply in done]
+        answers = [(sent, response.partitions[0] if response is not None else None) for sent, response in done]
         for sent, answer in answers:
             if answer is not None and not answer.error.code and sent.acks == ACKS_ALL:
                 self.promised += [value for value in sent.values if value not in self.promised]

@@ -27,7 +27,7 @@ _BOOT_MS: Final = 1_700_000_000_000
 class Desk(Protocol):
     """What a coordinator tells the world."""
 
-    def on_answer(self, token: object, reply: int) -> None: ...
+    def on_answer(self, token: object, response: int) -> None: ...
     def on_refusal(self, token: object, error: Exception) -> None: ...
     def on_leave(self, fence: ShardFence, leave: Leave) -> None: ...
 
@@ -122,10 +122,10 @@ class Coordinator:
             match effect:
                 case Send(number, call):
                     self._check_progress(call)
-                    reply = self._reply_to(owner, number)
-                    self._network.call(self.leader, self.leader_epoch, owner.fence, call, self._life_id, reply)
-                case Answer(token, reply_value):
-                    self._desk.on_answer(token, reply_value)
+                    response = self._response_to(owner, number)
+                    self._network.call(self.leader, self.leader_epoch, owner.fence, call, self._life_id, response)
+                case Answer(token, response_value):
+                    self._desk.on_answer(token, response_value)
                 case Refuse(token, error):
                     self._desk.on_refusal(token, error)
                 case Leave():
@@ -145,7 +145,7 @@ class Coordinator:
     def _life_id(self) -> int:
         return self.number * 1_000_000 + self.life * 1_000 + self._epoch
 
-    def _reply_to(self, owner: Owner[Counters], number: int) -> Callable[[Result], None]:
+    def _response_to(self, owner: Owner[Counters], number: int) -> Callable[[Result], None]:
         life = self.life
 
         def on_result(result: Result) -> None:

@@ -46,11 +46,11 @@ class Counters:
     def count(self, key: bytes) -> int:
         return self.values.get(key, (0, b""))[0]
 
-    def _added(self, key: bytes, who: bytes, reply: Any, timers: dict[TimerKey, float | None]) -> Decision[Any]:
+    def _added(self, key: bytes, who: bytes, response: Any, timers: dict[TimerKey, float | None]) -> Decision[Any]:
         count = self.count(key) + 1
         watchers = self.watchers.get(key, ())
         return Decision(
-            count if reply is None else reply,
+            count if response is None else response,
             records=(Entry(key, b"%d %s" % (count, who)),),
             memory=((key, ()),) if watchers else (),
             timers=timers,

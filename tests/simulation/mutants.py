@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.simulation.counters import Counters
-from tests.simulation.partition import Asked, Partition, Replica, Reply, Waiting
+from tests.simulation.partition import Asked, Partition, Replica, Response, Waiting
 from tests.simulation.world import Build
 
 from ottla_broker.machines.shard import find_place
@@ -22,7 +22,7 @@ class NoHighWatermarkWait(Partition):
     """The leader answers an append when it has it."""
 
     def answer_append(self, replica: Replica, waiting: Waiting) -> None:
-        waiting.reply(Appended(waiting.base_offset, waiting.end))
+        waiting.response(Appended(waiting.base_offset, waiting.end))
 
 
 class NoOffsetCompare(Partition):
@@ -66,7 +66,7 @@ class UncommittedRead(Owner[Counters]):
         if self._turn is not None and self._turn.entries:
             decision = request.decide(self.shard, now)
             if not decision.records and not decision.memory:
-                return [Answer(request.token, decision.reply)]
+                return [Answer(request.token, decision.response)]
         return super().on_request(request, now)
 
 
@@ -127,8 +127,8 @@ class LateIsFailed(Owner[Counters]):
 class CheckUnproved(Partition):
     """A leader answers a check by what it believes."""
 
-    def on_check(self, replica: Replica, owner: ShardFence, next_offset: int, reply: Reply) -> None:
-        reply(self.checked(replica, Asked(self.schedule.now, owner, next_offset, reply)))
+    def on_check(self, replica: Replica, owner: ShardFence, next_offset: int, response: Response) -> None:
+        response(self.checked(replica, Asked(self.schedule.now, owner, next_offset, response)))
 
 
 MUTANTS: Final = {

@@ -33,14 +33,14 @@ class Network:
         self._partition: Final = partition
 
     def call(
-        self, leader: int, epoch: int, owner: ShardFence, call: Call, life: int, reply: Callable[[Result], None]
+        self, leader: int, epoch: int, owner: ShardFence, call: Call, life: int, response: Callable[[Result], None]
     ) -> None:
-        """`reply` is called with whatever comes back, and with Unknown when TIMEOUT_S is over: the first one counts."""
+        """`response` is called with what comes back, and with Unknown when TIMEOUT_S is over: the first one counts."""
         twice = self._schedule.one_in(self.weather.twice)
         for _ in range(2 if twice else 1):
-            self._send(self._on_call, self._partition.replicas[leader], epoch, owner, call, life, twice, reply)
+            self._send(self._on_call, self._partition.replicas[leader], epoch, owner, call, life, twice, response)
         late = Unknown(OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer"))
-        self._schedule.after(TIMEOUT_S, reply, late)
+        self._schedule.after(TIMEOUT_S, response, late)
 
     def _send(self, event: Callable[..., None], *args: object) -> None:
         if self._schedule.one_in(self.weather.lost):
@@ -58,13 +58,13 @@ class Network:
         call: Call,
         life: int,
         twice: bool,
-        reply: Callable[[Result], None],
+        response: Callable[[Result], None],
     ) -> None:
         if not replica.up:
             return
 
         def answer(result: Result) -> None:
-            self._send(reply, result)
+            self._send(response, result)
 
         if not replica.leads or replica.epoch != epoch:
             answer(Unknown(OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")))

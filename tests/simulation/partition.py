@@ -24,7 +24,7 @@ READ_BATCHES: Final = 4
 NOBODY: Final = -1
 TAKES_NOTHING: Final = "it is too large for now"
 
-Reply = Callable[[Result], None]
+Response = Callable[[Result], None]
 
 
 class Stored(NamedTuple):
@@ -40,7 +40,7 @@ class Stored(NamedTuple):
 
 class Waiting(NamedTuple):
     end: int
-    reply: Reply
+    response: Response
     base_offset: int
 
 
@@ -48,7 +48,7 @@ class Asked(NamedTuple):
     at: float
     owner: ShardFence
     next_offset: int
-    reply: Reply
+    response: Response
 
 
 class Word(NamedTuple):
@@ -140,15 +140,22 @@ class Partition:
     # ---- what owners ask ------------------------------------------------------------------------------------------
 
     def on_append(
-        self, replica: Replica, owner: ShardFence, expected: int, batch: bytes, life: int, twice: bool, reply: Reply
+        self,
+        replica: Replica,
+        owner: ShardFence,
+        expected: int,
+        batch: bytes,
+        life: int,
+        twice: bool,
+        response: Response,
     ) -> None:
         try:
             stored = self.appended(replica, owner, expected, batch, life, twice)
         except OttlaError as error:
-            reply(result_of(error, replica.end))
+            response(result_of(error, replica.end))
             return
         self._advance(replica)
-        self.answer_append(replica, Waiting(stored.next_offset, reply, stored.base_offset))
+        self.answer_append(replica, Waiting(stored.next_offset, response, stored.base_offset))
         self._wake(replica)
 
     def appended(
@@ -177,17 +184,17 @@ class Partition:
 
     def answer_append(self, replica: Replica, waiting: Waiting) -> None:
         if replica.high_watermark >= waiting.end:
-            waiting.reply(Appended(waiting.base_offset, replica.high_watermark))
+            waiting.response(Appended(waiting.base_offset, replica.high_watermark))
         else:
             replica.waiting.append(waiting)
 
-    def on_check(self, replica: Replica, owner: ShardFence, next_offset: int, reply: Reply) -> None:
-        replica.asked.append(Asked(self.schedule.now, owner, next_offset, reply))
+    def on_check(self, replica: Replica, owner: ShardFence, next_offset: int, response: Response) -> None:
+        replica.asked.append(Asked(self.schedule.now, owner, next_offset, response))
         self._wake(replica)
 
-    def on_read(self, replica: Replica, offset: int, reply: Reply) -> None:
+    def on_read(self, replica: Replica, offset: int, response: Response) -> None:
         below = [b for b in replica.log if b.next_offset > offset and b.next_offset <= replica.high_watermark]
-        reply(Batches(b"".join(batch.data for batch in below[:READ_BATCHES]), replica.high_watermark))
+        response(Batches(b"".join(batch.data for batch in below[:READ_BATCHES]), replica.high_watermark))
 
     # ---- replication ----------------------------------------------------------------------------------------------
 
@@ -268,7 +275,7 @@ class Partition:
             if sent_at < check.at:
                 leader.asked.append(check)
             else:
-                check.reply(self.checked(leader, check))
+                check.response(self.checked(leader, check))
 
     def checked(self, leader: Replica, check: Asked) -> Result:
         try:
@@ -349,8 +356,8 @@ class Partition:
         if not replica.up or word.version < replica.version:
             return
         if word.epoch > replica.epoch:
-            for reply in [one.reply for one in replica.waiting] + [one.reply for one in replica.asked]:
-                reply(Unknown(OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")))
+            for response in [one.response for one in replica.waiting] + [one.response for one in replica.asked]:
+                response(Unknown(OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another broker leads")))
             replica.become_follower()
             replica.epoch, replica.leader = word.epoch, word.leader
             if replica.leads:
@@ -370,7 +377,7 @@ class Partition:
         if len(leader.isr) < MIN_ISR:
             waiting, leader.waiting = leader.waiting, []
             for one in waiting:
-                one.reply(Unknown(OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "appended, and then")))
+                one.response(Unknown(OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, "appended, and then")))
         self._advance(leader)
 
     def _welcome(self, leader: Replica, follower: Replica) -> None:

@@ -261,9 +261,9 @@ class World:
                 decide = get(key)
         return Request(operation, decide, 0.0, from_memory=operation.kind == "memory")
 
-    def on_answer(self, token: Any, reply: int) -> None:
+    def on_answer(self, token: Any, response: int) -> None:
         self._refused = False
-        self.history.on_answer(token, reply, self.schedule.now)
+        self.history.on_answer(token, response, self.schedule.now)
         if token.number % 16 == 0:
             self._check_states()
 

@@ -285,7 +285,7 @@ def test_brokers_know_a_query_by_its_name(
 
 @BATCH_OPTION("kafka.*")
 def test_settings_of_the_client_reach_it(read: Read, cluster: Cluster, admin: ottla.Admin) -> None:
-    """One batch of records a reply: so many more replies."""
+    """One batch of records a response: so many more responses."""
     admin.topics.create("batches", partitions=1)
     for n in range(5):
         cluster.produce("batches", [f"v{n}"])

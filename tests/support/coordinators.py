@@ -93,7 +93,7 @@ class RegisteredCoordinator:
 
     async def append_once(
         self, number: int, fence: ShardFence, expected: int, records: bytes, *, timeout_s: float = CALL_S
-    ) -> pb.ShardAppendReply:
+    ) -> pb.ShardAppendResponse:
         """One call to whoever leads, as far as is known here."""
         topic, partition = self.place(number)
         request = pb.ShardAppendRequest(
@@ -108,35 +108,35 @@ class RegisteredCoordinator:
             timeout_ms=int(timeout_s * 1000),
         )
         if partition.leader not in self.image.brokers:
-            return pb.ShardAppendReply(error=Error(code=ErrorCode.LEADER_NOT_AVAILABLE))
+            return pb.ShardAppendResponse(error=Error(code=ErrorCode.LEADER_NOT_AVAILABLE))
         try:
             return await self.peer(partition.leader).ask(Broker.SHARD_APPEND, request, timeout=timeout_s + 1)
         except TransportError as error:
-            return pb.ShardAppendReply(error=Error(code=error.code))
+            return pb.ShardAppendResponse(error=Error(code=error.code))
 
-    async def append(self, number: int, fence: ShardFence, expected: int, records: bytes) -> pb.ShardAppendReply:
+    async def append(self, number: int, fence: ShardFence, expected: int, records: bytes) -> pb.ShardAppendResponse:
         """The same bytes at the same offset until the answer is definite (rule 5)."""
         give_up_at = asyncio.get_running_loop().time() + LIMIT_S
         while True:
-            reply = await self.append_once(number, fence, expected, records)
-            if reply.error.code in DEFINITE:
-                return reply
-            assert asyncio.get_running_loop().time() < give_up_at, f"still unknown: {reply.error}"
+            response = await self.append_once(number, fence, expected, records)
+            if response.error.code in DEFINITE:
+                return response
+            assert asyncio.get_running_loop().time() < give_up_at, f"still unknown: {response.error}"
             await asyncio.sleep(0.02)
 
     async def take(self, number: int, at_ms: int) -> tuple[ShardFence, int]:
         """Its fence, in the shard's log, and the offset that comes next."""
         fence, expected = await self.fence_of(number), 0
         while True:
-            reply = await self.append(number, fence, expected, seal_fence(fence, at_ms))
-            if not reply.error.code:
-                return fence, reply.base_offset + 1
-            assert reply.error.code == ErrorCode.OFFSET_MISMATCH, reply.error
-            expected = reply.log_end_offset
+            response = await self.append(number, fence, expected, seal_fence(fence, at_ms))
+            if not response.error.code:
+                return fence, response.base_offset + 1
+            assert response.error.code == ErrorCode.OFFSET_MISMATCH, response.error
+            expected = response.log_end_offset
 
     async def check(
         self, number: int, fence: ShardFence, next_offset: int, *, timeout_s: float = CALL_S
-    ) -> pb.CheckFenceReply:
+    ) -> pb.CheckFenceResponse:
         topic, partition = self.place(number)
         request = pb.CheckFenceRequest(
             topic_id=topic.id,

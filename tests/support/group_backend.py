@@ -27,18 +27,18 @@ from ottla_core.telemetry import Metrics
 CALLER = Caller("10.0.0.2", "10.0.0.1")
 SHARDS = 4
 
-Reply = Message | OttlaError
-Answer = Callable[[Any, Any], Reply]
+Response = Message | OttlaError
+Answer = Callable[[Any, Any], Response]
 """What the coordinator makes of a method and a request."""
 
 
 class GroupBackend:
     """`asked` is what has reached the coordinators. `owned`: whether anybody owns shards.
 
-    `replies` come one after the other, the last of them for ever; a function among them is asked for its reply.
+    `responses` come one after the other, the last of them for ever; a function among them is asked for its response.
     """
 
-    def __init__(self, *replies: Reply | Answer, brokers: int = 3) -> None:
+    def __init__(self, *responses: Response | Answer, brokers: int = 3) -> None:
         self.image: ClusterImage = _with_shards(with_topic(image_of(brokers), "t", 3, number=1))
         self.node_id = 0
         self.asked: list[Any] = []
@@ -48,7 +48,7 @@ class GroupBackend:
         self.coordinators = self
         self.addresses = SimpleNamespace(told=lambda broker, caller: Endpoint(f"host-{broker.id}", 9092 + broker.id))
         self.threads = DiskThreads()
-        self._replies = list(replies)
+        self._responses = list(responses)
 
     def owner(self, kind: str, key: str) -> Coordinator:
         if not self.owned or kind != "group":
@@ -61,12 +61,12 @@ class GroupBackend:
     async def ask(self, coordinator: Coordinator, method: Any, asked: Any, timeout: float) -> Any:
         self.asked.append(asked)
         self.limits_s.append(timeout)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        if callable(reply):
-            reply = reply(coordinator, asked)
-        if isinstance(reply, OttlaError):
-            raise reply
-        return reply
+        response = self._responses.pop(0) if len(self._responses) > 1 else self._responses[0]
+        if callable(response):
+            response = response(coordinator, asked)
+        if isinstance(response, OttlaError):
+            raise response
+        return response
 
     async def answer(self, request: Any, version: int) -> Any:
         """The answer to a request of kafka-python's, through the dispatch table, as kio reads it."""

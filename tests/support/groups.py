@@ -108,8 +108,8 @@ class Shard:
                 continue
             assert isinstance(effect, Resolve)
             assert effect.key not in self.answers
-            self.answers[effect.key] = effect.reply
-        return WAITS if isinstance(decided.reply, Later) else decided.reply
+            self.answers[effect.key] = effect.response
+        return WAITS if isinstance(decided.response, Later) else decided.response
 
     def sleep(self, seconds: float) -> None:
         until = self.at + seconds

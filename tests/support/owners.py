@@ -60,8 +60,8 @@ def later(key: str) -> BookDecide:
     return lambda book, now: Decision(Later(key))
 
 
-def resolve(key: str, reply: Any) -> BookDecide:
-    return lambda book, now: Decision(None, effects=(Resolve(key, reply),))
+def resolve(key: str, response: Any) -> BookDecide:
+    return lambda book, now: Decision(None, effects=(Resolve(key, response),))
 
 
 def set_timers(timers: Mapping[TimerKey, float | None]) -> BookDecide:
@@ -146,9 +146,9 @@ class Hand:
             match effect:
                 case Send():
                     self.sent.append(effect)
-                case Answer(token, reply):
+                case Answer(token, response):
                     assert token not in self.answers
-                    self.answers[token] = reply
+                    self.answers[token] = response
                 case Refuse(token, error):
                     assert token not in self.refusals
                     self.refusals[token] = error

@@ -29,7 +29,7 @@ class ScriptedBroker:
         self.cancelled: list[int] = []
         self.contexts: list[RequestContext] = []
 
-    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
+    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
         number = request.acks
         self.seen.append(number)
         self.contexts.append(context)
@@ -48,9 +48,9 @@ class ScriptedBroker:
         except asyncio.CancelledError:
             self.cancelled.append(number)
             raise
-        return pb.ProduceReply(partitions=[pb.PartitionAppended(base_offset=number)])
+        return pb.ProduceResponse(partitions=[pb.PartitionAppended(base_offset=number)])
 
-    async def _in_silence(self, fate: bytes) -> pb.ProduceReply | None:
+    async def _in_silence(self, fate: bytes) -> pb.ProduceResponse | None:
         """acks=0: the records say what happens to them."""
         match fate:
             case b"refused":
@@ -60,19 +60,19 @@ class ScriptedBroker:
             case b"late":
                 await asyncio.Event().wait()
             case b"answered":
-                return pb.ProduceReply()
+                return pb.ProduceResponse()
         return None
 
-    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
-        return pb.FetchReply(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
+        return pb.FetchResponse(partitions=[pb.PartitionFetched(records=b"x" * request.max_bytes)])
 
-    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
+    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
         self.contexts.append(context)
         if request.topics == ["bug"]:
             raise ValueError("a secret of the inside")
         if request.topics[:1] == ["slow"]:
             await asyncio.sleep(60)
-        return pb.MetadataReply(cluster_id="c")
+        return pb.MetadataResponse(cluster_id="c")
 
     async def unscripted(self, request: Any, context: RequestContext) -> Any:
         raise OttlaError(ErrorCode.NOT_CONTROLLER, "not here", hint="ask there")
@@ -120,18 +120,18 @@ class Client:
 
     def __init__(self, stack: Stack) -> None:
         self.peer = Peer(stack.address, client_id="tester")
-        self.replies: Queue[tuple[int, pb.ProduceReply]] = Queue()
+        self.responses: Queue[tuple[int, pb.ProduceResponse]] = Queue()
         self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
         self.stream = self.peer.open_stream(
-            Broker.PRODUCE, lambda i, r: self.replies.put((i, r)), lambda e, left: self.broken.put((e, left))
+            Broker.PRODUCE, lambda i, r: self.responses.put((i, r)), lambda e, left: self.broken.put((e, left))
         )
 
     def send(self, acks: int, *, timeout_ms: int = 60_000, records: bytes = b"") -> int:
         body = pb.ProduceRequest(acks=acks, partitions=[pb.PartitionRecords(records=records)])
         return self.stream.send(body, timeout_ms=timeout_ms, answered=acks != 0)
 
-    async def reply(self) -> tuple[int, pb.ProduceReply]:
-        return await asyncio.to_thread(self.replies.get, timeout=LIMIT_S)
+    async def response(self) -> tuple[int, pb.ProduceResponse]:
+        return await asyncio.to_thread(self.responses.get, timeout=LIMIT_S)
 
     async def until_broken(self) -> tuple[TransportError, list[int]]:
         return await asyncio.to_thread(self.broken.get, timeout=LIMIT_S)

@@ -30,12 +30,12 @@ def batch(*values: bytes, timestamp_ms: int = 1_700_000_000_000, codec: Codec = 
 
 
 class Wire:
-    """One broker, and through it the controller. Frames are answered in `replies` or reported in `broken`."""
+    """One broker, and through it the controller. Frames are answered in `responses` or reported in `broken`."""
 
     def __init__(self, address: str) -> None:
         self.peer = Peer(address, client_id="wire")
         self.broken: Queue[tuple[TransportError, list[int]]] = Queue()
-        self._replies: dict[str, Queue[tuple[int, Any]]] = {"Produce": Queue(), "Fetch": Queue()}
+        self._responses: dict[str, Queue[tuple[int, Any]]] = {"Produce": Queue(), "Fetch": Queue()}
         self._streams: dict[str, FrameStream[Any, Any]] = {}
         self._admin: Peer | None = None
 
@@ -52,10 +52,10 @@ class Wire:
     @property
     def admin(self) -> Peer:
         if self._admin is None:
-            reply = self.peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
-            if not reply.HasField("controller"):
+            response = self.peer.call(Broker.METADATA, pb.MetadataRequest(), timeout=LIMIT_S)
+            if not response.HasField("controller"):
                 raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
-            self._admin = Peer(reply.controller.address, client_id="wire")
+            self._admin = Peer(response.controller.address, client_id="wire")
         return self._admin
 
     def create_topic(self, name: str, partitions: int = 1, *, await_leaders: bool = True, **configs: str) -> bytes:
@@ -85,7 +85,7 @@ class Wire:
                 self._admin = None
                 time.sleep(0.02)
 
-    def metadata(self, *topics: str) -> pb.MetadataReply:
+    def metadata(self, *topics: str) -> pb.MetadataResponse:
         return self.peer.call(Broker.METADATA, pb.MetadataRequest(topics=topics), timeout=LIMIT_S)
 
     def end_offset(self, topic_id: bytes, partition: int = 0) -> int | None:
@@ -106,11 +106,11 @@ class Wire:
 
     def produce(self, topic_id: bytes, records: bytes, **wanted: Any) -> pb.PartitionAppended:
         self.send_produce(topic_id, records, **wanted)
-        return self.produce_reply().partitions[0]
+        return self.produce_response().partitions[0]
 
-    def produce_reply(self) -> pb.ProduceReply:
-        reply: pb.ProduceReply = self._replies["Produce"].get(timeout=LIMIT_S)[1]
-        return reply
+    def produce_response(self) -> pb.ProduceResponse:
+        response: pb.ProduceResponse = self._responses["Produce"].get(timeout=LIMIT_S)[1]
+        return response
 
     def send_fetch(self, partitions: Iterable[pb.FetchPartition], **wanted: Any) -> int:
         body = pb.FetchRequest(partitions=partitions, **{"max_bytes": 1 << 20, "min_bytes": 1, **wanted})
@@ -122,19 +122,19 @@ class Wire:
             topic_id=topic_id, partition=partition, fetch_offset=offset, current_leader_epoch=epoch
         )
         self.send_fetch([part], **wanted)
-        return self.fetch_reply().partitions[0]
+        return self.fetch_response().partitions[0]
 
-    def fetch_reply(self) -> pb.FetchReply:
-        reply: pb.FetchReply = self._replies["Fetch"].get(timeout=LIMIT_S)[1]
-        return reply
+    def fetch_response(self) -> pb.FetchResponse:
+        response: pb.FetchResponse = self._responses["Fetch"].get(timeout=LIMIT_S)[1]
+        return response
 
-    def has_fetch_reply(self) -> bool:
-        return not self._replies["Fetch"].empty()
+    def has_fetch_response(self) -> bool:
+        return not self._responses["Fetch"].empty()
 
     def _stream(self, method: Any) -> FrameStream[Any, Any]:
         if method.name not in self._streams:
-            replies = self._replies[method.name]
+            responses = self._responses[method.name]
             self._streams[method.name] = self.peer.open_stream(
-                method, lambda i, r: replies.put((i, r)), lambda e, left: self.broken.put((e, left))
+                method, lambda i, r: responses.put((i, r)), lambda e, left: self.broken.put((e, left))
             )
         return self._streams[method.name]

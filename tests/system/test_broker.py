@@ -73,7 +73,7 @@ def test_a_batch_keeps_its_bytes_but_for_offset_and_epoch(wire: Wire, topic: byt
 def test_frames_of_one_stream_keep_their_order(wire: Wire, topic: bytes) -> None:
     for n in range(200):
         wire.send_produce(topic, batch(b"%d" % n))
-    offsets = [wire.produce_reply().partitions[0].base_offset for _ in range(200)]
+    offsets = [wire.produce_response().partitions[0].base_offset for _ in range(200)]
     assert sorted(offsets) == list(range(200))
     assert values(wire.fetch(topic, 0).records) == [b"%d" % n for n in range(200)]
 
@@ -128,8 +128,8 @@ def test_a_partition_that_can_not_be_served_is_named(wire: Wire, topic: bytes) -
     assert (beyond.error.code, "no partition 9" in beyond.error.message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, True)
     assert wire.fetch(b"?" * 16, 0).error.code == ErrorCode.UNKNOWN_TOPIC_ID
     wire.send_produce(topic, batch(b"v"), acks=2)
-    reply = wire.produce_reply()
-    assert (reply.error.code, "acks=2" in reply.error.message) == (ErrorCode.INVALID_REQUIRED_ACKS, True)
+    response = wire.produce_response()
+    assert (response.error.code, "acks=2" in response.error.message) == (ErrorCode.INVALID_REQUIRED_ACKS, True)
     assert wire.metadata("nowhere").topics[0].error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -155,11 +155,11 @@ def test_a_fetch_is_parked_until_there_is_enough(wire: Wire, topic: bytes) -> No
     sent = batch(b"x" * 100)
     wire.send_fetch([pb.FetchPartition(topic_id=topic)], min_bytes=2 * len(sent), max_wait_ms=20_000)
     wire.produce(topic, sent)
-    assert not wire.has_fetch_reply()
+    assert not wire.has_fetch_response()
     wire.produce(topic, sent)
-    assert len(wire.fetch_reply().partitions[0].records) == 2 * len(sent)
+    assert len(wire.fetch_response().partitions[0].records) == 2 * len(sent)
     wire.send_fetch([pb.FetchPartition(topic_id=topic, fetch_offset=2)], min_bytes=1, max_wait_ms=10)
-    assert wire.fetch_reply().partitions[0].records == b"", "its time is up"
+    assert wire.fetch_response().partitions[0].records == b"", "its time is up"
 
 
 @pytest.mark.rule(57)
@@ -172,10 +172,10 @@ def test_the_first_batch_comes_whole_and_the_rest_within_the_limit(wire: Wire) -
         wire.produce(topic, small, partition=partition)
     wanted = [pb.FetchPartition(topic_id=topic, partition=n) for n in (0, 1)]
     wire.send_fetch(wanted, max_bytes=100)
-    first, second = wire.fetch_reply().partitions
+    first, second = wire.fetch_response().partitions
     assert (len(first.records), len(second.records)) == (len(large), 0)
     wire.send_fetch(wanted, max_bytes=len(large) + 2 * len(small))
-    first, second = wire.fetch_reply().partitions
+    first, second = wire.fetch_response().partitions
     assert (len(first.records), len(second.records)) == (len(large) + len(small), 0)
 
 
@@ -249,7 +249,7 @@ def test_a_topic_created_again_is_another(wire: Wire) -> None:
     wire.produce(old, batch(b"old"))
     wire.send_fetch([pb.FetchPartition(topic_id=old, fetch_offset=1)], min_bytes=1, max_wait_ms=20_000)
     wire.admin.call(Controller.DELETE_TOPICS, cpb.DeleteTopicsRequest(names=[name]), timeout=5)
-    parked = wire.fetch_reply().partitions[0]
+    parked = wire.fetch_response().partitions[0]
     assert parked.error.code == ErrorCode.UNKNOWN_TOPIC_ID, "who waits for a deleted partition is told"
     new = wire.create_topic(name)
     assert new != old
@@ -296,22 +296,22 @@ def test_after_a_failed_fsync_nothing_is_acknowledged(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.feature(42)
-def test_a_reply_has_a_size_that_no_request_can_lift(wire: Wire) -> None:
+def test_a_response_has_a_size_that_no_request_can_lift(wire: Wire) -> None:
     topic = wire.create_topic(next(_names), partitions=8)
     for partition in range(8):
         wire.produce(topic, batch(b"x" * 1_000_000), partition=partition)
     wanted = [pb.FetchPartition(topic_id=topic, partition=n) for n in range(8)]
     wire.send_fetch(wanted, max_bytes=1 << 30, min_bytes=1 << 30, max_wait_ms=50)
-    assert 2_000_000 < sum(len(part.records) for part in wire.fetch_reply().partitions) <= 4 << 20
+    assert 2_000_000 < sum(len(part.records) for part in wire.fetch_response().partitions) <= 4 << 20
 
 
 def test_a_partition_that_is_named_twice_is_answered_twice(wire: Wire, topic: bytes) -> None:
     wire.send_fetch([pb.FetchPartition(topic_id=topic)] * 2, min_bytes=1, max_wait_ms=10)
-    assert [part.error.code for part in wire.fetch_reply().partitions] == [0, 0]
+    assert [part.error.code for part in wire.fetch_response().partitions] == [0, 0]
 
 
 def test_what_came_while_a_fetch_waited_is_in_its_answer_though_it_is_not_enough(wire: Wire, topic: bytes) -> None:
     wire.send_fetch([pb.FetchPartition(topic_id=topic)], min_bytes=1 << 20, max_wait_ms=600)
     assert wire.produce(topic, batch(b"late")).base_offset == 0
-    fetched = wire.fetch_reply().partitions[0]
+    fetched = wire.fetch_response().partitions[0]
     assert (values(fetched.records), fetched.high_watermark) == ([b"late"], 1)

@@ -47,11 +47,11 @@ class Pair:
 
     async def create(self, node_id: int, name: str) -> None:
         new = pb.NewTopic(name=name, partitions=1, replication_factor=1)
-        reply = await self.peers[node_id].call(
+        response = await self.peers[node_id].call(
             Controller.CREATE_TOPICS, pb.CreateTopicsRequest(topics=[new]), timeout=5
         )
-        if reply.topics[0].error.code:
-            raise OttlaError(reply.topics[0].error.code, reply.topics[0].error.message)
+        if response.topics[0].error.code:
+            raise OttlaError(response.topics[0].error.code, response.topics[0].error.message)
 
     async def create_within(self, node_id: int, name: str, limit_s: float) -> None:
         """Ask again while the error is retriable, as a client does."""

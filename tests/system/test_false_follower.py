@@ -110,7 +110,7 @@ def test_nobody_is_told_the_secret(cluster: Cluster, caplog: pytest.LogCaptureFi
     assert repr(secret)[2:-1] not in caplog.text
 
 
-def metadata(peer: Peer, *, shards: bool = False) -> pb.MetadataReply:
+def metadata(peer: Peer, *, shards: bool = False) -> pb.MetadataResponse:
     return peer.call(contracts.Broker.METADATA, pb.MetadataRequest(all_topics=True, shards=shards), timeout=20)
 
 
@@ -124,8 +124,8 @@ def secret_of(cluster: Cluster, broker_id: int) -> bytes:
 
 
 def fetch(
-    peer: Peer, known: pb.MetadataReply, follower: int, epoch: int, secret: bytes, *, offset: int
-) -> pb.FetchReply:
+    peer: Peer, known: pb.MetadataResponse, follower: int, epoch: int, secret: bytes, *, offset: int
+) -> pb.FetchResponse:
     """One frame, as a follower sends it that has everything up to `offset`."""
     (topic,) = known.topics
     leader_epoch = topic.partitions[0].leader_epoch
@@ -137,11 +137,11 @@ def fetch(
         fetch_offset=offset,
         last_fetched_epoch=leader_epoch,
     )
-    replies: queue.Queue[pb.FetchReply] = queue.Queue()
-    stream = peer.open_stream(contracts.Broker.FETCH, lambda number, reply: replies.put(reply), lambda *_: None)
+    responses: queue.Queue[pb.FetchResponse] = queue.Queue()
+    stream = peer.open_stream(contracts.Broker.FETCH, lambda number, response: responses.put(response), lambda *_: None)
     try:
         stream.send(request, timeout_ms=20_000)
-        return replies.get(timeout=30)
+        return responses.get(timeout=30)
     finally:
         stream.close()
 

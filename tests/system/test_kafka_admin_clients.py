@@ -201,7 +201,7 @@ def test_what_is_lost_on_the_way_to_the_controller_is_asked_again(cluster: Clust
     name = next(_names)
     lost = cluster.faults.drop("CreateTopics").of("").once()
     outcome(admin.create_topics([NewTopic(name, 1, 1)]))
-    done = cluster.faults.lose_reply("DeleteTopics").of("").once()
+    done = cluster.faults.lose_response("DeleteTopics").of("").once()
     assert refusal(admin.delete_topics([name]))[0] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert (lost.met, done.met, name in admin.list_topics(timeout=LIMIT_S).topics) == (1, 1, False)
 

@@ -52,9 +52,9 @@ def test_each_broker_alone_knows_all_of_the_metadata(cluster: Cluster) -> None:
     cluster.run(cluster.faults.resume("controller-0"))
     for broker in cluster.brokers:
         broker.resume()
-    for reply in told:
-        assert sorted(b.address for b in reply.brokers) == sorted(b.address for b in cluster.brokers)
-        (topic,) = reply.topics
+    for response in told:
+        assert sorted(b.address for b in response.brokers) == sorted(b.address for b in cluster.brokers)
+        (topic,) = response.topics
         assert {p.leader for p in topic.partitions} == LEADERS, "others' partitions, too"
         assert topic == told[0].topics[0]
 

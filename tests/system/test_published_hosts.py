@@ -55,8 +55,8 @@ async def test_metadata_names_what_the_caller_can_reach(apps: list[App]) -> None
 
     def told(host: str) -> list[str]:
         with Wire(f"{host}:{ports[1]}") as wire:
-            reply = wire.metadata()
-            return [reply.controller.address, *(b.address for b in reply.brokers)]
+            response = wire.metadata()
+            return [response.controller.address, *(b.address for b in response.brokers)]
 
     assert await asyncio.to_thread(told, "127.0.0.1") == [f"127.0.0.1:{port}" for port in ports]
     assert await asyncio.to_thread(told, "localhost") == [app.address() for app in apps]

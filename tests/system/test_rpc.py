@@ -59,8 +59,8 @@ async def test_what_is_not_the_contract_is_refused_as_transport(stack: Stack) ->
 async def test_every_call_passes_the_one_authorize_hook(stack: Stack, client: Client) -> None:
     stack.denied = {Operation.WRITE, Operation.DESCRIBE}
     client.send(1)
-    _, reply = await client.reply()
-    assert reply.error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    _, response = await client.response()
+    assert response.error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert stack.service.seen == []
     with pytest.raises(OttlaError, match="may not DESCRIBE"):
         await asyncio.to_thread(client.peer.call, Broker.METADATA, pb.MetadataRequest(), timeout=5)
@@ -72,21 +72,21 @@ async def test_frames_start_in_order_and_are_answered_in_any(stack: Stack, clien
     assert stack.service.seen == [1, 2, 3]
     for n in (3, 1, 2):
         stack.service.open_gate(n)
-        correlation_id, reply = await client.reply()
-        assert (correlation_id, reply.partitions[0].base_offset) == (ids[n - 1], n)
+        correlation_id, response = await client.response()
+        assert (correlation_id, response.partitions[0].base_offset) == (ids[n - 1], n)
 
 
 async def test_errors_of_a_frame_are_in_band_and_harm_no_other(stack: Stack, client: Client) -> None:
     refused, buggy, late = client.send(-7), client.send(666), client.send(5, timeout_ms=50)
     unanswered, good = client.send(0), client.send(1)
     stack.service.open_gate(1)
-    replies = dict([await client.reply() for _ in range(4)])
-    assert replies[refused].error.code == ErrorCode.INVALID_REQUIRED_ACKS
-    assert replies[buggy].error.code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "secret" not in replies[buggy].error.message
-    assert replies[late].error.code == ErrorCode.REQUEST_TIMED_OUT
-    assert replies[good].partitions[0].base_offset == 1
-    assert unanswered not in replies
+    responses = dict([await client.response() for _ in range(4)])
+    assert responses[refused].error.code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert responses[buggy].error.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "secret" not in responses[buggy].error.message
+    assert responses[late].error.code == ErrorCode.REQUEST_TIMED_OUT
+    assert responses[good].partitions[0].base_offset == 1
+    assert unanswered not in responses
     assert stack.service.seen == [-7, 666, 5, 0, 1]
     assert stack.metrics.counter("ottla_rpc_errors_total", "", method="Produce").value == 1
 
@@ -138,7 +138,7 @@ async def test_a_method_may_end_its_stream_and_no_other(stack: Stack, client: Cl
     assert "has no other answer" in str(error)
     other.send(2)
     stack.service.open_gate(2)
-    assert (await other.reply())[1].partitions[0].base_offset == 2
+    assert (await other.response())[1].partitions[0].base_offset == 2
 
 
 async def refused(stack: Stack) -> None:
@@ -159,7 +159,7 @@ async def test_draining_answers_open_frames_and_ends_the_stream(stack: Stack, cl
     await refused(stack)
     assert client.broken.empty(), "what is open is answered before the stream ends"
     stack.service.open_gate(1)
-    correlation_id, _ = await client.reply()
+    correlation_id, _ = await client.response()
     assert correlation_id == open_id
     error, left = await client.until_broken()
     assert left == []
@@ -179,7 +179,7 @@ async def test_nothing_of_a_closed_stream_is_left_to_the_end_of_the_interpreter(
         client = Client(stack)
         stack.service.open_gate(1)
         client.send(1)
-        await client.reply()
+        await client.response()
         assert calls() == 1
         await asyncio.to_thread(client.stream.close)
         assert calls() == 0
@@ -190,11 +190,11 @@ async def test_nothing_of_a_closed_stream_is_left_to_the_end_of_the_interpreter(
 async def test_a_broken_stream_fails_exactly_its_open_frames(stack: Stack, client: Client) -> None:
     first, second = client.send(1), client.send(2)
     stack.service.open_gate(1)
-    assert (await client.reply())[0] == first
+    assert (await client.response())[0] == first
     await stack.server.stop(grace_s=0)
     _, left = await client.until_broken()
     assert left in ([second], [])
-    assert client.replies.qsize() == (0 if left else 1)
+    assert client.responses.qsize() == (0 if left else 1)
 
 
 async def test_the_health_service_tells_liveness_and_readiness(stack: Stack) -> None:

@@ -48,7 +48,7 @@ async def test_all_streams_of_a_method_share_a_budget(stack: Stack, monkeypatch:
     assert stack.gauge("ottla_rpc_in_flight_bytes", "Produce") > 4 * MIB
 
     stack.service.open_gate(3)
-    assert (await third.reply())[1].partitions[0].base_offset == 3, "what is open is answered all the while"
+    assert (await third.response())[1].partitions[0].base_offset == 3, "what is open is answered all the while"
     stack.service.open_gate(1)
     await until(lambda: stack.service.seen[3:] == [5, 6, 7])
 
@@ -65,11 +65,11 @@ async def test_frames_that_only_wait_leave_their_room_to_others(stack: Stack, mo
     other = Client(stack)
     other.send(2)
     stack.service.open_gate(2)
-    assert (await other.reply())[1].partitions[0].base_offset == 2
+    assert (await other.response())[1].partitions[0].base_offset == 2
     stack.service.open_gate(1)
     for client in late:
         for _ in range(40):
-            await client.reply()
+            await client.response()
 
 
 async def test_one_method_s_budget_is_not_the_other_s(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +83,9 @@ async def test_one_method_s_budget_is_not_the_other_s(stack: Stack, monkeypatch:
         for number in range(1, 4):
             frame = pb.FetchFrame(correlation_id=number, body=pb.FetchRequest(max_bytes=10))
             await call.write(frame.SerializeToString())
-            reply = pb.FetchReplyFrame.FromString(await asyncio.wait_for(call.read(), 30))
-            assert reply.correlation_id == number
-    assert producer.replies.empty()
+            response = pb.FetchResponseFrame.FromString(await asyncio.wait_for(call.read(), 30))
+            assert response.correlation_id == number
+    assert producer.responses.empty()
 
 
 async def test_one_stream_too_many_is_refused_and_may_come_again(
@@ -182,7 +182,7 @@ async def test_who_does_not_take_its_answers_is_cut_off_and_nobody_else(
         assert "has not taken an answer within 1 s; cutting its connection" in caplog.text
         assert await asyncio.wait_for(stalled.code(), 30) == grpc.StatusCode.UNAVAILABLE
     stack.service.open_gate(1)
-    await client.reply()
+    await client.response()
 
 
 async def test_a_connection_is_cut_by_the_name_that_grpc_has_for_its_peer() -> None:
@@ -227,7 +227,7 @@ async def test_acks_0_is_silence_or_the_end_of_the_stream(stack: Stack, client: 
     assert "secret" not in error.message
     assert error.code == ErrorCode.NETWORK_EXCEPTION
     assert left == []
-    assert client.replies.empty()
+    assert client.responses.empty()
 
 
 # ---- the drain -----------------------------------------------------------------------------------------------------
@@ -239,5 +239,5 @@ async def test_a_drain_lets_the_owner_wake_what_is_parked(stack: Stack, client: 
     await until(lambda: stack.service.seen == [1])
     stack.on_drain = lambda: stack.service.open_gate(1)
     await asyncio.wait_for(stack.server.stop(grace_s=100), 20)
-    assert (await client.reply())[0] == open_id
+    assert (await client.response())[0] == open_id
     assert "going down" in (await client.until_broken())[0].message

@@ -63,7 +63,7 @@ class Reader(threading.Thread):
 def test_an_answer_that_is_lost_is_repeated_with_the_offset_where_it_was_written(cluster: Cluster) -> None:
     create(cluster)
     with ottla.Producer(cluster.bootstrap, topic="t", value="int", batch_size=100, linger=0) as producer:
-        lost = cluster.faults.lose_reply("Produce").of(producer.client_id).times(3)
+        lost = cluster.faults.lose_response("Produce").of(producer.client_id).times(3)
         places = [producer.send(n) for n in range(200)]
         assert [place.result(WAIT).offset for place in places] == list(range(200))
     assert lost.met == 3

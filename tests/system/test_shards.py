@@ -113,8 +113,8 @@ def test_a_leader_that_dies_under_an_owner_leaves_no_gap_and_nothing_twice(stage
         for n in range(first, first + count):
             if chance.random() < 0.3:  # the answer is lost: this call does not wait for it
                 await owner.append_once(0, fence, expected, keyed(b"%d" % n), timeout_s=0)
-            reply = await owner.append(0, fence, expected, keyed(b"%d" % n))
-            assert (reply.error.code, reply.base_offset) == (0, expected)
+            response = await owner.append(0, fence, expected, keyed(b"%d" % n))
+            assert (response.error.code, response.base_offset) == (0, expected)
             acknowledged.append(n)
             expected += 1
         return expected
@@ -166,14 +166,14 @@ def test_an_idle_check_is_quick_and_right(stage: Stage) -> None:
     took_s = []
     for _ in range(20):
         began_at = time.perf_counter()
-        reply = stage.run(owner.check(0, fence, expected))
+        response = stage.run(owner.check(0, fence, expected))
         took_s.append(time.perf_counter() - began_at)
-        assert (reply.error.code, reply.high_watermark) == (0, expected)
+        assert (response.error.code, response.high_watermark) == (0, expected)
     took_s.sort()
     print(f"idle check: median {took_s[10] * 1000:.1f} ms, worst {took_s[-1] * 1000:.1f} ms")
     assert took_s[10] < 0.25, "no long poll: a parked fetch would take half a second"
-    reply = stage.run(owner.check(0, fence, expected + 1))
-    assert reply.error.code == ErrorCode.OFFSET_MISMATCH
+    response = stage.run(owner.check(0, fence, expected + 1))
+    assert response.error.code == ErrorCode.OFFSET_MISMATCH
 
 
 def test_shards_follow_the_coordinators_and_metadata_tells_of_it(stage: Stage) -> None:
@@ -210,7 +210,7 @@ def test_who_falls_silent_loses_its_shards_with_its_lease(stage: Stage) -> None:
     assert took_s < TTL_S + 20
 
 
-async def _metadata(coordinator: RegisteredCoordinator) -> pb.MetadataReply:
+async def _metadata(coordinator: RegisteredCoordinator) -> pb.MetadataResponse:
     return await coordinator.peer(0).ask(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=5)
 
 
@@ -256,8 +256,8 @@ def test_the_topic_grows_with_the_cluster_while_it_is_written(stage: Stage) -> N
 
     async def write(count: int) -> None:
         for n in range(count):
-            reply = await owner.append(0, fence, expected + n, keyed(b"%d" % n))
-            assert (reply.error.code, reply.base_offset) == (0, expected + n)
+            response = await owner.append(0, fence, expected + n, keyed(b"%d" % n))
+            assert (response.error.code, response.base_offset) == (0, expected + n)
 
     writing = asyncio.run_coroutine_threadsafe(write(300), stage.cluster._loop)
     for late in (1, 2):

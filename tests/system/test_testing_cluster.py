@@ -98,14 +98,14 @@ def test_errors_by_plan_are_met_as_often_as_planned_and_survived(cluster: Cluste
 
 @pytest.mark.rule(25, 66)
 @pytest.mark.parametrize(("idempotent", "expected"), [(True, [1, 2]), (False, [1, 2, 2])])
-def test_a_dropped_call_is_sent_again_and_only_idempotence_keeps_a_lost_reply_from_repeating(
+def test_a_dropped_call_is_sent_again_and_only_idempotence_keeps_a_lost_response_from_repeating(
     cluster: Cluster, idempotent: bool, expected: list[int]
 ) -> None:
     ottla.Admin(cluster.bootstrap).topics.create("t")
     with ottla.Producer(cluster.bootstrap, topic="t", value="int", enable_idempotence=idempotent) as producer:
         cluster.faults.drop("Produce").once()
         producer.send(1).result(timeout=20)
-        cluster.faults.lose_reply("Produce").once()
+        cluster.faults.lose_response("Produce").once()
         assert producer.send(2).result(timeout=20).offset == len(expected) - 1
     assert values(cluster) == expected
 

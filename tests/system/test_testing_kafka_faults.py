@@ -39,10 +39,10 @@ def values(cluster: Cluster) -> list[bytes]:
 
 @pytest.mark.rule(25)
 @pytest.mark.parametrize(("idempotent", "expected"), [(True, [b"a", b"b"]), (False, [b"a", b"b", b"b"])])
-def test_a_dropped_produce_is_sent_again_and_only_idempotence_keeps_a_lost_reply_from_repeating(
+def test_a_dropped_produce_is_sent_again_and_only_idempotence_keeps_a_lost_response_from_repeating(
     cluster: Cluster, idempotent: bool, expected: list[bytes]
 ) -> None:
-    for value, fault in ((b"a", cluster.faults.drop), (b"b", cluster.faults.lose_reply)):
+    for value, fault in ((b"a", cluster.faults.drop), (b"b", cluster.faults.lose_response)):
         planned = fault("Produce").once()
         Confluent().produce(cluster.kafka_bootstrap, TOPIC, [Rec(None, value)], idempotent=idempotent)
         assert planned.met == 1

@@ -12,7 +12,7 @@ from ottla_core.rpc.aio import AioPeer
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
 class ControllerPeer:
@@ -30,8 +30,8 @@ class ControllerPeer:
         if peer is not None:
             await peer.close()
 
-    async def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """Raises NOT_CONTROLLER while none is elected, TransportError, or the OttlaError that the reply carries."""
+    async def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Raises NOT_CONTROLLER while none is elected, TransportError, or the OttlaError that the response carries."""
         controller = self._metadata.image.controller
         if controller is None:
             raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected at the moment", hint="try again")

@@ -61,7 +61,7 @@ _SILENT: Final = 0.25
 
 _T = TypeVar("_T")
 _Request = TypeVar("_Request", bound=Message)
-_Reply = TypeVar("_Reply", bound=Message)
+_Response = TypeVar("_Response", bound=Message)
 
 
 class EtcdStore:
@@ -86,8 +86,8 @@ class EtcdStore:
     async def txn(self, compares: Sequence[Compare], ops: Sequence[Put | Delete], *, timeout: float) -> TxnResult:
         check_txn(compares, ops)
         request = pb.TxnRequest(compare=[c for x in compares for c in _compares(x)], success=[_op(op) for op in ops])
-        reply = await self._call(lambda member, left_s: member.txn(request, left_s), timeout, writes=bool(ops))
-        return TxnResult(reply.succeeded, reply.header.revision)
+        response = await self._call(lambda member, left_s: member.txn(request, left_s), timeout, writes=bool(ops))
+        return TxnResult(response.succeeded, response.header.revision)
 
     async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
         endpoint, member = self._member()
@@ -104,8 +104,8 @@ class EtcdStore:
 
     async def grant_lease(self, ttl_s: int, *, timeout: float) -> int:
         request = pb.LeaseGrantRequest(TTL=ttl_s)
-        reply = await self._call(lambda member, left_s: member.grant(request, left_s), timeout, writes=True)
-        return reply.ID
+        response = await self._call(lambda member, left_s: member.grant(request, left_s), timeout, writes=True)
+        return response.ID
 
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         async def perform(member: _Member, left_s: float) -> pb.LeaseKeepAliveResponse:
@@ -120,10 +120,10 @@ class EtcdStore:
                 doubt.cancel()
                 stream.close()
 
-        reply = await self._call(perform, timeout, writes=False)
-        if reply.TTL <= 0:
+        response = await self._call(perform, timeout, writes=False)
+        if response.TTL <= 0:
             raise LeaseLostError(f"lease {lease:x} does not exist")
-        return reply.TTL
+        return response.TTL
 
     async def revoke_lease(self, lease: int, *, timeout: float) -> None:
         request = pb.LeaseRevokeRequest(ID=lease)
@@ -144,12 +144,12 @@ class EtcdStore:
         entries: list[KeyValue] = []
         while True:
             left_s = deadline - time.monotonic()
-            reply = await self._call(lambda member, left_s: member.range(request, left_s), left_s, writes=False)
-            entries += [_entry(kv) for kv in reply.kvs]
-            request.revision = request.revision or reply.header.revision
-            if not reply.more:
+            response = await self._call(lambda member, left_s: member.range(request, left_s), left_s, writes=False)
+            entries += [_entry(kv) for kv in response.kvs]
+            request.revision = request.revision or response.header.revision
+            if not response.more:
                 return Snapshot(request.revision, tuple(entries))
-            request.key = reply.kvs[-1].key + b"\0"
+            request.key = response.kvs[-1].key + b"\0"
 
     async def _call(self, perform: Callable[[_Member, float], Awaitable[_T]], timeout: float, *, writes: bool) -> _T:
         """Perform on the current endpoint; on the next ones too, while nothing was done and time is left."""
@@ -277,27 +277,27 @@ class _Member:
     async def close(self) -> None:
         await self._channel.close()
 
-    async def _unary(self, path: str, request: Message, reply: type[_Reply], timeout: float) -> _Reply:
+    async def _unary(self, path: str, request: Message, response: type[_Response], timeout: float) -> _Response:
         method = self._channel.unary_unary(
             f"/etcdserverpb.{path}",
             request_serializer=type(request).SerializeToString,
-            response_deserializer=reply.FromString,
+            response_deserializer=response.FromString,
         )
-        answer: _Reply = await _rpc(method(request, timeout=timeout, metadata=_METADATA))
+        answer: _Response = await _rpc(method(request, timeout=timeout, metadata=_METADATA))
         return answer
 
     def _stream(
-        self, path: str, request: type[_Request], reply: type[_Reply], timeout: float | None
-    ) -> _Stream[_Request, _Reply]:
+        self, path: str, request: type[_Request], response: type[_Response], timeout: float | None
+    ) -> _Stream[_Request, _Response]:
         method = self._channel.stream_stream(
             f"/etcdserverpb.{path}",
             request_serializer=request.SerializeToString,
-            response_deserializer=reply.FromString,
+            response_deserializer=response.FromString,
         )
         return _Stream(method(timeout=timeout, metadata=_METADATA))
 
 
-class _Stream(Generic[_Request, _Reply]):
+class _Stream(Generic[_Request, _Response]):
     """A bidirectional call. Its end, however it comes, is an `_RpcError`."""
 
     def __init__(self, call: Any) -> None:
@@ -306,11 +306,11 @@ class _Stream(Generic[_Request, _Reply]):
     async def write(self, request: _Request) -> None:
         await _rpc(self._call.write(request))
 
-    async def read(self) -> _Reply:
-        reply: _Reply = await _rpc(self._call.read())
-        if reply is grpc.aio.EOF:
+    async def read(self) -> _Response:
+        response: _Response = await _rpc(self._call.read())
+        if response is grpc.aio.EOF:
             raise _RpcError(grpc.StatusCode.UNAVAILABLE, "the stream ended")
-        return reply
+        return response
 
     def close(self) -> None:
         self._call.cancel()

@@ -2,7 +2,7 @@
 
 It is a product module, for `ottla.testing.Cluster` and for tests, and passes the same suite as the real store. For one
 event loop: nothing here is awaited in the middle of a change. Tests drive it by `clock` and `expire_leases`, `compact`,
-`disconnect` and `reconnect`, and `lose_next_reply`.
+`disconnect` and `reconnect`, and `lose_next_response`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class MemoryStore:
         self._leases: dict[int, _Lease] = {}
         self._next_lease = 1
         self._connected = True
-        self._lose_next_reply = False
+        self._lose_next_response = False
         self._changed = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -67,9 +67,9 @@ class MemoryStore:
         succeeded = all(self._holds(compare) for compare in compares)
         if succeeded:
             self._perform(ops)
-        if self._lose_next_reply:
-            self._lose_next_reply = False
-            raise StoreUnavailableError("the connection was lost before the reply", indefinite=True)
+        if self._lose_next_response:
+            self._lose_next_response = False
+            raise StoreUnavailableError("the connection was lost before the response", indefinite=True)
         return TxnResult(succeeded, self._revision)
 
     async def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
@@ -138,9 +138,9 @@ class MemoryStore:
     def reconnect(self) -> None:
         self._connected = True
 
-    def lose_next_reply(self) -> None:
+    def lose_next_response(self) -> None:
         """The next transaction is performed, and its caller does not learn of it (rule C4)."""
-        self._lose_next_reply = True
+        self._lose_next_response = True
 
     # ---- revisions -------------------------------------------------------------------------------------------------
 

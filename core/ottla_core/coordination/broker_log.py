@@ -88,10 +88,10 @@ class BrokerShardLog:
             records=call.batch,
             timeout_ms=int(timeout_s * 1000),
         )
-        reply = await self._appends(place).append(request, timeout_s)
-        if reply.error.code:
-            return result_of(_error(reply.error), reply.log_end_offset)
-        return Appended(reply.base_offset, reply.high_watermark)
+        response = await self._appends(place).append(request, timeout_s)
+        if response.error.code:
+            return result_of(_error(response.error), response.log_end_offset)
+        return Appended(response.base_offset, response.high_watermark)
 
     async def _check(self, place: _Place, owner: ShardFence, call: Check, timeout_s: float) -> Result:
         request = pb.CheckFenceRequest(
@@ -103,8 +103,8 @@ class BrokerShardLog:
             next_offset=call.next_offset,
             timeout_ms=int(timeout_s * 1000),
         )
-        reply = await self._peer(place).ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
-        return result_of(_error(reply.error), 0) if reply.error.code else Confirmed()
+        response = await self._peer(place).ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
+        return result_of(_error(response.error), 0) if response.error.code else Confirmed()
 
     async def _read(self, place: _Place, call: Read, timeout_s: float) -> Result:
         """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
@@ -120,8 +120,8 @@ class BrokerShardLog:
                     fetch_offset=offset,
                     max_bytes=READ_BYTES,
                 )
-                reply = await stream.exchange(request, timeout_ms=int(timeout_s * 1000), timeout=timeout_s)
-                [part] = reply.partitions
+                response = await stream.exchange(request, timeout_ms=int(timeout_s * 1000), timeout=timeout_s)
+                [part] = response.partitions
                 if part.error.code != ErrorCode.OFFSET_OUT_OF_RANGE or part.log_start_offset <= offset:
                     break
                 offset = part.log_start_offset

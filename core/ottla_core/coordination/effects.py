@@ -39,7 +39,7 @@ class Answer:
     """Exactly one of `Answer` and `Refuse` comes for every token."""
 
     token: Any
-    reply: Any
+    response: Any
 
 
 @dataclass(frozen=True, slots=True)

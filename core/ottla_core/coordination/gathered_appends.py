@@ -24,10 +24,10 @@ class GatheredAppends:
         self._peer: Final = peer
         self._gathered: Final = Gathered(self._call, GATHER_S, most=MAX_BYTES, weigh=lambda each: len(each.records))
 
-    async def append(self, request: pb.ShardAppendRequest, timeout_s: float) -> pb.ShardAppendReply:
-        """The reply, with the error that it may carry. Raises TransportError."""
+    async def append(self, request: pb.ShardAppendRequest, timeout_s: float) -> pb.ShardAppendResponse:
+        """The response, with the error that it may carry. Raises TransportError."""
         return await self._gathered.ask(request, timeout_s)
 
-    async def _call(self, appends: list[pb.ShardAppendRequest], timeout_s: float) -> Sequence[pb.ShardAppendReply]:
+    async def _call(self, appends: list[pb.ShardAppendRequest], timeout_s: float) -> Sequence[pb.ShardAppendResponse]:
         asked = pb.ShardAppendsRequest(appends=appends)
         return (await self._peer.call(Broker.SHARD_APPENDS, asked, timeout=timeout_s)).appends

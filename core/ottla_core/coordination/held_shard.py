@@ -93,9 +93,9 @@ class HeldShard(Generic[S]):
                 call = self._around.spawn(self._call(effect))
                 self._calls.add(call)
                 call.add_done_callback(self._calls.discard)
-            case Answer(token, reply):
+            case Answer(token, response):
                 if not token.done():
-                    token.set_result(reply)
+                    token.set_result(response)
             case Refuse(token, error):
                 self._refuse(token, error)
             case Perform(wanted):

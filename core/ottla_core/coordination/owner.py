@@ -360,10 +360,10 @@ class Owner(Generic[S]):
             self._out.append(Refuse(token, error))
             return
         if token is not None:
-            if isinstance(decision.reply, Later):
-                self._park(decision.reply.key, token)
+            if isinstance(decision.response, Later):
+                self._park(decision.response.key, token)
             else:
-                self._out.append(Answer(token, decision.reply))
+                self._out.append(Answer(token, decision.response))
         self._perform(decision)
 
     def _park(self, key: Hashable, token: Any) -> None:
@@ -377,8 +377,8 @@ class Owner(Generic[S]):
             if not isinstance(effect, Resolve):
                 self._out.append(Perform(effect))
             elif (token := self._later.pop(effect.key, None)) is not None:
-                refused = isinstance(effect.reply, OttlaError)
-                self._out.append(Refuse(token, effect.reply) if refused else Answer(token, effect.reply))
+                refused = isinstance(effect.response, OttlaError)
+                self._out.append(Refuse(token, effect.response) if refused else Answer(token, effect.response))
 
     def _leave(self, why: str, *, asks: bool, failed: OttlaError | None = None) -> None:
         """`failed` is what those are told whose records are surely not in the log, and never will be."""

@@ -155,7 +155,7 @@ class OwnedShards(Generic[S]):
     async def ask(
         self, key: str, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
     ) -> Any:
-        """The reply of what is decided in the shard of `key` (a group id), once it is durable. It holds `size_bytes`.
+        """The response to what is decided in the shard of `key`, once it is durable; it holds `size_bytes`.
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE: ask again, elsewhere maybe,
         for it may have been done; REQUEST_TIMED_OUT; and what the decision, or a log that surely has not taken it,

@@ -1,9 +1,9 @@
 """What a coordinator's state machine is to the runtime: it decides and changes nothing; what was decided is applied.
 
-    request ──► decide(shard, now) ──► Decision(reply, records, effects, timers)
+    request ──► decide(shard, now) ──► Decision(response, records, effects, timers)
                                           │ records are applied, appended to the shard's log, and when the log's
                                           │ high watermark is past them
-                                          └──► reply and effects leave
+                                          └──► response and effects leave
 
 A load is `apply` for every record of the log: the state has no other source. Source of the shape: Apache Kafka's
 CoordinatorShard and CoordinatorResult.
@@ -17,7 +17,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla_core.coordination.timers import Moment, TimerKey
 
-Reply = TypeVar("Reply", covariant=True)
+Response = TypeVar("Response", covariant=True)
 S = TypeVar("S", bound="Shard")
 
 
@@ -49,7 +49,7 @@ Record: TypeAlias = Entry | Marker
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """The reply of a request that waits for others, such as a join: it comes as the effect `Resolve` of that key."""
+    """The response of a request that waits for others, such as a join: it comes as the effect `Resolve` of that key."""
 
     key: Hashable
 
@@ -59,19 +59,19 @@ class Resolve:
     """Answer the request that was told `Later`, if there still is one; with an OttlaError, refuse it."""
 
     key: Hashable
-    reply: Any
+    response: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[Reply]):
-    """What a request comes to. A decision without records is a read, and its reply is proved fresh before it leaves.
+class Decision(Generic[Response]):
+    """What a request comes to. A decision without records is a read, and its response is proved fresh before it leaves.
 
     `records` are written together or not at all. `memory` is what changes in the state and is not written: a load
     forgets it (such as the members of a join that is not complete). `timers` are memory too (None: cancelled).
     `effects` are done once the records are durable: `Resolve` by the runtime, any other by the service.
     """
 
-    reply: Reply | Later
+    response: Response | Later
     records: tuple[Entry, ...] = ()
     memory: tuple[Any, ...] = ()
     timers: Mapping[TimerKey, float | None] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from ottla_core.rpc.status import CHANNEL_OPTIONS, TransportError, raise_error, 
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
 class AioPeer:
@@ -27,21 +27,21 @@ class AioPeer:
         self._metadata: Final = client_metadata(address, client_id)
         self._channel: Final[Any] = grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
-    async def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """Raises TransportError, or the OttlaError that the reply carries."""
-        reply = await self.ask(method, request, timeout=timeout)
-        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
-        return reply
+    async def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Raises TransportError, or the OttlaError that the response carries."""
+        response = await self.ask(method, request, timeout=timeout)
+        raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
+        return response
 
-    async def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """The reply as it is, for those that say more beside their error. Raises TransportError."""
+    async def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """The response as it is, for those that say more beside their error. Raises TransportError."""
         call = self._channel.unary_unary(
             method.path,
             request_serializer=method.request.SerializeToString,
-            response_deserializer=method.reply.FromString,
+            response_deserializer=method.response.FromString,
         )
         try:
-            reply: Reply = await call(request, timeout=timeout, metadata=self._metadata)
+            response: Response = await call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
         except grpc.aio.UsageError:  # gRPC's answer to a call on a channel that was closed meanwhile
@@ -50,9 +50,9 @@ class AioPeer:
         except asyncio.CancelledError:
             check_cancelled(self.address, method.name)
             raise
-        return reply
+        return response
 
-    def open_stream(self, method: Method[Request, Reply]) -> AioFrameStream[Request, Reply]:
+    def open_stream(self, method: Method[Request, Response]) -> AioFrameStream[Request, Response]:
         return AioFrameStream(self._channel, self.address, method, self._metadata)
 
     async def close(self) -> None:

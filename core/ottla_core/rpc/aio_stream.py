@@ -16,7 +16,7 @@ from ottla_core.rpc.status import TransportError, raise_error, transport_error
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
 def check_cancelled(address: str, what: str) -> None:
@@ -27,11 +27,11 @@ def check_cancelled(address: str, what: str) -> None:
         raise TransportError(ErrorCode.NETWORK_EXCEPTION, f"{what} at {address}: the connection was closed")
 
 
-class AioFrameStream(Generic[Request, Reply]):
+class AioFrameStream(Generic[Request, Response]):
     """Use `AioPeer.open_stream`. A frame that nobody waits for any more is answered in vain."""
 
     def __init__(
-        self, channel: Any, address: str, method: Method[Request, Reply], metadata: tuple[tuple[str, str], ...]
+        self, channel: Any, address: str, method: Method[Request, Response], metadata: tuple[tuple[str, str], ...]
     ) -> None:
         self._address: Final = address
         self._method: Final = method
@@ -40,12 +40,12 @@ class AioFrameStream(Generic[Request, Reply]):
         self._call: Final[Any] = channel.stream_stream(
             method.path,
             request_serializer=self._types.request.SerializeToString,
-            response_deserializer=self._types.reply.FromString,
+            response_deserializer=self._types.response.FromString,
         )(metadata=metadata)
         self._reading: asyncio.Task[Any] | None = None
 
-    async def exchange(self, body: Request, *, timeout_ms: int, timeout: float) -> Reply:
-        """The answer to `body`. Raises TransportError, or the OttlaError that the reply carries.
+    async def exchange(self, body: Request, *, timeout_ms: int, timeout: float) -> Response:
+        """The answer to `body`. Raises TransportError, or the OttlaError that the response carries.
 
         To be cancelled at any time; the next exchange goes on with the same stream.
         """
@@ -54,7 +54,7 @@ class AioFrameStream(Generic[Request, Reply]):
             async with asyncio.timeout(timeout):
                 frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
                 await self._call.write(frame)
-                reply: Reply = await self._answer_to(correlation_id)
+                response: Response = await self._answer_to(correlation_id)
         except TimeoutError:
             words = f"{self._method.name} at {self._address}: no answer within {timeout:g} s"
             raise TransportError(ErrorCode.REQUEST_TIMED_OUT, words) from None
@@ -66,8 +66,8 @@ class AioFrameStream(Generic[Request, Reply]):
         except asyncio.InvalidStateError:  # gRPC's answer to a write on a call that is over
             words = f"{self._method.name} at {self._address}: the stream is over"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
-        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
-        return reply
+        raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
+        return response
 
     async def _answer_to(self, correlation_id: int) -> Any:
         """Answers to exchanges that were cancelled are passed over. A read that is cut short would end the stream."""

@@ -1,4 +1,4 @@
-"""What unary calls may hold of a server together: each holds its request until it is answered, and then its reply.
+"""What unary calls may hold of a server together: each holds its request until it is answered, and then its response.
 
 gRPC reads a message before anybody can refuse it, so a call beyond the bound is refused as soon as it is there. Small
 ones have a part of their own: an election or a heartbeat is not to be refused for what others send.

@@ -28,7 +28,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
 class HasError(Protocol):
@@ -60,60 +60,60 @@ class Peer:
         self._channel: Final[Any] = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._calls: Final[dict[str, Any]] = {}
 
-    def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """Raises TransportError, or the OttlaError that the reply carries."""
-        reply = self.ask(method, request, timeout=timeout)
-        raise_error(reply.error)  # type: ignore[attr-defined]  # every reply has one: tests/architecture
-        return reply
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """Raises TransportError, or the OttlaError that the response carries."""
+        response = self.ask(method, request, timeout=timeout)
+        raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
+        return response
 
-    def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """The reply as it is, with the error that it may carry. Raises TransportError."""
+    def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """The response as it is, with the error that it may carry. Raises TransportError."""
         call = self._calls.get(method.path)
         if call is None:
             call = self._channel.unary_unary(
                 method.path,
                 request_serializer=method.request.SerializeToString,
-                response_deserializer=method.reply.FromString,
+                response_deserializer=method.response.FromString,
             )
             self._calls[method.path] = call
         try:
-            reply: Reply = call(request, timeout=timeout, metadata=self._metadata)
+            response: Response = call(request, timeout=timeout, metadata=self._metadata)
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
         except ValueError:  # gRPC's answer to a call on a channel that another thread has just closed
             words = f"{method.name} at {self.address}: the connection was closed"
             raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
-        return reply
+        return response
 
     def open_stream(
         self,
-        method: Method[Request, Reply],
-        on_reply: Callable[[int, Reply], None],
+        method: Method[Request, Response],
+        on_response: Callable[[int, Response], None],
         on_broken: Callable[[TransportError, list[int]], None],
-    ) -> FrameStream[Request, Reply]:
+    ) -> FrameStream[Request, Response]:
         """Both callbacks run on the stream's own reader thread; `on_broken` once, as the last."""
-        return FrameStream(self._channel, self.address, method, self._metadata, on_reply, on_broken)
+        return FrameStream(self._channel, self.address, method, self._metadata, on_response, on_broken)
 
     def close(self) -> None:
         self._channel.close()
 
 
-class FrameStream(Generic[Request, Reply]):
+class FrameStream(Generic[Request, Response]):
     """One stream of frames. `send` never blocks: whoever sends bounds what is in flight."""
 
     def __init__(
         self,
         channel: Any,
         address: str,
-        method: Method[Request, Reply],
+        method: Method[Request, Response],
         metadata: tuple[tuple[str, str], ...],
-        on_reply: Callable[[int, Reply], None],
+        on_response: Callable[[int, Response], None],
         on_broken: Callable[[TransportError, list[int]], None],
     ) -> None:
         self._method = method
         self._address = address
         self._types: FrameTypes = frame_types(method)
-        self._on_reply = on_reply
+        self._on_response = on_response
         self._on_broken = on_broken
         self._ids: Iterator[int] = itertools.count(1)
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
@@ -124,7 +124,7 @@ class FrameStream(Generic[Request, Reply]):
         self._call: Any | None = channel.stream_stream(
             method.path,
             request_serializer=None,  # serialized in `send`: a frame in flight is held once, as bytes
-            response_deserializer=self._types.reply.FromString,
+            response_deserializer=self._types.response.FromString,
         )(iter(self._outbox.get, None), metadata=metadata)
         self._reader = Thread(target=self._read, name=f"ottla-{method.name.lower()}-{address}", daemon=True)
         self._reader.start()
@@ -164,7 +164,7 @@ class FrameStream(Generic[Request, Reply]):
         try:
             for frame in call:  # type: ignore[union-attr]  # set before the thread was started
                 self._open.pop(frame.correlation_id, None)
-                self._on_reply(frame.correlation_id, frame.body)
+                self._on_response(frame.correlation_id, frame.body)
             words = f"{self._method.name} at {self._address}: the other side ended the stream"
             error = TransportError(ErrorCode.NETWORK_EXCEPTION, words)
         except grpc.RpcError as failure:

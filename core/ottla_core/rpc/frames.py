@@ -18,7 +18,7 @@ class FrameTypes:
     """The generated classes of one stream's frames; their constructors take the fields by name."""
 
     request: Any
-    reply: Any
+    response: Any
 
 
 @cache

@@ -11,39 +11,39 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 Request = TypeVar("Request")
-Reply = TypeVar("Reply")
+Response = TypeVar("Response")
 
-Call = Callable[[list[Request], float], Awaitable[Sequence[Reply]]]
-"""Carries requests, with the seconds that it has: one reply each, in their order. What it raises is for all of them."""
+Call = Callable[[list[Request], float], Awaitable[Sequence[Response]]]
+"""Carries requests, with the seconds it has: one response each, in their order. What it raises is for all of them."""
 
 
-class _Waiting(NamedTuple, Generic[Request, Reply]):
+class _Waiting(NamedTuple, Generic[Request, Response]):
     request: Request
     timeout_s: float
-    answer: asyncio.Future[Reply]
+    answer: asyncio.Future[Response]
 
 
-class Gathered(Generic[Request, Reply]):
+class Gathered(Generic[Request, Response]):
     """`call` carries at most `most` by the measure `weigh`, or one request alone; calls begin `gather_s` apart.
 
     Calls overlap: one that is slow holds up only those that went with it.
     """
 
     def __init__(
-        self, call: Call[Request, Reply], gather_s: float, *, most: int, weigh: Callable[[Request], int]
+        self, call: Call[Request, Response], gather_s: float, *, most: int, weigh: Callable[[Request], int]
     ) -> None:
         self._call: Final = call
         self._gather_s: Final = gather_s
         self._most: Final = most
         self._weigh: Final = weigh
-        self._waiting: list[_Waiting[Request, Reply]] = []
+        self._waiting: list[_Waiting[Request, Response]] = []
         self._calls: Final[set[asyncio.Task[None]]] = set()
         self._next_at = 0.0
 
-    async def ask(self, request: Request, timeout_s: float) -> Reply:
+    async def ask(self, request: Request, timeout_s: float) -> Response:
         """What `call` has for it, or what it raises."""
         loop = asyncio.get_running_loop()
-        waiting = _Waiting[Request, Reply](request, timeout_s, loop.create_future())
+        waiting = _Waiting[Request, Response](request, timeout_s, loop.create_future())
         if not self._waiting:
             loop.call_at(max(loop.time(), self._next_at), self._go)
         self._waiting.append(waiting)
@@ -51,7 +51,7 @@ class Gathered(Generic[Request, Reply]):
 
     def _go(self) -> None:
         self._next_at = asyncio.get_running_loop().time() + self._gather_s
-        together: list[_Waiting[Request, Reply]] = []
+        together: list[_Waiting[Request, Response]] = []
         weight = 0
         for waiting in self._waiting:
             if waiting.answer.done():  # nobody waits for it any more, and it was never sent
@@ -66,21 +66,21 @@ class Gathered(Generic[Request, Reply]):
         if together:
             self._send(together)
 
-    def _send(self, together: list[_Waiting[Request, Reply]]) -> None:
+    def _send(self, together: list[_Waiting[Request, Response]]) -> None:
         task = asyncio.create_task(self._carry(together))
         self._calls.add(task)
         task.add_done_callback(self._calls.discard)
 
-    async def _carry(self, together: list[_Waiting[Request, Reply]]) -> None:
+    async def _carry(self, together: list[_Waiting[Request, Response]]) -> None:
         timeout_s = max(waiting.timeout_s for waiting in together)
         try:
-            replies = await self._call([waiting.request for waiting in together], timeout_s)
-            answered = list(zip(together, replies, strict=True))
+            responses = await self._call([waiting.request for waiting in together], timeout_s)
+            answered = list(zip(together, responses, strict=True))
         except Exception as error:  # a bug's too: whoever waits must hear of it
             for waiting in together:
                 if not waiting.answer.done():
                     waiting.answer.set_exception(error)
             return
-        for waiting, reply in answered:
+        for waiting, response in answered:
             if not waiting.answer.done():
-                waiting.answer.set_result(reply)
+                waiting.answer.set_result(response)

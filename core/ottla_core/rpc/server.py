@@ -1,7 +1,7 @@
 """The generic gRPC server: serves any object whose async methods are a contract's RPCs in snake_case.
 
 Deadlines, the authorize hook, error mapping and metrics happen here, once, for every service. What a method raises as
-OttlaError goes out in band, in the reply's `error`; anything else is a bug: it is logged with an id that the caller
+OttlaError goes out in band, in the response's `error`; anything else is a bug: it is logged with an id that the caller
 sees, and nothing of it crosses the wire.
 """
 
@@ -61,22 +61,22 @@ class Endpoint:
         )
 
     async def call(self, request: Message, context: RequestContext) -> Message | None:
-        """The reply, with `error` set where the method raised OttlaError; None where nothing is to be answered."""
+        """The response, with `error` set where the method raised OttlaError; None where nothing is to be answered."""
         began_at = time.perf_counter()
         try:
             self._authorize(context, self.method.operation, self.method.service)
             answer = self._answer(request, context)
             del request  # the method alone has it now, and may let it go
-            reply: Message | None = await answer
+            response: Message | None = await answer
         except OttlaError as error:
             self._errors.value += 1
-            reply = self.failed(error)
+            response = self.failed(error)
         self._seconds.observe(time.perf_counter() - began_at)
-        return reply
+        return response
 
     def failed(self, error: OttlaError) -> Message:
-        reply: Message = self.method.reply(error=error_message(error))
-        return reply
+        response: Message = self.method.response(error=error_message(error))
+        return response
 
 
 class RpcServer:
@@ -207,9 +207,9 @@ async def _serve_unary(endpoint: Endpoint, data: bytes, grpc_context: Any, call:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, "a unary call needs a deadline")
     try:
         request = endpoint.method.request.FromString(data)
-        reply = await endpoint.call(request, context)
-        assert reply is not None, f"{endpoint.method.name} has no reply"
-        return call.holding(reply.SerializeToString())
+        response = await endpoint.call(request, context)
+        assert response is not None, f"{endpoint.method.name} has no response"
+        return call.holding(response.SerializeToString())
     except DecodeError:
         await grpc_context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {endpoint.method.name} request")
     except EndStreamError as end:

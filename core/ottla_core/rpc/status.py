@@ -18,7 +18,7 @@ from ottla_proto.common_pb2 import Error
 _log = logging.getLogger(__name__)
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""One call: a produce frame carries many partitions' batches, a fetch reply up to fetch.max.bytes and a batch more."""
+"""One call: a produce frame carries batches of many partitions, a fetch response fetch.max.bytes and a batch more."""
 
 _KEEP_ALIVE_MS: Final = 10_000
 
@@ -89,7 +89,7 @@ def error_message(error: OttlaError) -> Error:
 
 
 def raise_error(error: Error) -> None:
-    """Raise what a reply carries in band, unless it is none."""
+    """Raise what a response carries in band, unless it is none."""
     if error.code:
         raise OttlaError(error.code, error.message)
 

@@ -146,9 +146,9 @@ class _ServedStream:
             if silent:
                 self._check_silence(body)
             elif body is not None:
-                reply = self._types.reply(correlation_id=correlation_id, body=body).SerializeToString()
-                in_flight.grow(len(reply))  # until the client has taken it
-                await self._write(reply)
+                response = self._types.response(correlation_id=correlation_id, body=body).SerializeToString()
+                in_flight.grow(len(response))  # until the client has taken it
+                await self._write(response)
         except EndStreamError as end:
             self._end(end)
         except Exception as error:  # or the client would wait for ever
@@ -169,7 +169,7 @@ class _ServedStream:
     def _check_silence(self, body: Any) -> None:
         """Raise EndStreamError where a frame that nobody answers has an answer."""
         if body is not None:
-            why = body.error.message  # every reply has one: tests/architecture
+            why = body.error.message  # every response has one: tests/architecture
             words = f"a {self._endpoint.method.name} that nobody answers was not done"
             raise EndStreamError(f"{words}: {why}" if why else words)
 
@@ -187,11 +187,11 @@ class _ServedStream:
             words = log_bug(self._endpoint.method.name, self._context.request_id, error)
             return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, words))
 
-    async def _write(self, reply: bytes) -> None:
+    async def _write(self, response: bytes) -> None:
         async with self._writing:
             try:
                 async with asyncio.timeout(WRITE_LIMIT_S):
-                    await self._grpc.write(reply)
+                    await self._grpc.write(response)
             except TimeoutError:
                 await self._cut()
             except grpc.aio.BaseError:

@@ -159,7 +159,7 @@ class ClusterOverview:
         """
         deadline = self._access.deadline(timeout)
         request = controller_pb2.DeclareRestoredRequest()
-        return self._access.call_controller(Controller.DECLARE_RESTORED, request, deadline).reply.count
+        return self._access.call_controller(Controller.DECLARE_RESTORED, request, deadline).response.count
 
     def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
         """A broker's data directories, as it describes them itself. Raises FatalError where it is not registered."""

@@ -46,7 +46,7 @@ class Configs:
         """Every config by name, also those that have their default. Raises UnknownTopicError."""
         deadline = self._access.deadline(timeout)
         request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
-        described = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).reply.resources[0]
+        described = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response.resources[0]
         raise_in_band(described.error)
         return _entries(described)
 
@@ -57,8 +57,8 @@ class Configs:
         for first in range(0, len(names), _TOPICS_A_CALL):
             some = names[first : first + _TOPICS_A_CALL]
             request = pb.DescribeConfigsRequest(resources=[_resource(name, None) for name in some])
-            reply = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).reply
-            for described in reply.resources:
+            response = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response
+            for described in response.resources:
                 if described.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise_in_band(described.error)
                     found[described.resource.name] = _entries(described)
@@ -101,7 +101,7 @@ class Configs:
         request = pb.AlterConfigsRequest(
             resources=[pb.ConfigsAltered(resource=resource, ops=ops)], validate_only=dry_run
         )
-        result = self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).reply.resources[0]
+        result = self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).response.resources[0]
         raise_in_band(result.error)
         warn(f"topic {resource.name}" if resource.type == pb.CONFIG_RESOURCE_TOPIC else "configs", result.warnings)
 

@@ -13,7 +13,7 @@ from ottla_core.rpc.retry import Backoff
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 _TRY_S: Final = 10.0
 """How long one call to a controller may take before it is looked for again."""
@@ -21,10 +21,10 @@ _TRY_S: Final = 10.0
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
-class Answered(NamedTuple, Generic[Reply]):
-    """A controller's reply. `repeated`: an earlier try was lost, so it may have been carried out before."""
+class Answered(NamedTuple, Generic[Response]):
+    """A controller's response. `repeated`: an earlier try was lost, so it may have been carried out before."""
 
-    reply: Reply
+    response: Response
     repeated: bool
 
 
@@ -56,7 +56,9 @@ class Access:
         """A deadline `timeout` seconds from now, the usual ones for None."""
         return Deadline(self, timeout)
 
-    def call_controller(self, method: Method[Request, Reply], request: Request, deadline: Deadline) -> Answered[Reply]:
+    def call_controller(
+        self, method: Method[Request, Response], request: Request, deadline: Deadline
+    ) -> Answered[Response]:
         """Ask the elected controller, and whoever is elected next, until the deadline (NOT_CONTROLLER, KIP-590)."""
         backoff = Backoff()
         repeated = False
@@ -65,8 +67,8 @@ class Access:
             error: OttlaError
             if view.controller:
                 try:
-                    reply = self.cluster.call(view.controller, method, request, timeout=min(deadline.left(), _TRY_S))
-                    return Answered(reply, repeated)
+                    response = self.cluster.call(view.controller, method, request, timeout=min(deadline.left(), _TRY_S))
+                    return Answered(response, repeated)
                 except OttlaError as failure:
                     error = failure
                     repeated = repeated or failure.code in _LOST

@@ -72,8 +72,8 @@ class Groups:
         def once(left_s: float) -> Summaries:
             found: dict[str, GroupSummary] = {}
             for address in self._coordinators.all(timeout=left_s):
-                reply = cluster.call(address, Group.LIST_GROUPS, request, timeout=deadline.left())
-                found |= {told.group: summary_of(told) for told in reply.groups}
+                response = cluster.call(address, Group.LIST_GROUPS, request, timeout=deadline.left())
+                found |= {told.group: summary_of(told) for told in response.groups}
             return [found[name] for name in sorted(found)]
 
         return self._coordinators.retrying(once, timeout=deadline.left())
@@ -92,8 +92,8 @@ class Groups:
         """How far it is behind in each partition, in records and in seconds: exact at the moment of the answer."""
         deadline = self._access.deadline(timeout)
         with self._in_words(group, deadline):
-            reply = self._coordinators.call(group, Group.LAG, pb.LagRequest(group=group), timeout=deadline.left())
-        return lag_of(group, reply.partitions, self._access.cluster.clock.wall_ms())
+            response = self._coordinators.call(group, Group.LAG, pb.LagRequest(group=group), timeout=deadline.left())
+        return lag_of(group, response.partitions, self._access.cluster.clock.wall_ms())
 
     def explain(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupEvent, ...]:
         """What has happened to it and why, oldest first: every join, leave, eviction and rebalance.
@@ -103,8 +103,8 @@ class Groups:
         deadline = self._access.deadline(timeout)
         request = pb.ExplainGroupRequest(group=group)
         with self._in_words(group, deadline):
-            reply = self._coordinators.call(group, Group.EXPLAIN_GROUP, request, timeout=deadline.left())
-        return tuple(event_of(told) for told in reply.events)
+            response = self._coordinators.call(group, Group.EXPLAIN_GROUP, request, timeout=deadline.left())
+        return tuple(event_of(told) for told in response.events)
 
     def exists(self, group: str, *, timeout: Duration | None = None) -> bool:
         """Whether there is a group of that name: it has members, or offsets that it has committed."""
@@ -173,8 +173,8 @@ class Groups:
             offsets=[pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()],
         )
 
-        def check(reply: pb.CommitOffsetsReply, repeated: bool) -> None:
-            for outcome in reply.partitions:
+        def check(response: pb.CommitOffsetsResponse, repeated: bool) -> None:
+            for outcome in response.partitions:
                 if outcome.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # asked again it would be so again
                     raise_in_band(outcome.error)
 
@@ -191,8 +191,8 @@ class Groups:
         """Delete a group with all that it has committed. NON_EMPTY_GROUP says which members are to be stopped first."""
         deadline = self._access.deadline(timeout)
 
-        def check(reply: pb.DeleteGroupsReply, repeated: bool) -> None:
-            refused = reply.groups[0].error
+        def check(response: pb.DeleteGroupsResponse, repeated: bool) -> None:
+            refused = response.groups[0].error
             if not (repeated and refused.code == ErrorCode.GROUP_ID_NOT_FOUND):
                 raise_in_band(refused)
 
@@ -220,8 +220,8 @@ class Groups:
         wanted = tuple(p for p in there if p.topic in topics or p in named)
         request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(wanted))
 
-        def check(reply: pb.DeleteOffsetsReply, repeated: bool) -> None:
-            for outcome in reply.partitions:
+        def check(response: pb.DeleteOffsetsResponse, repeated: bool) -> None:
+            for outcome in response.partitions:
                 raise_in_band(outcome.error)
 
         with self._in_words(group, deadline, "stripped of its offsets"):
@@ -239,8 +239,8 @@ class Groups:
             member=pb.Member(member_id=found.member_id, instance_id=found.instance_id), reason=reason or _BY_ADMIN
         )
 
-        def check(reply: pb.LeaveReply, repeated: bool) -> None:
-            refused = reply.members[0].error
+        def check(response: pb.LeaveResponse, repeated: bool) -> None:
+            refused = response.members[0].error
             if not (repeated and refused.code == ErrorCode.UNKNOWN_MEMBER_ID):
                 raise_in_band(refused)
 
@@ -252,10 +252,10 @@ class Groups:
         """The offset that comes next in each partition, as the group has committed it."""
         deadline = self._access.deadline(timeout)
         request = pb.FetchOffsetsRequest(group=group, all=True)
-        reply = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
-        if not reply.offsets:
+        response = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
+        if not response.offsets:
             self.describe(group, timeout=deadline.left())
-        return {TopicPartition(told.topic, told.partition): told.offset for told in reply.offsets}
+        return {TopicPartition(told.topic, told.partition): told.offset for told in response.offsets}
 
     # ---- refusals ---------------------------------------------------------------------------------------------------
 
@@ -272,13 +272,13 @@ class Groups:
             raise
 
     def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
-        def check(reply: pb.DescribeGroupsReply, repeated: bool) -> None:
-            raise_in_band(reply.groups[0].error)
+        def check(response: pb.DescribeGroupsResponse, repeated: bool) -> None:
+            raise_in_band(response.groups[0].error)
 
         request = pb.DescribeGroupsRequest(groups=[group])
         left_s = deadline.left()
-        reply = self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=left_s, check=check)
-        return info_of(reply.groups[0])
+        response = self._coordinators.call(group, Group.DESCRIBE_GROUPS, request, timeout=left_s, check=check)
+        return info_of(response.groups[0])
 
     def _unknown(self, group: str) -> OttlaError:
         try:

@@ -63,8 +63,8 @@ class Partitions:
             partitions=[pb.PartitionOfTopic(topic=topic, partition=number) for topic, number in named or ()],
             all_partitions=named is None,
         )
-        reply = self._access.call_controller(Controller.ELECT_LEADERS, request, deadline).reply
-        elections = tuple(map(_election, reply.partitions))
+        response = self._access.call_controller(Controller.ELECT_LEADERS, request, deadline).response
+        elections = tuple(map(_election, response.partitions))
         self._until_known([election for election in elections if election.error is None], before, deadline)
         return elections
 

@@ -59,8 +59,10 @@ def _agrees(
 ) -> bool:
     request = broker_pb2.MetadataRequest(topics=list(topics))
     try:
-        reply = access.cluster.call(broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S))
+        response = access.cluster.call(
+            broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
+        )
     except OttlaError as error:
         logger.debug("not waiting for %s: %s", broker.address, error)
         return True
-    return good(view_of(reply))
+    return good(view_of(response))

@@ -172,9 +172,9 @@ class _Replica:
 
     def __init__(self, connection: Connection, address: str) -> None:
         self._address = address
-        self._answers: SimpleQueue[pb.FetchReply | OttlaError] = SimpleQueue()
+        self._answers: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
         self._stream: Stream[pb.FetchRequest] = connection.open_stream(
-            Broker.FETCH, lambda _, reply: self._answers.put(reply), lambda error, _: self._answers.put(error)
+            Broker.FETCH, lambda _, response: self._answers.put(response), lambda error, _: self._answers.put(error)
         )
 
     def ask(self, request: pb.FetchRequest, timeout: float) -> None:
@@ -183,16 +183,16 @@ class _Replica:
     def answer(self, timeout: float) -> pb.PartitionFetched:
         """Raises what the stream or the whole fetch failed with; the partition's error is in the answer."""
         try:
-            reply = self._answers.get(timeout=timeout)
+            response = self._answers.get(timeout=timeout)
         except Empty:
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not answer within {timeout:g} s"
             ) from None
-        if isinstance(reply, OttlaError):
-            raise reply
-        if reply.error.code:
-            raise error_from_code(reply.error.code, reply.error.message)
-        return reply.partitions[0]
+        if isinstance(response, OttlaError):
+            raise response
+        if response.error.code:
+            raise error_from_code(response.error.code, response.error.message)
+        return response.partitions[0]
 
     def close(self) -> None:
         self._stream.close()

@@ -106,7 +106,7 @@ class Topics:
             topics=[_new_topic(name, partitions, replicas, config or {}, assignments or {})], validate_only=dry_run
         )
         answered = self._access.call_controller(Controller.CREATE_TOPICS, request, deadline)
-        created = answered.reply.topics[0]
+        created = answered.response.topics[0]
         if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or answered.repeated):
             return None if dry_run else self._until_served(name, b"", deadline)
         raise_in_band(created.error)
@@ -124,10 +124,10 @@ class Topics:
         deadline = self._access.deadline(timeout)
         request = controller_pb2.DeleteTopicsRequest(names=names)
         answered = self._access.call_controller(Controller.DELETE_TOPICS, request, deadline)
-        deleted = [topic for topic in answered.reply.topics if not topic.error.code]
+        deleted = [topic for topic in answered.response.topics if not topic.error.code]
         for topic in deleted:
             self._until_gone(topic.name, topic.topic_id, deadline)
-        for topic in answered.reply.topics:
+        for topic in answered.response.topics:
             missing = topic.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             if missing and (if_missing == "ok" or answered.repeated):
                 continue
@@ -166,7 +166,7 @@ class Topics:
         request = controller_pb2.CreatePartitionsRequest(
             topics=[controller_pb2.PartitionIncrease(name=name, total_count=total)], validate_only=dry_run
         )
-        result = self._access.call_controller(Controller.CREATE_PARTITIONS, request, deadline).reply.topics[0]
+        result = self._access.call_controller(Controller.CREATE_PARTITIONS, request, deadline).response.topics[0]
         raise_in_band(result.error)
         if not dry_run:
             self._until_served(name, b"", deadline, partitions=total)
@@ -222,9 +222,9 @@ class Topics:
                 ]
             )
             timeout = min(deadline.left(), TRY_S)
-            reply = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
-            first |= {a.partition: a.low_watermark for a in reply.partitions if not a.error.code}
-            for answer in reply.partitions:
+            response = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
+            first |= {a.partition: a.low_watermark for a in response.partitions if not a.error.code}
+            for answer in response.partitions:
                 raise_in_band(answer.error)
 
     # ---- waiting for the brokers -----------------------------------------------------------------------------------
@@ -312,6 +312,6 @@ def warn(owner: str, warnings: Iterable[str]) -> None:
 
 
 def raise_in_band(error: Error) -> None:
-    """Raise what a reply says about one topic, partition or resource, unless it is none."""
+    """Raise what a response says about one topic, partition or resource, unless it is none."""
     if error.code:
         raise error_from_code(error.code, error.message)

@@ -33,7 +33,7 @@ from ottla_proto.contracts import Broker, Method
 logger = logging.getLogger("ottla.cluster")
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 UNKNOWN_TOPIC_GRACE_S: Final = 5.0
 """A topic that no broker knows may have been created a moment ago; after this it is a wrong name."""
@@ -103,14 +103,14 @@ class Cluster:
         if connection is not None:
             connection.close()
 
-    def call(self, address: str, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+    def call(self, address: str, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """One call to one address. Raises the SDK's errors."""
         try:
             return self.connection(address).call(method, request, timeout=timeout)
         except OttlaError as error:
             raise from_core(error, broker=address) from None
 
-    def call_any(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
+    def call_any(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
         """A call that any broker can answer: each in turn, until `timeout` seconds have passed.
 
         Raises ConnectError or TimeoutError where none did; at once NotABrokerError, and what is not retriable.
@@ -134,8 +134,8 @@ class Cluster:
             self.wait(pause)
 
     def _try_each(
-        self, method: Method[Request, Reply], request: Request, deadline_at: float, try_s: float
-    ) -> Reply | OttlaError:
+        self, method: Method[Request, Response], request: Request, deadline_at: float, try_s: float
+    ) -> Response | OttlaError:
         """The first answer, or the last error where no broker gave one."""
         last = OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{method.name} had no time left")
         for address in self._addresses():
@@ -236,11 +236,11 @@ class Cluster:
             raise error_from_code(code, words, hint=_START if absent else _GIVE + ", such as localhost:9650") from None
 
 
-def view_of(reply: pb.MetadataReply) -> ClusterView:
-    """The reply as a value of ours."""
-    brokers = [BrokerView(b.id, b.address, b.rack, b.kafka_address, b.fenced) for b in reply.brokers]
-    controller = (reply.controller.id, reply.controller.address) if reply.HasField("controller") else (-1, "")
-    return build_view(reply.cluster_id, controller, brokers, map(_topic_of, reply.topics))
+def view_of(response: pb.MetadataResponse) -> ClusterView:
+    """The response as a value of ours."""
+    brokers = [BrokerView(b.id, b.address, b.rack, b.kafka_address, b.fenced) for b in response.brokers]
+    controller = (response.controller.id, response.controller.address) if response.HasField("controller") else (-1, "")
+    return build_view(response.cluster_id, controller, brokers, map(_topic_of, response.topics))
 
 
 def _topic_of(topic: pb.TopicMetadata) -> TopicView:

@@ -19,7 +19,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 Found = TypeVar("Found")
 
 _TRY_S: Final = 10.0
@@ -62,29 +62,29 @@ class Coordinators:
     def call(
         self,
         group: str,
-        method: Method[Request, Reply],
+        method: Method[Request, Response],
         request: Request,
         *,
         timeout: float,
-        check: Callable[[Reply, bool], None] = lambda reply, repeated: None,
-    ) -> Reply:
+        check: Callable[[Response, bool], None] = lambda response, repeated: None,
+    ) -> Response:
         """Ask the group's coordinator, and whoever is it next, until `timeout` seconds have passed.
 
-        `check` raises what the reply says in band; it is also told whether an earlier try was lost, so that all of it
+        `check` raises what the response says in band; it also hears whether an earlier try was lost, so that all of it
         may have been carried out before. Raises the last error where it is not retriable, or where the time is over.
         """
         repeated = False
 
-        def once(left_s: float) -> Reply:
+        def once(left_s: float) -> Response:
             nonlocal repeated
             address = self.of(group, timeout=left_s)
             try:
-                reply = self._cluster.call(address, method, request, timeout=min(left_s, _TRY_S))
-                check(reply, repeated)
+                response = self._cluster.call(address, method, request, timeout=min(left_s, _TRY_S))
+                check(response, repeated)
             except OttlaError as error:
                 repeated = repeated or error.code in _LOST
                 raise
-            return reply
+            return response
 
         return self.retrying(once, timeout=timeout)
 

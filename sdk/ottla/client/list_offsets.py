@@ -96,22 +96,22 @@ def _ask_leaders(
             ]
         )
         try:
-            reply = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=min(timeout, TRY_S))
+            response = cluster.call(address, Broker.LIST_OFFSETS, request, timeout=min(timeout, TRY_S))
         except OttlaError as error:
             last = error
             continue
-        last = _enter(reply, {route.partition_id: p for p, route in routes.items()}, found, address) or last
+        last = _enter(response, {route.partition_id: p for p, route in routes.items()}, found, address) or last
     return last
 
 
 def _enter(
-    reply: pb.ListOffsetsReply,
+    response: pb.ListOffsetsResponse,
     names: Mapping[PartitionId, TopicPartition],
     found: dict[TopicPartition, OffsetAndTimestamp | None],
     address: str,
 ) -> OttlaError | None:
     last: OttlaError | None = None
-    for answer in reply.partitions:
+    for answer in response.partitions:
         partition = names[PartitionId(TopicId(answer.topic_id), answer.partition)]
         if answer.error.code:
             last = error_from_code(answer.error.code, f"{partition}: {answer.error.message}", broker=address)

@@ -20,7 +20,7 @@ from ottla_core.clock import Clock
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 Context = TypeVar("Context")
 
 _GRACE_S: Final = 0.5
@@ -33,24 +33,24 @@ class _Open(Generic[Context]):
     deadline_at: float
 
 
-class Links(Generic[Request, Reply, Context]):
+class Links(Generic[Request, Response, Context]):
     """The streams of one client for one method, by address. Thread-safe; never blocks."""
 
     def __init__(
         self,
-        method: Method[Request, Reply],
+        method: Method[Request, Response],
         connection: Callable[[str], Connection],
         clock: Clock,
-        on_reply: Callable[[Context, Reply], None],
+        on_response: Callable[[Context, Response], None],
         on_failed: Callable[[list[Context], OttlaError], None],
     ) -> None:
         """The callbacks run on the streams' threads, and `on_failed` also on the thread that sends."""
         self._method: Final = method
         self._connection: Final = connection
         self._clock: Final = clock
-        self._on_reply: Final = on_reply
+        self._on_response: Final = on_response
         self._on_failed: Final = on_failed
-        self._links: dict[str, _Link[Request, Reply, Context]] = {}
+        self._links: dict[str, _Link[Request, Response, Context]] = {}
         self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
         self._closed = False
 
@@ -87,7 +87,7 @@ class Links(Generic[Request, Reply, Context]):
         for link in links:
             link.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
 
-    def _link(self, address: str) -> _Link[Request, Reply, Context]:
+    def _link(self, address: str) -> _Link[Request, Response, Context]:
         with self._lock:
             if self._closed:
                 raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
@@ -96,19 +96,19 @@ class Links(Generic[Request, Reply, Context]):
                 link = self._links[address] = _Link(self, address)
             return link
 
-    def _open(self, link: _Link[Request, Reply, Context]) -> Stream[Request]:
-        return self._connection(link.address).open_stream(self._method, link.on_reply, link.on_broken)
+    def _open(self, link: _Link[Request, Response, Context]) -> Stream[Request]:
+        return self._connection(link.address).open_stream(self._method, link.on_response, link.on_broken)
 
-    def _forget(self, link: _Link[Request, Reply, Context]) -> None:
+    def _forget(self, link: _Link[Request, Response, Context]) -> None:
         with self._lock:
             if self._links.get(link.address) is link:
                 del self._links[link.address]
 
 
-class _Link(Generic[Request, Reply, Context]):
+class _Link(Generic[Request, Response, Context]):
     """One stream and its open frames. It is used until it breaks, then forgotten."""
 
-    def __init__(self, links: Links[Request, Reply, Context], address: str) -> None:
+    def __init__(self, links: Links[Request, Response, Context], address: str) -> None:
         self.address: Final = address
         self._links: Final = links
         self._lock: Final = Lock()
@@ -136,11 +136,11 @@ class _Link(Generic[Request, Reply, Context]):
         self._why = why
         self._stream.close(timeout=timeout)
 
-    def on_reply(self, correlation_id: int, reply: Any) -> None:
+    def on_response(self, correlation_id: int, response: Any) -> None:
         with self._lock:
             frame = self._open.pop(correlation_id, None)
         if frame is not None:
-            self._links._on_reply(frame.context, reply)
+            self._links._on_response(frame.context, response)
 
     def on_broken(self, error: OttlaError, _open: list[int]) -> None:
         self._links._forget(self)

@@ -14,7 +14,7 @@ from ottla_core.errors import OttlaError
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 Sent = TypeVar("Sent", bound=Message, contravariant=True)
 
 
@@ -33,18 +33,18 @@ class Stream(Protocol[Sent]):
 class Connection(Protocol):
     """One broker's or controller's address, connected lazily and again by itself."""
 
-    def call(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """One unary call. Raises OttlaError: of the transport, or what the reply carries."""
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """One unary call. Raises OttlaError: of the transport, or what the response carries."""
         ...
 
-    def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float) -> Reply:
-        """The same, but the reply comes as it is, with the error that it may carry."""
+    def ask(self, method: Method[Request, Response], request: Request, *, timeout: float) -> Response:
+        """The same, but the response comes as it is, with the error that it may carry."""
         ...
 
     def open_stream(
         self,
-        method: Method[Request, Reply],
-        on_reply: Callable[[int, Reply], None],
+        method: Method[Request, Response],
+        on_response: Callable[[int, Response], None],
         on_broken: Callable[[OttlaError, list[int]], None],
     ) -> Stream[Request]:
         """Both callbacks run on a thread of the stream's own; `on_broken` once, as the last, with the open frames."""

@@ -58,7 +58,7 @@ class Fetcher:
         self._rack: Final = rack
         self._max_wait_ms: Final = round(max_wait * 1000)
         self._timeout: Final = max(request_timeout, max_wait + _ANSWER_S)
-        self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed)
         self._keeper: MetadataKeeper | None = None
         self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
 
@@ -175,9 +175,9 @@ class Fetcher:
             ],
         )
 
-    def _on_reply(self, fetch: Fetch, reply: pb.FetchReply) -> None:
-        if reply.error.code:
-            self._on_failed([fetch], OttlaError(reply.error.code, reply.error.message))
+    def _on_response(self, fetch: Fetch, response: pb.FetchResponse) -> None:
+        if response.error.code:
+            self._on_failed([fetch], OttlaError(response.error.code, response.error.message))
             return
         answers = {
             PartitionId(TopicId(p.topic_id), p.partition): Fetched(
@@ -188,14 +188,14 @@ class Fetcher:
                 p.error.message,
                 p.preferred_read_replica if p.HasField("preferred_read_replica") else None,
             )
-            for p in reply.partitions
+            for p in response.partitions
         }
         now = self.clock.monotonic()
         with self.lock:
             self.consumed.on_fetched(now - fetch.sent_at)
-            news = self._subscription.on_reply(fetch, answers, now)
+            news = self._subscription.on_response(fetch, answers, now)
             self.lock.notify_all()
-        self._learn(reply)
+        self._learn(response)
         self._after(news)
 
     def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
@@ -205,9 +205,9 @@ class Fetcher:
                 self.lock.notify_all()
             self._after(news)
 
-    def _learn(self, reply: pb.FetchReply) -> None:
+    def _learn(self, response: pb.FetchResponse) -> None:
         assert self._keeper is not None
-        for answer in reply.partitions:
+        for answer in response.partitions:
             leader = answer.current_leader
             if answer.error.code and leader.address:
                 partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)

@@ -59,10 +59,10 @@ class Validator:
     def _answered(self, address: str, checks: Sequence[EpochCheck]) -> list[News]:
         request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))
         try:
-            reply = self._cluster.call(address, Broker.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
+            response = self._cluster.call(address, Broker.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
         except OttlaError as error:
             return self._entered(checks, {}, error)
-        answers = {PartitionId(TopicId(p.topic_id), p.partition): p for p in reply.partitions}
+        answers = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
         return self._entered(checks, answers, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the answer left it out"))
 
     def _entered(

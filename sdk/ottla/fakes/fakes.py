@@ -79,7 +79,7 @@ class FakeCluster(ScriptedCluster):
             for address in self.addresses:
                 _clusters.pop(address, None)
 
-    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataReply:
+    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataResponse:
         for name in request.topics:
             self.add_topic(name, 1)
         return super()._metadata(request)

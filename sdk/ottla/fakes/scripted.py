@@ -152,20 +152,20 @@ class ScriptedCluster:
         with self.changed:
             match body:
                 case pb.ProduceRequest():
-                    reply = pb.ProduceReply(partitions=[self._append(address, p) for p in body.partitions])
+                    response = pb.ProduceResponse(partitions=[self._append(address, p) for p in body.partitions])
                     self.changed.notify_all()
-                    return reply
+                    return response
                 case pb.FetchRequest():
-                    return pb.FetchReply(partitions=[self._read(address, p, body) for p in body.partitions])
+                    return pb.FetchResponse(partitions=[self._read(address, p, body) for p in body.partitions])
                 case pb.ListOffsetsRequest():
-                    return pb.ListOffsetsReply(partitions=[self._offset(p) for p in body.partitions])
+                    return pb.ListOffsetsResponse(partitions=[self._offset(p) for p in body.partitions])
                 case pb.MetadataRequest():
                     return self._metadata(body)
                 case pb.InitProducerIdRequest():
-                    return pb.InitProducerIdReply(producer_id=next(self._producer_ids))
+                    return pb.InitProducerIdResponse(producer_id=next(self._producer_ids))
                 case pb.OffsetsForLeaderEpochRequest():
                     ends = [self._epoch_end(address, p) for p in body.partitions]
-                    return pb.OffsetsForLeaderEpochReply(partitions=ends)
+                    return pb.OffsetsForLeaderEpochResponse(partitions=ends)
             of_group = self.groups.answer(body)
             if of_group is not None:
                 return of_group
@@ -179,13 +179,13 @@ class ScriptedCluster:
             broker, epoch = step.leader
             leader = pb.Leader(broker_id=broker, leader_epoch=epoch, address=self.addresses[broker])
         kinds: dict[type, tuple[type, type]] = {
-            pb.ProduceRequest: (pb.ProduceReply, pb.PartitionAppended),
-            pb.FetchRequest: (pb.FetchReply, pb.PartitionFetched),
+            pb.ProduceRequest: (pb.ProduceResponse, pb.PartitionAppended),
+            pb.FetchRequest: (pb.FetchResponse, pb.PartitionFetched),
         }
         if type(body) not in kinds:
             raise OttlaError(step.code, step.message)
-        reply, part = kinds[type(body)]
-        return reply(
+        response, part = kinds[type(body)]
+        return response(
             partitions=[
                 part(topic_id=p.topic_id, partition=p.partition, error=error, current_leader=leader)
                 for p in body.partitions
@@ -210,7 +210,7 @@ class ScriptedCluster:
         return None
 
     def _append(self, address: str, part: pb.PartitionRecords) -> pb.PartitionAppended:
-        reply = pb.PartitionAppended(
+        response = pb.PartitionAppended(
             topic_id=part.topic_id, partition=part.partition, base_offset=-1, log_append_time_ms=-1
         )
         wrong = self._wrong(address, part)
@@ -218,39 +218,39 @@ class ScriptedCluster:
             partition = self._named(part)
             assert partition is not None
             try:
-                reply.base_offset = self.logs[partition].append(part.records, self.leaders[partition][1])
+                response.base_offset = self.logs[partition].append(part.records, self.leaders[partition][1])
             except OttlaError as error:
                 wrong = Error(code=error.code, message=error.message)
         if wrong is not None:
-            reply.error.CopyFrom(wrong)
-        return reply
+            response.error.CopyFrom(wrong)
+        return response
 
     def _read(self, address: str, part: pb.FetchPartition, request: pb.FetchRequest) -> pb.PartitionFetched:
-        reply = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
+        response = pb.PartitionFetched(topic_id=part.topic_id, partition=part.partition)
         wrong = None if request.from_follower and address in self.addresses else self._wrong(address, part)
         if wrong is None:
             log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
-            reply.high_watermark, reply.log_start_offset = log.end, log.start
+            response.high_watermark, response.log_start_offset = log.end, log.start
             near = [number for number, rack in self.racks.items() if rack == request.rack]
             if not log.start <= part.fetch_offset <= log.end:
                 wrong = Error(code=ErrorCode.OFFSET_OUT_OF_RANGE, message=f"{log.start} to {log.end} are there")
             elif near and not request.from_follower and self.addresses[near[0]] != address:
-                reply.preferred_read_replica = near[0]
+                response.preferred_read_replica = near[0]
             else:
-                reply.records = log.read(part.fetch_offset, part.max_bytes)
+                response.records = log.read(part.fetch_offset, part.max_bytes)
         if wrong is not None:
-            reply.error.CopyFrom(wrong)
-        return reply
+            response.error.CopyFrom(wrong)
+        return response
 
     def _epoch_end(self, address: str, part: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
         wrong = self._wrong(address, part)
-        reply = pb.EpochEndOfPartition(topic_id=part.topic_id, partition=part.partition, error=wrong)
+        response = pb.EpochEndOfPartition(topic_id=part.topic_id, partition=part.partition, error=wrong)
         if wrong is None:
             partition = self._named(part)
             assert partition is not None
             epoch, end = self.logs[partition].epoch_end(part.leader_epoch, self.leaders[partition][1])
-            reply.end.leader_epoch, reply.end.end_offset = epoch, end
-        return reply
+            response.end.leader_epoch, response.end.end_offset = epoch, end
+        return response
 
     def _offset(self, part: pb.ListOffsetsPartition) -> pb.PartitionOffset:
         log = self.logs[self._named(part)]  # type: ignore[index]  # was looked up before
@@ -259,14 +259,14 @@ class ScriptedCluster:
             topic_id=part.topic_id, partition=part.partition, offset=offset, timestamp_ms=-1, leader_epoch=-1
         )
 
-    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataReply:
-        reply = pb.MetadataReply(cluster_id="scripted")
+    def _metadata(self, request: pb.MetadataRequest) -> pb.MetadataResponse:
+        response = pb.MetadataResponse(cluster_id="scripted")
         for number, address in enumerate(self.addresses):
-            reply.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
+            response.brokers.add(id=number, address=address, rack=self.racks.get(number, ""))
         if request.shards:
-            reply.shards.add(kind=GROUP, shard=0, address=self.addresses[self.coordinator])
+            response.shards.add(kind=GROUP, shard=0, address=self.addresses[self.coordinator])
         for name in self._ids if request.all_topics else request.topics:
-            topic = reply.topics.add(name=name)
+            topic = response.topics.add(name=name)
             if name not in self._ids:
                 topic.error.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 continue
@@ -274,4 +274,4 @@ class ScriptedCluster:
             for partition, (leader, epoch) in sorted(self.leaders.items()):
                 if partition.topic == name:
                     topic.partitions.add(partition=partition.partition, leader=leader, leader_epoch=epoch)
-        return reply
+        return response

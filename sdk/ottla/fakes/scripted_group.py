@@ -85,7 +85,7 @@ class ScriptedGroups:
         answer = answers.get(type(body))
         return None if answer is None else answer(body)
 
-    def _join(self, asked: pb.JoinRequest) -> pb.JoinReply:
+    def _join(self, asked: pb.JoinRequest) -> pb.JoinResponse:
         group = self.group(asked.group)
         instance_id = asked.member.instance_id if asked.member.HasField("instance_id") else None
         offers = {protocol.name: protocol.metadata for protocol in asked.protocols}
@@ -100,7 +100,7 @@ class ScriptedGroups:
             if instance_id is None:
                 group.pending.add(member_id)
                 error = Error(code=ErrorCode.MEMBER_ID_REQUIRED, message="come again with this id")
-                return pb.JoinReply(error=error, member_id=member_id)
+                return pb.JoinResponse(error=error, member_id=member_id)
         elif member_id not in group.pending:
             self._check(group, asked.member)
         group.pending.discard(member_id)
@@ -108,7 +108,7 @@ class ScriptedGroups:
         self._gather(group)
         return self._joined(group, member_id)
 
-    def _come_back(self, group: ScriptedGroup, former: ScriptedMember, offers: dict[str, bytes]) -> pb.JoinReply:
+    def _come_back(self, group: ScriptedGroup, former: ScriptedMember, offers: dict[str, bytes]) -> pb.JoinResponse:
         """A static member: it goes by another id from now on, and the others hear nothing of it."""
         del group.members[former.member_id]
         member = ScriptedMember(f"{former.instance_id}-{next(self._ids)}", former.instance_id, offers)
@@ -118,13 +118,13 @@ class ScriptedGroups:
         leads = group.leader == former.member_id
         group.leader = member.member_id if leads else group.leader
         member.joined = group.generation
-        return self._reply(group, member.member_id, skip_assignment=leads)
+        return self._response(group, member.member_id, skip_assignment=leads)
 
     def _gather(self, group: ScriptedGroup) -> None:
         group.gathers = True
         self._changed.notify_all()
 
-    def _joined(self, group: ScriptedGroup, member_id: str) -> pb.JoinReply:
+    def _joined(self, group: ScriptedGroup, member_id: str) -> pb.JoinResponse:
         me = group.members[member_id]
         me.joined = group.generation + 1
         if all(member.joined > group.generation for member in group.members.values()):
@@ -134,7 +134,7 @@ class ScriptedGroups:
         )
         if not there or group.members.get(member_id) is not me:
             raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is gone")
-        return self._reply(group, member_id)
+        return self._response(group, member_id)
 
     def _complete(self, group: ScriptedGroup) -> None:
         group.generation += 1
@@ -145,14 +145,14 @@ class ScriptedGroups:
         group.protocol = common[0]
         self._changed.notify_all()
 
-    def _reply(self, group: ScriptedGroup, member_id: str, *, skip_assignment: bool = False) -> pb.JoinReply:
+    def _response(self, group: ScriptedGroup, member_id: str, *, skip_assignment: bool = False) -> pb.JoinResponse:
         members = [
             pb.Subscriber(
                 member=pb.Member(member_id=m.member_id, instance_id=m.instance_id), metadata=m.protocols[group.protocol]
             )
             for m in group.members.values()
         ]
-        return pb.JoinReply(
+        return pb.JoinResponse(
             generation=group.generation,
             protocol_type="consumer",
             protocol=group.protocol,
@@ -162,7 +162,7 @@ class ScriptedGroups:
             skip_assignment=skip_assignment,
         )
 
-    def _sync(self, asked: pb.SyncRequest) -> pb.SyncReply:
+    def _sync(self, asked: pb.SyncRequest) -> pb.SyncResponse:
         group = self.group(asked.group)
         self._check(group, asked.member, asked.generation)
         if asked.member.member_id == group.leader and group.assignments is None:
@@ -174,16 +174,16 @@ class ScriptedGroups:
         if group.assignments is None or group.generation != asked.generation:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it begins anew")
         made = group.assignments.get(asked.member.member_id, b"")
-        return pb.SyncReply(protocol_type="consumer", protocol=group.protocol, assignment=made)
+        return pb.SyncResponse(protocol_type="consumer", protocol=group.protocol, assignment=made)
 
-    def _heartbeat(self, asked: pb.HeartbeatRequest) -> pb.HeartbeatReply:
+    def _heartbeat(self, asked: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
         group = self.group(asked.group)
         self._check(group, asked.member, asked.generation)
         if group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "join again")
-        return pb.HeartbeatReply()
+        return pb.HeartbeatResponse()
 
-    def _leave(self, asked: pb.LeaveRequest) -> pb.LeaveReply:
+    def _leave(self, asked: pb.LeaveRequest) -> pb.LeaveResponse:
         group = self.group(asked.group)
         for leaver in asked.members:
             group.left.append((leaver.member.member_id, leaver.reason))
@@ -192,27 +192,27 @@ class ScriptedGroups:
                 self._gather(group)
                 if all(member.joined > group.generation for member in group.members.values()):
                     self._complete(group)
-        return pb.LeaveReply(members=[pb.Left(member=leaver.member) for leaver in asked.members])
+        return pb.LeaveResponse(members=[pb.Left(member=leaver.member) for leaver in asked.members])
 
-    def _commit(self, asked: pb.CommitOffsetsRequest) -> pb.CommitOffsetsReply:
+    def _commit(self, asked: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
         group = self.group(asked.group)
         self._check(group, asked.member, asked.generation)
         if group.assignments is None and not group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it is not given out yet")
-        reply = pb.CommitOffsetsReply()
+        response = pb.CommitOffsetsResponse()
         for each in asked.offsets:
             group.offsets[TopicPartition(each.topic, each.partition)] = each
-            reply.partitions.add(topic=each.topic, partition=each.partition)
-        return reply
+            response.partitions.add(topic=each.topic, partition=each.partition)
+        return response
 
-    def _fetch(self, asked: pb.FetchOffsetsRequest) -> pb.FetchOffsetsReply:
+    def _fetch(self, asked: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
         group = self.group(asked.group)
         wanted = [TopicPartition(each.topic, each.partition) for each in asked.partitions]
-        reply = pb.FetchOffsetsReply()
+        response = pb.FetchOffsetsResponse()
         for partition in sorted(group.offsets) if asked.all else wanted:
             there = group.offsets.get(partition)
             epoch = None if there is None or not there.HasField("leader_epoch") else there.leader_epoch
-            reply.offsets.add(
+            response.offsets.add(
                 topic=partition.topic,
                 partition=partition.partition,
                 offset=-1 if there is None else there.offset,
@@ -220,7 +220,7 @@ class ScriptedGroups:
                 metadata="" if there is None else there.metadata,
                 topic_id=b"" if there is None else there.topic_id,
             )
-        return reply
+        return response
 
     def _check(self, group: ScriptedGroup, who: pb.Member, generation: int | None = None) -> None:
         if who.member_id not in group.members:

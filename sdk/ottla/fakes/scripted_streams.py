@@ -71,10 +71,10 @@ class ScriptedConnection:
         self._streams: list[ScriptedStream] = []
 
     def call(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
-        reply = self.ask(method, request, timeout=timeout)
-        if reply.error.code:
-            raise OttlaError(reply.error.code, reply.error.message)
-        return reply
+        response = self.ask(method, request, timeout=timeout)
+        if response.error.code:
+            raise OttlaError(response.error.code, response.error.message)
+        return response
 
     def ask(self, method: Method[Any, Any], request: Any, *, timeout: float) -> Any:
         cluster = self._cluster
@@ -90,10 +90,10 @@ class ScriptedConnection:
     def open_stream(
         self,
         method: Method[Any, Any],
-        on_reply: Callable[[int, Any], None],
+        on_response: Callable[[int, Any], None],
         on_broken: Callable[[OttlaError, list[int]], None],
     ) -> ScriptedStream:
-        stream = ScriptedStream(self._cluster, self._address, method, on_reply, on_broken)
+        stream = ScriptedStream(self._cluster, self._address, method, on_response, on_broken)
         self._streams.append(stream)
         return stream
 
@@ -121,13 +121,13 @@ class ScriptedStream:
         cluster: Brokers,
         address: str,
         method: Method[Any, Any],
-        on_reply: Callable[[int, Any], None],
+        on_response: Callable[[int, Any], None],
         on_broken: Callable[[OttlaError, list[int]], None],
     ) -> None:
         self._cluster = cluster
         self._address = address
         self._method = method
-        self._on_reply = on_reply
+        self._on_response = on_response
         self._on_broken = on_broken
         self._ids = itertools.count(1)
         self._inbox: deque[tuple[int, Any, bool]] = deque()
@@ -184,7 +184,7 @@ class ScriptedStream:
                 self._arrive(*arrived)
             for parked in due:
                 self._parked.remove(parked)
-                self._reply(parked.frame, self._cluster.answer(self._address, parked.body), parked.answered)
+                self._response(parked.frame, self._cluster.answer(self._address, parked.body), parked.answered)
         self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), left)
 
     def _due(self) -> list[_Parked]:
@@ -204,7 +204,7 @@ class ScriptedStream:
     def _arrive(self, frame: int, body: Any, answered: bool) -> None:
         step = self._cluster.take_step(self._address, self._method, body)
         if isinstance(step, Refuse):
-            self._reply(frame, self._cluster.refusal(body, step), answered)
+            self._response(frame, self._cluster.refusal(body, step), answered)
         elif isinstance(step, Break):
             if step.applied:
                 self._cluster.answer(self._address, body)
@@ -214,10 +214,10 @@ class ScriptedStream:
             release = self._cluster.released + isinstance(step, Hold)
             self._parked.append(_Parked(frame, body, answered, release, monotonic() + wait_s))
 
-    def _reply(self, frame: int, body: Any, answered: bool) -> None:
+    def _response(self, frame: int, body: Any, answered: bool) -> None:
         if not answered and any(part.error.code for part in body.partitions):
             self.close()  # the only answer that there is (rule 66)
         elif answered:
             with self._cluster.changed:
                 self._open.pop(frame, None)
-            self._on_reply(frame, body)
+            self._on_response(frame, body)

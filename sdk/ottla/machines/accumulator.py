@@ -261,7 +261,7 @@ class Accumulator:
 
     # ---- back --------------------------------------------------------------------------------------------------
 
-    def on_reply(self, request: Request, answers: Mapping[PartitionId, Iterable[Answer]], now: float) -> Reported:
+    def on_response(self, request: Request, answers: Mapping[PartitionId, Iterable[Answer]], now: float) -> Reported:
         """The broker answered, each partition's parts in their order; what it left out counts as not answered."""
         reported = Reported()
         lost = Answer(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left this partition out")
@@ -281,7 +281,7 @@ class Accumulator:
 
     def on_sent_unanswered(self, request: Request) -> Reported:
         """acks=0: what was handed to the connection counts as delivered, at an offset that nobody knows."""
-        return self.on_reply(request, {part.route.partition_id: [Answer()] for part in request.parts}, 0.0)
+        return self.on_response(request, {part.route.partition_id: [Answer()] for part in request.parts}, 0.0)
 
     def on_no_producer_id(self, why: OttlaError) -> Reported:
         """There will be none: what needs one fails."""

@@ -26,7 +26,7 @@ class Request:
 
 @dataclass(slots=True)
 class Reported:
-    """What a reply came to: `settled` batches and `warnings` to tell, and whether the metadata may be wrong."""
+    """What a response came to: `settled` batches and `warnings` to tell, and whether the metadata may be wrong."""
 
     settled: list[Batch] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)

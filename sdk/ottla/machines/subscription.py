@@ -232,7 +232,7 @@ class Subscription:
         retries = (p.retry_at for p in self.positions.values() if p.retry_at > now)
         return min(self._look_again_at, min(retries, default=float("inf")))
 
-    def on_reply(self, fetch: Fetch, answers: Mapping[PartitionId, Fetched], now: float) -> News:
+    def on_response(self, fetch: Fetch, answers: Mapping[PartitionId, Fetched], now: float) -> News:
         """The broker answered; a partition that the answer leaves out had no room in it."""
         news = News()
         for part in fetch.parts:

@@ -61,8 +61,8 @@ class ProducerIdSource:
                 return
 
     def _fetch(self) -> int:
-        reply = self._cluster.call_any(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=self._timeout)
-        return reply.producer_id
+        response = self._cluster.call_any(Broker.INIT_PRODUCER_ID, pb.InitProducerIdRequest(), timeout=self._timeout)
+        return response.producer_id
 
     def _done(self) -> None:
         """From now on another one may be asked for."""

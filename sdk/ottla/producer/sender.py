@@ -60,7 +60,9 @@ class Sender:
         self._clock: Final = cluster.clock
         self._acks: Final = acks
         self._request_timeout: Final = request_timeout
-        self._links: Final = Links(Broker.PRODUCE, cluster.connection, cluster.clock, self._on_reply, self._on_failed)
+        self._links: Final = Links(
+            Broker.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed
+        )
         self._ids: Final = ProducerIdSource(cluster, request_timeout, self._on_producer_id, self._on_no_producer_id)
         self._keeper: MetadataKeeper | None = None
         self._closed = False
@@ -228,27 +230,27 @@ class Sender:
 
     # ---- back --------------------------------------------------------------------------------------------------
 
-    def _on_reply(self, request: Request, reply: pb.ProduceReply) -> None:
-        if reply.error.code:
-            self._on_failed([request], OttlaError(reply.error.code, reply.error.message))
+    def _on_response(self, request: Request, response: pb.ProduceResponse) -> None:
+        if response.error.code:
+            self._on_failed([request], OttlaError(response.error.code, response.error.message))
         else:
-            self._or_fail(self._enter_reply, request, reply)
+            self._or_fail(self._enter_response, request, response)
             self._or_fail(self._pump)
 
     def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
         self._or_fail(self._enter_failure, requests, error)
 
-    def _enter_reply(self, request: Request, reply: pb.ProduceReply) -> None:
+    def _enter_response(self, request: Request, response: pb.ProduceResponse) -> None:
         answers: dict[PartitionId, list[Answer]] = {}
-        for p in reply.partitions:
+        for p in response.partitions:
             answer = Answer(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
             answers.setdefault(PartitionId(TopicId(p.topic_id), p.partition), []).append(answer)
         with self.lock:
             now = self._clock.monotonic()
             self.produced.on_answered(now - request.sent_at)
-            reported = self._accumulator.on_reply(request, answers, now)
+            reported = self._accumulator.on_response(request, answers, now)
             self.wake()
-        self._learn(reply)
+        self._learn(response)
         self._after(reported)
 
     def _enter_failure(self, requests: list[Request], error: OttlaError) -> None:
@@ -260,10 +262,10 @@ class Sender:
                 self.wake()
             self._after(reported)
 
-    def _learn(self, reply: pb.ProduceReply) -> None:
+    def _learn(self, response: pb.ProduceResponse) -> None:
         """Where an answer names the partition's new leader, what failed goes there without waiting."""
         assert self._keeper is not None
-        for answer in reply.partitions:
+        for answer in response.partitions:
             leader = answer.current_leader
             if answer.error.code and leader.address:
                 partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)

@@ -39,7 +39,7 @@ from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 
-MAX_REPLY_BYTES: Final = 4 << 20
+MAX_RESPONSE_BYTES: Final = 4 << 20
 """Of one fetch, whatever it asks for (but for a first batch that is larger): what a client that does not read its
 answers can hold in memory is this, times the frames that a stream may have in flight."""
 
@@ -73,28 +73,28 @@ class BrokerService:
         self._lives = lives
         self._seat = seat
 
-    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceReply | None:
+    async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
         acks = request.acks
         check_acks(acks)
-        reply, waits = self._append_all(request, context)
+        response, waits = self._append_all(request, context)
         if waits:
             del request
             context.in_flight.let_go()  # one partition that is late must not stop what goes to the others
             await asyncio.gather(*waits)
         if acks == 0:
-            _check_silence(reply)
+            _check_silence(response)
             return None
-        return reply
+        return response
 
     def _append_all(
         self, request: pb.ProduceRequest, context: RequestContext
-    ) -> tuple[pb.ProduceReply, list[Coroutine[Any, Any, None]]]:
-        """The reply, and what is to be waited for before it is true."""
-        reply = pb.ProduceReply()
+    ) -> tuple[pb.ProduceResponse, list[Coroutine[Any, Any, None]]]:
+        """The response, and what is to be waited for before it is true."""
+        response = pb.ProduceResponse()
         waits = []
         turn = Slice(TURN_S)
         for wanted in request.partitions:
-            appended = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
+            appended = response.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
             try:
                 replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
                 appended.log_start_offset = replica.log.log_start_offset
@@ -108,26 +108,26 @@ class BrokerService:
             _note(taken, appended)
             if not taken.is_acknowledged:
                 waits.append(self._acknowledge(taken, appended, context))
-        return reply, waits
+        return response, waits
 
-    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchReply:
+    async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         wants = [_want_of(p, request) for p in request.partitions]
-        max_bytes = min(request.max_bytes or MAX_REPLY_BYTES, MAX_REPLY_BYTES)
+        max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
         fetched = await fetch(
             wants,
             self._audience(request, context),
             max_wait_s=request.max_wait_ms / 1000,
-            min_bytes=min(request.min_bytes, max_bytes),  # more than a reply can hold would never be there
+            min_bytes=min(request.min_bytes, max_bytes),  # more than a response can hold would never be there
             max_bytes=max_bytes,
         )
-        reply = pb.FetchReply()
+        response = pb.FetchResponse()
         quiet = request.HasField("follower")  # a follower is told what is new, and many partitions have nothing
         if quiet:
-            reply.newest_check = self._replicas.checks.newest
+            response.newest_check = self._replicas.checks.newest
         for part in fetched:
             if quiet and not part.records and not part.worth_an_answer:
                 continue
-            answer = reply.partitions.add(
+            answer = response.partitions.add(
                 topic_id=part.id.topic_id,
                 partition=part.id.partition,
                 high_watermark=part.high_watermark,
@@ -141,7 +141,7 @@ class BrokerService:
                 answer.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
             if part.preferred_replica is not None:
                 answer.preferred_read_replica = part.preferred_replica
-        return reply
+        return response
 
     def _audience(self, request: pb.FetchRequest, context: RequestContext) -> Audience:
         if not request.HasField("follower"):
@@ -160,10 +160,10 @@ class BrokerService:
         node_id = self._log_dir().identity.node_id
         return lambda replica, offset: find_closest(replica.check_leader(None), node_id, racks, rack, offset)
 
-    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsReply:
+    async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be asked for several times: its start, its end, and so on."""
         check_each_once((each.topic_id, each.partition, each.timestamp_ms) for each in request.partitions)
-        return pb.ListOffsetsReply(
+        return pb.ListOffsetsResponse(
             partitions=await few_at_once(self._list_offset, request.partitions, at_once=_LOOK_UPS_AT_ONCE)
         )
 
@@ -180,11 +180,13 @@ class BrokerService:
             answer.offset, answer.timestamp_ms = found.offset, found.timestamp_ms
         return answer
 
-    async def delete_records(self, request: pb.DeleteRecordsRequest, context: RequestContext) -> pb.DeleteRecordsReply:
+    async def delete_records(
+        self, request: pb.DeleteRecordsRequest, context: RequestContext
+    ) -> pb.DeleteRecordsResponse:
         check_each_once((each.topic_id, each.partition) for each in request.partitions)
         delete = partial(self._delete_records, deadline=asyncio.get_running_loop().time() + _DELETE_RECORDS_S)
         answers = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
-        return pb.DeleteRecordsReply(partitions=answers)
+        return pb.DeleteRecordsResponse(partitions=answers)
 
     async def _delete_records(self, wanted: pb.DeleteRecordsPartition, deadline: float) -> pb.PartitionLowWatermark:
         answer = pb.PartitionLowWatermark(topic_id=wanted.topic_id, partition=wanted.partition, low_watermark=-1)
@@ -197,17 +199,17 @@ class BrokerService:
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, context: RequestContext
-    ) -> pb.DescribeLogDirsReply:
+    ) -> pb.DescribeLogDirsResponse:
         figures = self._log_dir().figures()
         log_dir = pb.LogDir(path=figures.path, total_bytes=figures.total_bytes, usable_bytes=figures.usable_bytes)
         log_dir.partitions.extend(await sliced(_log_dir_partition, list(self._replicas.all())))
-        return pb.DescribeLogDirsReply(log_dirs=[log_dir])
+        return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
 
-    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataReply:
+    async def metadata(self, request: pb.MetadataRequest, context: RequestContext) -> pb.MetadataResponse:
         image = self._metadata.image
-        reply = pb.MetadataReply(cluster_id=image.cluster_id, revision=image.revision)
+        response = pb.MetadataResponse(cluster_id=image.cluster_id, revision=image.revision)
         for broker in image.brokers.values():
-            reply.brokers.add(
+            response.brokers.add(
                 id=broker.id,
                 address=self._addresses.told(broker.address, context),
                 kafka_address=broker.kafka_address,
@@ -220,12 +222,12 @@ class BrokerService:
         if image.controller is not None:
             controller = image.controller
             address = self._addresses.told(controller.address, context)
-            reply.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
+            response.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
-        reply.topics.extend(await sliced(partial(_topic_metadata, image), names))
+        response.topics.extend(await sliced(partial(_topic_metadata, image), names))
         if request.shards:
-            reply.shards.extend(self._shard_owner(image, kind, n, context) for kind, n in sorted(image.shards))
-        return reply
+            response.shards.extend(self._shard_owner(image, kind, n, context) for kind, n in sorted(image.shards))
+        return response
 
     def _shard_owner(self, image: ClusterImage, kind: str, number: int, context: RequestContext) -> pb.ShardOwner:
         shard, owner = image.shards[kind, number], image.owner_of(kind, number)
@@ -237,8 +239,8 @@ class BrokerService:
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
-    ) -> pb.OffsetsForLeaderEpochReply:
-        return pb.OffsetsForLeaderEpochReply(partitions=await sliced(self._end_offset, request.partitions))
+    ) -> pb.OffsetsForLeaderEpochResponse:
+        return pb.OffsetsForLeaderEpochResponse(partitions=await sliced(self._end_offset, request.partitions))
 
     def _end_offset(self, wanted: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
         end = pb.EpochEnd(leader_epoch=-1, end_offset=-1)
@@ -252,33 +254,33 @@ class BrokerService:
         answer.end.CopyFrom(end)
         return answer
 
-    async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsReply:
+    async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsResponse:
         await self._replicas.until(lambda image: image.revision >= request.revision, timeout=_APPLIED_S)
-        reply = pb.LogEndsReply(broker_epoch=self._seat.life().epoch)
+        response = pb.LogEndsResponse(broker_epoch=self._seat.life().epoch)
         for wanted in request.partitions:
             end = await self._replicas.log_end(_id_of(wanted))
             if end is not None:
                 sound = self._log_dir().has_all_of(_id_of(wanted))
-                reply.partitions.add(
+                response.partitions.add(
                     topic_id=wanted.topic_id,
                     partition=wanted.partition,
                     last_epoch=end.epoch,
                     log_end_offset=end.start_offset,
                     sound=sound,
                 )
-        return reply
+        return response
 
     async def init_producer_id(
         self, request: pb.InitProducerIdRequest, context: RequestContext
-    ) -> pb.InitProducerIdReply:
-        return pb.InitProducerIdReply(producer_id=await self._producer_ids.next(), producer_epoch=0)
+    ) -> pb.InitProducerIdResponse:
+        return pb.InitProducerIdResponse(producer_id=await self._producer_ids.next(), producer_epoch=0)
 
-    async def shard_append(self, request: pb.ShardAppendRequest, context: RequestContext) -> pb.ShardAppendReply:
-        reply = pb.ShardAppendReply(base_offset=-1)
+    async def shard_append(self, request: pb.ShardAppendRequest, context: RequestContext) -> pb.ShardAppendResponse:
+        response = pb.ShardAppendResponse(base_offset=-1)
         try:
             replica = self._replicas.leader(_id_of(request), request.leader_epoch)
             try:
-                reply.base_offset = await append_to_shard(
+                response.base_offset = await append_to_shard(
                     replica,
                     request.leader_epoch,
                     request.kind,
@@ -288,32 +290,32 @@ class BrokerService:
                     timeout_s=request.timeout_ms / 1000,
                 )
             finally:
-                reply.high_watermark, reply.log_end_offset = replica.high_watermark, replica.log.log_end_offset
-                reply.current_leader_epoch, stored = replica.leader_epoch, replica.log.fence
+                response.high_watermark, response.log_end_offset = replica.high_watermark, replica.log.log_end_offset
+                response.current_leader_epoch, stored = replica.leader_epoch, replica.log.fence
                 if stored.exists:
-                    reply.current_fence.CopyFrom(
+                    response.current_fence.CopyFrom(
                         pb.ShardFence(shard_epoch=stored.fence[0], incarnation=stored.fence[1])
                     )
         except OttlaError as error:
-            self._describe(reply, _id_of(request), error, context)
-        return reply
+            self._describe(response, _id_of(request), error, context)
+        return response
 
-    async def shard_appends(self, request: pb.ShardAppendsRequest, context: RequestContext) -> pb.ShardAppendsReply:
+    async def shard_appends(self, request: pb.ShardAppendsRequest, context: RequestContext) -> pb.ShardAppendsResponse:
         appends = await asyncio.gather(*(self.shard_append(each, context) for each in request.appends))
-        return pb.ShardAppendsReply(appends=appends)
+        return pb.ShardAppendsResponse(appends=appends)
 
-    async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceReply:
-        reply = pb.CheckFenceReply()
+    async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceResponse:
+        response = pb.CheckFenceResponse()
         owner = ShardFence(request.shard_epoch, request.incarnation)
         deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
         try:
             replica = self._replicas.leader(_id_of(request), request.leader_epoch)
-            reply.high_watermark = await check_fence(
+            response.high_watermark = await check_fence(
                 replica, request.leader_epoch, owner, request.next_offset, deadline
             )
         except OttlaError as error:
-            self._describe(reply, _id_of(request), error, context)
-        return reply
+            self._describe(response, _id_of(request), error, context)
+        return response
 
     async def _append_later(
         self, pending: asyncio.Future[Taken], appended: pb.PartitionAppended, context: RequestContext
@@ -336,7 +338,7 @@ class BrokerService:
 
     def _describe(
         self,
-        answer: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendReply | pb.CheckFenceReply,
+        answer: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
         partition_id: PartitionId,
         error: OttlaError,
         context: RequestContext,
@@ -373,7 +375,7 @@ def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> FetchWant:
         _id_of(wanted),
         _epoch_of(wanted),
         wanted.fetch_offset,
-        wanted.max_bytes or request.max_bytes or MAX_REPLY_BYTES,
+        wanted.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
         wanted.last_fetched_epoch if wanted.HasField("last_fetched_epoch") else NO_EPOCH,
         wanted.high_watermark,
         wanted.log_start_offset,
@@ -401,9 +403,9 @@ def _epoch_of(
     return wanted.current_leader_epoch if wanted.HasField("current_leader_epoch") else None
 
 
-def _check_silence(reply: pb.ProduceReply) -> None:
+def _check_silence(response: pb.ProduceResponse) -> None:
     """acks=0: silence, or the end of the stream where something failed, so that the client looks again (rule 66)."""
-    for partition in reply.partitions:
+    for partition in response.partitions:
         if partition.error.code:
             raise EndStreamError(f"an acks=0 produce failed: {partition.error.message}")
 

@@ -54,8 +54,8 @@ class HealthWatch:
         """
         async with _channel(self._address) as channel:
             try:
-                async for reply in _health(channel.unary_stream, _WATCH)(health_pb2.HealthCheckRequest()):
-                    self.held = reply.status == health_pb2.HealthCheckResponse.SERVING
+                async for response in _health(channel.unary_stream, _WATCH)(health_pb2.HealthCheckRequest()):
+                    self.held = response.status == health_pb2.HealthCheckResponse.SERVING
                     if not self.held:
                         return False  # it goes, and says so; to hold the stream would only keep it from going
             except grpc.RpcError:
@@ -69,10 +69,10 @@ async def answers(address: str, *, timeout: float) -> bool:
     """Whether the process at `address` says within `timeout` seconds that it serves."""
     async with _channel(address) as channel:
         try:
-            reply = await _health(channel.unary_unary, _CHECK)(health_pb2.HealthCheckRequest(), timeout=timeout)
+            response = await _health(channel.unary_unary, _CHECK)(health_pb2.HealthCheckRequest(), timeout=timeout)
         except grpc.RpcError:
             return False
-        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+        return bool(response.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 async def _refuses(address: str) -> bool:

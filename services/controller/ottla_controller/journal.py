@@ -45,7 +45,7 @@ MAX_RACES: Final = 5
 MAX_WAITING: Final = 1_000  # requests; each holds its message in memory
 _RETRY_S: Final = 0.1
 
-Reply = TypeVar("Reply")
+Response = TypeVar("Response")
 
 _log = logging.getLogger(__name__)
 
@@ -97,8 +97,8 @@ class Journal:
         if self._running:
             await asyncio.wait(self._running, timeout=timeout)
 
-    async def commit(self, decide: Callable[[ClusterImage], Decision[Reply]], *, urgent: bool = False) -> Reply:
-        """Decide from the current image, write, and return the reply once the own image holds it.
+    async def commit(self, decide: Callable[[ClusterImage], Decision[Response]], *, urgent: bool = False) -> Response:
+        """Decide from the current image, write, and return the response once the own image holds it.
 
         Urgent is what clients wait for without having asked: elections. Raises what `decide` raises; NOT_CONTROLLER
         where the term is over; REQUEST_TIMED_OUT where the store is away, at once, where it is not known what became
@@ -116,13 +116,13 @@ class Journal:
         self._running.discard(task)
         self._turns.give_back()
 
-    async def _commit(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
+    async def _commit(self, decide: Callable[[ClusterImage], Decision[Response]]) -> Response:
         try:
             return await self._decide_and_write(decide)
         except StoreUnavailableError as error:
             raise _away(f"{error}; nothing was changed") from None
 
-    async def _decide_and_write(self, decide: Callable[[ClusterImage], Decision[Reply]]) -> Reply:
+    async def _decide_and_write(self, decide: Callable[[ClusterImage], Decision[Response]]) -> Response:
         for _ in range(MAX_RACES):
             self._check_open()
             if self._untidy:
@@ -136,7 +136,7 @@ class Journal:
                 continue
             if decision.writes:
                 await self._wait_for_own_writes()
-            return decision.reply
+            return decision.response
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
             f"the brokers it depends on changed during each of {MAX_RACES} attempts; nothing was changed",
@@ -146,12 +146,12 @@ class Journal:
     async def _tidy(self) -> None:
         """Remove what a decision that was written half-way has left: partition keys that no topic has."""
         decision = decide_remove_orphans(await self._current_image())
-        if decision.reply:
-            _log.info("removing %d partitions that no topic has", decision.reply)
+        if decision.response:
+            _log.info("removing %d partitions that no topic has", decision.response)
         await self._write(decision)
         self._untidy = False
 
-    async def _write(self, decision: Decision[Reply]) -> None:
+    async def _write(self, decision: Decision[Response]) -> None:
         for written, batch in enumerate(batches(decision.writes)):
             try:
                 await self._transact(batch)
@@ -221,7 +221,7 @@ class Journal:
             raise _away(str(error)) from None
 
     async def _wait_for_own_writes(self) -> None:
-        """The write is durable whatever the follower does, so a slow one changes no reply."""
+        """The write is durable whatever the follower does, so a slow one changes no response."""
         try:
             await self._follower.wait_for(self._seq_revision, timeout=IMAGE_TIMEOUT_S)
         except (TimeoutError, StoreUnavailableError, OttlaError) as error:

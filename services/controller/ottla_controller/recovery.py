@@ -112,10 +112,10 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
             request = pb.LogEndsRequest(revision=revision)
             for id_ in partitions[first : first + AT_ONCE]:
                 request.partitions.add(topic_id=id_.topic_id, partition=id_.partition)
-            reply = await peer.call(contracts.Broker.LOG_ENDS, request, timeout=CALL_S)
-            if reply.broker_epoch != broker.epoch:
+            response = await peer.call(contracts.Broker.LOG_ENDS, request, timeout=CALL_S)
+            if response.broker_epoch != broker.epoch:
                 return None  # another life of it: the next look asks that one
-            for end in reply.partitions:
+            for end in response.partitions:
                 id_ = PartitionId(TopicId(end.topic_id), end.partition)
                 ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)
     except OttlaError as error:

@@ -108,47 +108,47 @@ class ControllerService:
         self._on_elected = on_elected
         self._ask_logs = logs
 
-    async def create_topics(self, request: pb.CreateTopicsRequest, context: RequestContext) -> pb.CreateTopicsReply:
+    async def create_topics(self, request: pb.CreateTopicsRequest, context: RequestContext) -> pb.CreateTopicsResponse:
         self._leadership.journal()
         check_no_duplicates(topic.name for topic in request.topics)
-        return pb.CreateTopicsReply(
+        return pb.CreateTopicsResponse(
             topics=[await self._create_topic(topic, dry=request.validate_only) for topic in request.topics]
         )
 
-    async def delete_topics(self, request: pb.DeleteTopicsRequest, context: RequestContext) -> pb.DeleteTopicsReply:
+    async def delete_topics(self, request: pb.DeleteTopicsRequest, context: RequestContext) -> pb.DeleteTopicsResponse:
         self._leadership.journal()
         check_no_duplicates(request.names)
         check_no_duplicates(topic_id.hex() for topic_id in request.topic_ids)
         deleted = [await self._delete_topic(name) for name in request.names]
         deleted += [await self._delete_topic_by_id(TopicId(topic_id)) for topic_id in request.topic_ids]
-        return pb.DeleteTopicsReply(topics=deleted)
+        return pb.DeleteTopicsResponse(topics=deleted)
 
     async def create_partitions(
         self, request: pb.CreatePartitionsRequest, context: RequestContext
-    ) -> pb.CreatePartitionsReply:
+    ) -> pb.CreatePartitionsResponse:
         self._leadership.journal()
         check_no_duplicates(topic.name for topic in request.topics)
-        return pb.CreatePartitionsReply(
+        return pb.CreatePartitionsResponse(
             topics=[await self._create_partitions(topic, dry=request.validate_only) for topic in request.topics]
         )
 
     async def describe_configs(
         self, request: pb.DescribeConfigsRequest, context: RequestContext
-    ) -> pb.DescribeConfigsReply:
+    ) -> pb.DescribeConfigsResponse:
         self._leadership.journal()
         _check_number(request.resources)
-        return pb.DescribeConfigsReply(resources=await sliced(self._describe, request.resources))
+        return pb.DescribeConfigsResponse(resources=await sliced(self._describe, request.resources))
 
-    async def alter_configs(self, request: pb.AlterConfigsRequest, context: RequestContext) -> pb.AlterConfigsReply:
+    async def alter_configs(self, request: pb.AlterConfigsRequest, context: RequestContext) -> pb.AlterConfigsResponse:
         self._leadership.journal()
         _check_number(altered.resource for altered in request.resources)
-        return pb.AlterConfigsReply(
+        return pb.AlterConfigsResponse(
             resources=[await self._alter(altered, dry=request.validate_only) for altered in request.resources]
         )
 
     async def allocate_producer_ids(
         self, request: pb.AllocateProducerIdsRequest, context: RequestContext
-    ) -> pb.AllocateProducerIdsReply:
+    ) -> pb.AllocateProducerIdsResponse:
         journal = self._leadership.journal()
         await self._check_broker(request.instance_id, request.instance_epoch, request.secret)
         block = await journal.commit(
@@ -159,18 +159,18 @@ class ControllerService:
                 instance_epoch=request.instance_epoch,
             )
         )
-        return pb.AllocateProducerIdsReply(first=block.first, count=block.count)
+        return pb.AllocateProducerIdsResponse(first=block.first, count=block.count)
 
     async def allocate_broker_id(
         self, request: pb.AllocateBrokerIdRequest, context: RequestContext
-    ) -> pb.AllocateBrokerIdReply:
+    ) -> pb.AllocateBrokerIdResponse:
         decide = partial(decide_allocate_broker_id, directory_id=request.directory_id)
         broker_id: int = await self._leadership.journal().commit(decide)
-        return pb.AllocateBrokerIdReply(broker_id=broker_id)
+        return pb.AllocateBrokerIdResponse(broker_id=broker_id)
 
     async def alter_partition(
         self, request: pb.AlterPartitionRequest, context: RequestContext
-    ) -> pb.AlterPartitionReply:
+    ) -> pb.AlterPartitionResponse:
         """Up to a hundred partitions a transaction, so that others come between (rule C13)."""
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
@@ -184,11 +184,11 @@ class ControllerService:
             )
             decided = await self._commit(decide)
             verdicts += decided
-        return pb.AlterPartitionReply(partitions=[_decided(v) for v in verdicts])
+        return pb.AlterPartitionResponse(partitions=[_decided(v) for v in verdicts])
 
     async def controlled_shutdown(
         self, request: pb.ControlledShutdownRequest, context: RequestContext
-    ) -> pb.ControlledShutdownReply:
+    ) -> pb.ControlledShutdownResponse:
         """Mark the broker as going, and give reconcile a moment to move what it leads: it asks again until 0 remain."""
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
@@ -197,9 +197,9 @@ class ControllerService:
             await self._follower.wait_for(
                 lambda image: to_hand_over(image, request.broker_id) == 0, timeout=_HAND_OVER_WAIT_S
             )
-        return pb.ControlledShutdownReply(remaining_leaders=to_hand_over(self._follower.image, request.broker_id))
+        return pb.ControlledShutdownResponse(remaining_leaders=to_hand_over(self._follower.image, request.broker_id))
 
-    async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersReply:
+    async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersResponse:
         """What was asked for by name is answered by name; of all partitions, those that needed an election."""
         self._leadership.journal()
         image = self._follower.image
@@ -210,14 +210,14 @@ class ControllerService:
             )
         if request.all_partitions:
             candidates = unpreferred(image) if kind is ElectionType.PREFERRED else leaderless(image)
-            return pb.ElectLeadersReply(partitions=await self._elect(kind, candidates))
+            return pb.ElectLeadersResponse(partitions=await self._elect(kind, candidates))
         check_once((p.topic, p.partition) for p in request.partitions)
         known = [p for p in request.partitions if p.topic in image.topics]
         unknown = [_no_such_topic(p) for p in request.partitions if p.topic not in image.topics]
         wanted = [PartitionId(image.topics[p.topic].id, p.partition) for p in known]
-        return pb.ElectLeadersReply(partitions=[*await self._elect(kind, wanted), *unknown])
+        return pb.ElectLeadersResponse(partitions=[*await self._elect(kind, wanted), *unknown])
 
-    async def release_shard(self, request: pb.ReleaseShardRequest, context: RequestContext) -> pb.ReleaseShardReply:
+    async def release_shard(self, request: pb.ReleaseShardRequest, context: RequestContext) -> pb.ReleaseShardResponse:
         self._leadership.journal()
         await self._until_registration(request.instance_epoch)
         decide = partial(
@@ -229,25 +229,25 @@ class ControllerService:
             instance_epoch=request.instance_epoch,
         )
         shard = await self._commit(decide)
-        return pb.ReleaseShardReply(owner=shard.owner, incarnation=shard.incarnation, shard_epoch=shard.epoch)
+        return pb.ReleaseShardResponse(owner=shard.owner, incarnation=shard.incarnation, shard_epoch=shard.epoch)
 
     async def describe_quorum(
         self, request: pb.DescribeQuorumRequest, context: RequestContext
-    ) -> pb.DescribeQuorumReply:
+    ) -> pb.DescribeQuorumResponse:
         self._leadership.journal()
         image = self._follower.image
         if image.controller is None:  # elected, and its own metadata does not say so yet
             raise OttlaError(ErrorCode.NOT_CONTROLLER, "this controller has only just been elected", hint="ask again")
         elected = image.controller
-        return pb.DescribeQuorumReply(
+        return pb.DescribeQuorumResponse(
             leader_id=elected.id, epoch=elected.epoch, revision=image.revision, address=elected.address
         )
 
     async def declare_restored(
         self, request: pb.DeclareRestoredRequest, context: RequestContext
-    ) -> pb.DeclareRestoredReply:
+    ) -> pb.DeclareRestoredResponse:
         count = await self._commit(decide_restored)
-        return pb.DeclareRestoredReply(count=count)
+        return pb.DeclareRestoredResponse(count=count)
 
     async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
         elected: list[pb.LeaderElected] = []

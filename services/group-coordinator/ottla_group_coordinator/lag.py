@@ -115,8 +115,8 @@ async def _ends(
             for when in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         ]
     )
-    reply = await peer.call(Broker.LIST_OFFSETS, asked, timeout=_ASK_S)
-    offsets = iter(reply.partitions)  # in the order in which they were asked for
+    response = await peer.call(Broker.LIST_OFFSETS, asked, timeout=_ASK_S)
+    offsets = iter(response.partitions)  # in the order in which they were asked for
     return {
         partition: _lag(committed[partition], first, last)
         for partition, first, last in zip(partitions.values(), offsets, offsets, strict=True)
@@ -133,7 +133,7 @@ def _lag(committed: int, first: pb.PartitionOffset, last: pb.PartitionOffset) ->
 async def _add_times(
     peer: AioPeer, behind: Iterable[PartitionId], partitions: Mapping[PartitionId, TopicPartition], lags: Lags
 ) -> None:
-    """One after another: of a reply only the first batch comes whole, whatever its size."""
+    """One after another: of a response only the first batch comes whole, whatever its size."""
     stream = peer.open_stream(Broker.FETCH)
     try:
         for partition_id in behind:
@@ -145,8 +145,8 @@ async def _add_times(
                 fetch_offset=lag.next_unread,
                 max_bytes=_FIRST_BATCH,
             )
-            reply = await stream.exchange(asked, timeout_ms=int(_ASK_S * 1000), timeout=_ASK_S)
-            oldest = _timestamp_at(reply.partitions[0].records, lag.next_unread)
+            response = await stream.exchange(asked, timeout_ms=int(_ASK_S * 1000), timeout=_ASK_S)
+            oldest = _timestamp_at(response.partitions[0].records, lag.next_unread)
             lags[partitions[partition_id]] = replace(lag, oldest_unread_ms=oldest)
     finally:
         await stream.close()

@@ -72,7 +72,7 @@ class Shards(Protocol):
     async def ask(
         self, key: str, decide: GroupDecide, *, timeout: float, from_memory: bool = False, size_bytes: int = 0
     ) -> Any:
-        """The reply of what is decided in the shard that `key` hashes to, once it is durable; it holds `size_bytes`.
+        """The response of what is decided in the shard that `key` hashes to, once it is durable; it holds `size_bytes`.
 
         Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or what the decision raises.
         """
@@ -129,7 +129,7 @@ class GroupService:
 
     # ---- members ----------------------------------------------------------------------------------------------------
 
-    async def join(self, request: pb.JoinRequest, context: RequestContext) -> pb.JoinReply:
+    async def join(self, request: pb.JoinRequest, context: RequestContext) -> pb.JoinResponse:
         check_few(len(request.protocols), "protocols", _MOST_PROTOCOLS)
         client_id = request.client_id or context.client_id
         asked = Join(
@@ -154,10 +154,10 @@ class GroupService:
 
         told = await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
         if isinstance(told, MemberIdRequiredError):
-            return pb.JoinReply(error=error_message(told), member_id=told.member_id)
-        return _join_reply(_answer(told))
+            return pb.JoinResponse(error=error_message(told), member_id=told.member_id)
+        return _join_response(_answer(told))
 
-    async def sync(self, request: pb.SyncRequest, context: RequestContext) -> pb.SyncReply:
+    async def sync(self, request: pb.SyncRequest, context: RequestContext) -> pb.SyncResponse:
         check_few(len(request.assignments), "assignments", _MOST_PARTITIONS)
         asked = Sync(
             who=_who(request.member),
@@ -175,14 +175,14 @@ class GroupService:
         told: Synced = _answer(
             await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
         )
-        return pb.SyncReply(protocol_type=told.protocol_type, protocol=told.protocol, assignment=told.assignment)
+        return pb.SyncResponse(protocol_type=told.protocol_type, protocol=told.protocol, assignment=told.assignment)
 
-    async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatReply:
+    async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
         check_group_id(request.group)
         _answer(await self._shards.ask(request.group, _decide_beat(request), timeout=_ASK_S, from_memory=True))
-        return pb.HeartbeatReply()
+        return pb.HeartbeatResponse()
 
-    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsReply:
+    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsResponse:
         """Each as if it had come alone, but those whose shard takes long to prove: REQUEST_TIMED_OUT."""
         check_few(len(request.heartbeats), "heartbeats", _MOST_BEATS)
         beats = [self._begin_beat(each) for each in request.heartbeats]
@@ -192,7 +192,7 @@ class GroupService:
             finally:
                 for beat in waiting:
                     beat.cancel()  # nobody waits for it any more
-        return pb.HeartbeatsReply(heartbeats=map(_beat_reply, beats))
+        return pb.HeartbeatsResponse(heartbeats=map(_beat_response, beats))
 
     def _begin_beat(self, request: pb.HeartbeatRequest) -> asyncio.Future[Any] | OttlaError:
         try:
@@ -202,7 +202,7 @@ class GroupService:
             return error
         return self._shards.begin(shard, _decide_beat(request), timeout=_ASK_S, from_memory=True)
 
-    async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveReply:
+    async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveResponse:
         check_group_id(request.group)
         check_few(len(request.members), "members", _MOST_MEMBERS)
         leavers = [(_who(each.member), each.reason) for each in request.members]
@@ -211,7 +211,7 @@ class GroupService:
             return decide_leave(shard.group_or_new(request.group), leavers, shard.settings, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
-        return pb.LeaveReply(
+        return pb.LeaveResponse(
             members=[
                 pb.Left(member=each.member, error=_error(outcome))
                 for each, outcome in zip(request.members, outcomes, strict=True)
@@ -220,7 +220,9 @@ class GroupService:
 
     # ---- offsets ----------------------------------------------------------------------------------------------------
 
-    async def commit_offsets(self, request: pb.CommitOffsetsRequest, context: RequestContext) -> pb.CommitOffsetsReply:
+    async def commit_offsets(
+        self, request: pb.CommitOffsetsRequest, context: RequestContext
+    ) -> pb.CommitOffsetsResponse:
         check_group_id(request.group, empty=request.generation < 0)
         check_few(len(request.offsets), "offsets", _MOST_PARTITIONS)
         wanted = [
@@ -244,9 +246,9 @@ class GroupService:
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
         self._tally.commit(outcomes.count(None))
         partitions = [each.partition for each in wanted]
-        return pb.CommitOffsetsReply(partitions=_outcomes(partitions, outcomes))
+        return pb.CommitOffsetsResponse(partitions=_outcomes(partitions, outcomes))
 
-    async def fetch_offsets(self, request: pb.FetchOffsetsRequest, context: RequestContext) -> pb.FetchOffsetsReply:
+    async def fetch_offsets(self, request: pb.FetchOffsetsRequest, context: RequestContext) -> pb.FetchOffsetsResponse:
         check_group_id(request.group, empty=True)
         check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
         wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
@@ -262,7 +264,7 @@ class GroupService:
         found, unstable = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         gone = await self._of_gone_topics(found)
         told = [(p, None if p in gone else o) for p, o in found if not (request.all and p in gone)]
-        return pb.FetchOffsetsReply(
+        return pb.FetchOffsetsResponse(
             offsets=[_unstable(p) if p in unstable and p not in gone else _committed(p, o) for p, o in told]
         )
 
@@ -287,7 +289,9 @@ class GroupService:
                 hint="try again",
             ) from error
 
-    async def delete_offsets(self, request: pb.DeleteOffsetsRequest, context: RequestContext) -> pb.DeleteOffsetsReply:
+    async def delete_offsets(
+        self, request: pb.DeleteOffsetsRequest, context: RequestContext
+    ) -> pb.DeleteOffsetsResponse:
         check_group_id(request.group, empty=True)
         check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
         wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
@@ -296,23 +300,23 @@ class GroupService:
             return decide_delete_offsets(shard.group(request.group), shard.partitions(request.group), wanted)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
-        return pb.DeleteOffsetsReply(partitions=_outcomes(wanted, outcomes))
+        return pb.DeleteOffsetsResponse(partitions=_outcomes(wanted, outcomes))
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 
-    async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsReply:
+    async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsResponse:
         """A shard that is loading makes the whole answer incomplete, and says so beside what is known."""
-        reply, is_wanted = pb.ListGroupsReply(), _Filter(request)
+        response, is_wanted = pb.ListGroupsResponse(), _Filter(request)
         numbers = self._shards.owned()
         for number, told in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
             if isinstance(told, OttlaError):
-                reply.error.CopyFrom(error_message(told))
+                response.error.CopyFrom(error_message(told))
                 continue
             for group in told:
                 if is_wanted(group):
                     group.shard, group.coordinator = number, self._node_id
-                    reply.groups.append(group)
-        return reply
+                    response.groups.append(group)
+        return response
 
     async def _listed(self, shard: int) -> list[pb.ListedGroup] | OttlaError:
         try:
@@ -325,8 +329,8 @@ class GroupService:
 
     async def describe_groups(
         self, request: pb.DescribeGroupsRequest, context: RequestContext
-    ) -> pb.DescribeGroupsReply:
-        return pb.DescribeGroupsReply(groups=[await self._describe(group_id) for group_id in request.groups])
+    ) -> pb.DescribeGroupsResponse:
+        return pb.DescribeGroupsResponse(groups=[await self._describe(group_id) for group_id in request.groups])
 
     async def _describe(self, group_id: str) -> pb.GroupDescription:
         try:
@@ -339,8 +343,8 @@ class GroupService:
         told.shard, told.coordinator = self._shards.shard_of(group_id), self._node_id
         return told
 
-    async def delete_groups(self, request: pb.DeleteGroupsRequest, context: RequestContext) -> pb.DeleteGroupsReply:
-        return pb.DeleteGroupsReply(groups=[await self._delete(group_id) for group_id in request.groups])
+    async def delete_groups(self, request: pb.DeleteGroupsRequest, context: RequestContext) -> pb.DeleteGroupsResponse:
+        return pb.DeleteGroupsResponse(groups=[await self._delete(group_id) for group_id in request.groups])
 
     async def _delete(self, group_id: str) -> pb.GroupDeleted:
         def decide(shard: GroupShard, now: Moment) -> Decision[None]:
@@ -353,23 +357,25 @@ class GroupService:
             return pb.GroupDeleted(group=group_id, error=error_message(error))
         return pb.GroupDeleted(group=group_id)
 
-    async def explain_group(self, request: pb.ExplainGroupRequest, context: RequestContext) -> pb.ExplainGroupReply:
+    async def explain_group(self, request: pb.ExplainGroupRequest, context: RequestContext) -> pb.ExplainGroupResponse:
         events = await self._shards.ask(
             request.group, lambda shard, now: Decision(explained(shard.group(request.group))), timeout=_ASK_S
         )
-        return pb.ExplainGroupReply(events=[event(each) for each in events], since_ms=events[0].at_ms if events else 0)
+        return pb.ExplainGroupResponse(
+            events=[event(each) for each in events], since_ms=events[0].at_ms if events else 0
+        )
 
-    async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagReply:
+    async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagResponse:
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             group = shard.group(request.group)
             return Decision((assigned(group), {p: o.offset for p, o in shard.offsets(request.group).items()}))
 
         members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
-        return pb.LagReply(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
+        return pb.LagResponse(partitions=[partition_lag(p, lags[p], members.get(p)) for p in sorted(lags)])
 
-    async def shards(self, request: pb.ShardsRequest, context: RequestContext) -> pb.ShardsReply:
-        return pb.ShardsReply(
+    async def shards(self, request: pb.ShardsRequest, context: RequestContext) -> pb.ShardsResponse:
+        return pb.ShardsResponse(
             shards=[
                 pb.ShardStanding(
                     shard=each.shard,
@@ -420,9 +426,9 @@ def _decide_beat(request: pb.HeartbeatRequest) -> GroupDecide:
     return decide
 
 
-def _beat_reply(beat: asyncio.Future[Any] | OttlaError) -> pb.HeartbeatReply:
+def _beat_response(beat: asyncio.Future[Any] | OttlaError) -> pb.HeartbeatResponse:
     told = beat if isinstance(beat, OttlaError) else _outcome(beat)
-    return pb.HeartbeatReply() if told is None else pb.HeartbeatReply(error=error_message(told))
+    return pb.HeartbeatResponse() if told is None else pb.HeartbeatResponse(error=error_message(told))
 
 
 def _outcome(beat: asyncio.Future[Any]) -> OttlaError | None:
@@ -436,8 +442,8 @@ def _outcome(beat: asyncio.Future[Any]) -> OttlaError | None:
     return error if isinstance(error, OttlaError) else OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug; see the log")
 
 
-def _join_reply(told: Joined) -> pb.JoinReply:
-    return pb.JoinReply(
+def _join_response(told: Joined) -> pb.JoinResponse:
+    return pb.JoinResponse(
         generation=told.generation,
         protocol_type=told.protocol_type,
         protocol=told.protocol,

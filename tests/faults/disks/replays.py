@@ -81,14 +81,14 @@ class Electable(Elections):
         lives = {b: replace(life, ahead_of=self._backup.revision) for b, life in self.image.brokers.items()}
         changes = [Change(("broker", b), lives.get(b)) for b in range(model.BROKERS)]
         image = self._backup.with_changes(changes, self.image.revision + 1)
-        for settled in decide_reconcile(image, [id_]).reply:
+        for settled in decide_reconcile(image, [id_]).response:
             assert not settled.elected or settled.after.leader in self.complete[id_], "elected by the backup's ISR"
 
     def _settled(self, id_: PartitionId, *, gone: list[int], full: list[int] | tuple[int, ...]) -> Partition:
         changes = [Change(("broker", b), None) for b in gone]
         changes += [Change(("broker", b), replace(self.image.brokers[b], read_only=True)) for b in full]
         image = self.image.with_changes(changes, self.image.revision + 1)
-        moved = decide_reconcile(image, [id_]).reply
+        moved = decide_reconcile(image, [id_]).response
         return moved[0].after if moved else image.partitions[id_]
 
 

@@ -36,7 +36,7 @@ class GroupClient:
         self._looking: asyncio.Task[None] | None = None
 
     async def ask(self, group: str, method: Method[Any, Any], asked: Any, *, timeout: float = CALL_S) -> Any:
-        """The reply as it is, with the error that it may carry. Raises OttlaError, one of `MOVING`, without a reply.
+        """The response, with the error that it may carry. Raises OttlaError, one of `MOVING`, without a response.
 
         Once, and to one coordinator only: what becomes of it is either known or not.
         """
@@ -47,13 +47,13 @@ class GroupClient:
             await self._look()
             raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"nobody owns the shard of {group}")
         try:
-            reply = await self.ask_at(address, method, asked, timeout=timeout)
+            response = await self.ask_at(address, method, asked, timeout=timeout)
         except OttlaError:
             await self._look()
             raise
-        if reply.error.code in MOVING:
+        if response.error.code in MOVING:
             await self._look()
-        return reply
+        return response
 
     async def ask_at(self, address: str, method: Method[Any, Any], asked: Any, *, timeout: float = CALL_S) -> Any:
         peer = self._peers.get(address)
@@ -70,11 +70,13 @@ class GroupClient:
     async def _ask_brokers(self) -> None:
         for _ in self._brokers:
             try:
-                reply = await self.ask_at(self._brokers[0], Broker.METADATA, pb.MetadataRequest(topics=[], shards=True))
+                response = await self.ask_at(
+                    self._brokers[0], Broker.METADATA, pb.MetadataRequest(topics=[], shards=True)
+                )
             except OttlaError:
                 self._brokers.append(self._brokers.pop(0))
                 continue
-            owners = {shard.shard: shard.address for shard in reply.shards if shard.kind == GROUP}
+            owners = {shard.shard: shard.address for shard in response.shards if shard.kind == GROUP}
             self._owners = owners or self._owners
             return
 

@@ -66,8 +66,8 @@ class GroupCluster(FaultCluster):
     def owners(self) -> Mapping[int, str]:
         """The coordinator of each shard, "" where there is none; raises OttlaError."""
         name = next(n for n in self.brokers if self.nodes[n].pid is not None)
-        reply = self._peer(name).call(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=_ASK_S)
-        return {s.shard: f"coordinator-{s.owner}" if s.owner >= 0 else "" for s in reply.shards if s.kind == GROUP}
+        response = self._peer(name).call(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=_ASK_S)
+        return {s.shard: f"coordinator-{s.owner}" if s.owner >= 0 else "" for s in response.shards if s.kind == GROUP}
 
     def is_settled(self, groups: Sequence[str], members: int) -> bool:
         """Whether each of them is stable, with that many members."""

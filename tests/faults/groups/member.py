@@ -140,7 +140,7 @@ class Member:
         self._mine = tuple(p.partition for p in decode_assignment(synced.assignment).partitions)
         self._notes.given(self._group, self._id, self._generation, self._mine)
 
-    def _assign(self, joined: pb.JoinReply) -> Mapping[str, bytes]:
+    def _assign(self, joined: pb.JoinResponse) -> Mapping[str, bytes]:
         """Every partition to one member, in turn; another turn each time, so that all of them move."""
         members = [each.member.member_id for each in joined.members]
         self._random.shuffle(members)
@@ -164,9 +164,9 @@ class Member:
         )
         number = self._notes.committing(self._group, member, generation, offsets)
         try:
-            reply = await self._client.ask(self._group, Group.COMMIT_OFFSETS, asked)
-            raise_error(reply.error)
-            for outcome in reply.partitions:
+            response = await self._client.ask(self._group, Group.COMMIT_OFFSETS, asked)
+            raise_error(response.error)
+            for outcome in response.partitions:
                 raise_error(outcome.error)
         except OttlaError as error:
             self._notes.not_committed(number, self._group, error, refused=is_refusal(error))
@@ -178,17 +178,17 @@ class Member:
             self._notes.committed(number, self._group)
 
     async def _retry(self, method: Any, asked: Any, *, timeout: float = 1.0) -> Any:
-        """The reply of whoever owns the group, once somebody does. Raises what else is answered."""
+        """The response of whoever owns the group, once somebody does. Raises what else is answered."""
         while True:
             try:
-                reply = await self._client.ask(self._group, method, asked, timeout=timeout)
-                raise_error(reply.error)
+                response = await self._client.ask(self._group, method, asked, timeout=timeout)
+                raise_error(response.error)
             except OttlaError as error:
                 if error.code not in MOVING:
                     raise
                 await asyncio.sleep(_RETRY_S)
             else:
-                return reply
+                return response
 
     # ---- what it does besides ---------------------------------------------------------------------------------------
 

@@ -63,16 +63,16 @@ class OffsetReader:
         asked, asked_ns = pb.FetchOffsetsRequest(group=self._group, all=True), time.monotonic_ns()
         try:
             if address:
-                reply = await self._client.ask_at(address, Group.FETCH_OFFSETS, asked, timeout=_PATIENT_S)
+                response = await self._client.ask_at(address, Group.FETCH_OFFSETS, asked, timeout=_PATIENT_S)
             else:
-                reply = await self._client.ask(self._group, Group.FETCH_OFFSETS, asked)
-            raise_error(reply.error)
+                response = await self._client.ask(self._group, Group.FETCH_OFFSETS, asked)
+            raise_error(response.error)
         except OttlaError as error:
             if error.code not in MOVING:
                 self._notes.told("surprise", self._group, error)
             return
         told = dict.fromkeys(range(self._partitions), _NOTHING)  # what is not told of has no offset
-        told |= {each.partition: each.offset for each in reply.offsets if each.topic == self._topic}
+        told |= {each.partition: each.offset for each in response.offsets if each.topic == self._topic}
         self._notes.fetched(self._group, told, asked_ns)
 
 

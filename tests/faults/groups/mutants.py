@@ -50,7 +50,7 @@ def _fetch_without_check() -> None:
     _replace(Owner, "_begin", begin_unless_check)
 
 
-def _reply_before_the_high_watermark() -> None:
+def _response_before_the_high_watermark() -> None:
     """Neither leader nor owner waits until followers have what members are told of (rules 52 and 9)."""
 
     def until(self: object, offset: int) -> asyncio.Future[None]:
@@ -136,7 +136,7 @@ MUTANTS: Final = MappingProxyType(
     {
         "none": lambda: None,
         "fetch-without-check": _fetch_without_check,
-        "reply-before-the-high-watermark": _reply_before_the_high_watermark,
+        "response-before-the-high-watermark": _response_before_the_high_watermark,
         "check-without-fence": _check_without_fence,
         "no-session-after-a-load": _no_session_after_a_load,
         "commit-without-generation-check": _commit_without_generation_check,

@@ -261,7 +261,7 @@ MUTANT_GROUP_ROWS: Final = tuple(
     GroupRow(name, of, run, 0.35, members)
     for name, of, run, members in (
         ("fetch-without-check", "F10", _again(_cut_from_etcd), _FEW_STEADY),
-        ("reply-before-the-high-watermark", "F10", _kill_an_only_holder, _FEW_STEADY),
+        ("response-before-the-high-watermark", "F10", _kill_an_only_holder, _FEW_STEADY),
         ("check-without-fence", "F10", _again(_cut_from_etcd), _FEW_STEADY),
         ("no-session-after-a-load", "F10", _again(_kill_owner), _FEW_STEADY),
         ("commit-without-generation-check", "F18", _nothing, _FEW_RESTLESS),

@@ -38,18 +38,18 @@ async def test_without_the_store_writes_fail_at_once_and_go_on_by_themselves(
     assert await outcome(node) == 0
 
 
-async def test_a_lost_reply_is_read_back(memory: tuple[World, MemoryStore]) -> None:
+async def test_a_lost_response_is_read_back(memory: tuple[World, MemoryStore]) -> None:
     world, store = memory
     await world.register(0)
     node = await world.start_active()
     seq = node.follower.image.seq
-    store.lose_next_reply()
+    store.lose_next_response()
     (created,) = await node.create(topic("orders", 3))
     assert created.error.code == 0
     assert node.follower.image.topics["orders"].id == created.topic_id
     assert node.follower.image.seq == seq + 1  # carried out once, although it was sent twice
     before = node.follower.image
-    store.lose_next_reply()
+    store.lose_next_response()
     await node.leadership.journal().commit(lambda _: write_configs("7"))
     assert (node.follower.image.seq, node.follower.image.revision) == (before.seq + 1, before.revision + 1)
 

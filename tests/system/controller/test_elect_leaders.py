@@ -17,8 +17,8 @@ async def elect(node: ActingNode, kind: pb.ElectionType, *partitions: tuple[str,
     """The error code of each; without `partitions`, of all."""
     named = [pb.PartitionOfTopic(topic=topic, partition=n) for topic, n in partitions]
     request = pb.ElectLeadersRequest(type=kind, partitions=named, all_partitions=not named)
-    reply = await node.service.elect_leaders(request, CONTEXT)
-    return {(p.topic, p.partition): p.error.code for p in reply.partitions}
+    response = await node.service.elect_leaders(request, CONTEXT)
+    return {(p.topic, p.partition): p.error.code for p in response.partitions}
 
 
 @pytest.fixture

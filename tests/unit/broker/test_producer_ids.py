@@ -35,7 +35,7 @@ class Allocating:
         if self.away:
             raise OttlaError(ErrorCode.NOT_CONTROLLER, "no controller is elected")
         self.asked.append(request)
-        return pb.AllocateProducerIdsReply(first=100 * len(self.asked), count=3)
+        return pb.AllocateProducerIdsResponse(first=100 * len(self.asked), count=3)
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from ottla_core.cluster.store import CompactedError, Put, StoreUnavailableError
 T = 1.0
 
 
-async def test_a_lost_reply_leaves_the_transaction_done() -> None:
+async def test_a_lost_response_leaves_the_transaction_done() -> None:
     """What a caller must read back to know (rule C4)."""
     store = MemoryStore()
-    store.lose_next_reply()
+    store.lose_next_response()
     with pytest.raises(StoreUnavailableError) as lost:
         await store.txn([], [Put("/k", b"1")], timeout=T)
     assert lost.value.indefinite

@@ -40,7 +40,7 @@ def test_another_life_can_not_make_a_broker_go(broker_id: int, epoch: int, code:
 def test_the_registration_of_a_dead_process_is_removed_and_a_newer_life_is_never_hit() -> None:
     image = image_with(2)
     decision = decide_remove_dead(image, 1, 101)
-    assert decision.reply
+    assert decision.response
     (write,) = decision.writes
     assert write.change == Change(("broker", 1), None)
     assert write.relied_on == (ReliedOn(("broker", 1), create_revision=101),)

@@ -148,7 +148,7 @@ def test_an_unclean_election_is_made_only_where_it_is_allowed_and_is_marked() ->
     assert becomes(before, {1: LIVE, 2: LIVE}) == (NO_LEADER, elr(0), 0, 1)
     assert becomes(before, {1: LIVE, 2: LIVE}, configs=ALLOWED) == (1, (1,), 1, 1)
     image = image_with({2: LIVE}, before, configs=ALLOWED)
-    (moved,) = reconcile(image).reply
+    (moved,) = reconcile(image).response
     assert (moved.unclean, moved.after.recovering, moved.after.leader) == (True, True, 2)
 
 
@@ -219,7 +219,7 @@ def test_a_brokers_death_over_many_partitions_is_cut_into_transactions_leaders_f
     while (decision := reconcile(image)).writes:
         (batch,) = batches(decision.writes)
         assert len(batch.changes) <= MAX_WRITES
-        rounds.append(sum(s.elected for s in decision.reply))
+        rounds.append(sum(s.elected for s in decision.response))
         image = after(image, decision)
     assert rounds == [100, 100, 100, 34, 0, 0, 0, 0, 0, 0]
     assert all(p.leader in p.isr and set(p.isr) == {1, 2} for p in image.partitions.values())
@@ -229,7 +229,7 @@ def test_what_was_settled_or_deleted_meanwhile_is_passed_over() -> None:
     image = image_with({1: LIVE}, partition(0, 1), partition(0, 1), partition(1, 0, isr=(1,)))
     gone = PartitionId(topic_id(9), 0)
     ids = sorted(image.partitions)
-    assert [s.id for s in decide_reconcile(image, [ids[1], ids[2], gone]).reply] == [ids[1]]
+    assert [s.id for s in decide_reconcile(image, [ids[1], ids[2], gone]).response] == [ids[1]]
 
 
 def test_what_a_broker_that_goes_still_has_to_hand_over() -> None:

@@ -18,7 +18,7 @@ def test_producer_ids_go_out_in_blocks_that_never_overlap() -> None:
     seen: list[int] = []
     for broker in (0, 1, 0):
         decision = decide_allocate_producer_ids(image, "broker", broker, 100 + broker)
-        seen += range(decision.reply.first, decision.reply.first + decision.reply.count)
+        seen += range(decision.response.first, decision.response.first + decision.response.count)
         image = after(image, decision)
     assert seen == list(range(3000))
 
@@ -58,7 +58,7 @@ def test_a_directory_gets_its_broker_id_again_and_another_directory_another() ->
     second = decide_allocate_broker_id(image, "dir-b")
     image = after(image, second)
     again = decide_allocate_broker_id(image, "dir-a")
-    assert (first.reply, second.reply, again.reply) == (1001, 1002, 1001)
+    assert (first.response, second.response, again.response) == (1001, 1002, 1001)
     assert again.writes == ()
 
 
@@ -72,7 +72,7 @@ def test_an_id_that_somebody_has_or_holds_records_under_is_not_handed_out() -> N
         300,
     )
     decision = decide_allocate_broker_id(image, "dir-a")
-    assert decision.reply == 1003
+    assert decision.response == 1003
     assert ReliedOn(("broker", 1003), mod_revision=0) in decision.writes[0].relied_on
 
 

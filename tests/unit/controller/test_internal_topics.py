@@ -30,7 +30,7 @@ def changed(image: ClusterImage, *changes: Change) -> ClusterImage:
 def step(image: ClusterImage, kind: str) -> ClusterImage:
     """The next step, which must be one: what is unfinished for ever would be looked at for ever."""
     decision = decide_internal_topic(image, kind, topic_id=topic_id(1 + len(image.topics)))
-    assert decision.reply
+    assert decision.response
     assert decision.writes
     return after(image, decision)
 

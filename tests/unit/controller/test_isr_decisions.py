@@ -32,7 +32,7 @@ def refusal(image: ClusterImage, proposal: Proposal) -> OttlaError:
     """Why a proposal was refused, which has written nothing."""
     decision = decide(image, proposal)
     assert decision.writes == ()
-    error = decision.reply[0].error
+    error = decision.response[0].error
     assert error is not None
     return error
 
@@ -42,7 +42,9 @@ def refusal(image: ClusterImage, proposal: Proposal) -> OttlaError:
 def test_the_isr_is_set_where_the_epochs_are_those_that_the_leader_knew() -> None:
     image = image_with(3, SHRUNK)
     grown = decide(image, propose(0, 1, 2))
-    assert grown.reply == (Verdict(P0, partition=replace(SHRUNK, isr=(0, 1, 2), partition_epoch=10, mod_revision=150)),)
+    assert grown.response == (
+        Verdict(P0, partition=replace(SHRUNK, isr=(0, 1, 2), partition_epoch=10, mod_revision=150)),
+    )
     image = after(image, grown)
     again = decide(image, propose(0, partition_epoch=10))
     assert after(image, again).partitions[P0].isr == (0,)
@@ -72,7 +74,7 @@ def test_a_proposal_that_is_sent_again_comes_too_late_and_the_present_isr_is_no_
     image = after(image, decide(image, first))
     assert refusal(image, first).code == ErrorCode.INVALID_UPDATE_VERSION
     same = decide(image, replace(first, partition_epoch=10))
-    assert (same.writes, same.reply[0].error, same.reply[0].partition) == ((), None, image.partitions[P0])
+    assert (same.writes, same.response[0].error, same.response[0].partition) == ((), None, image.partitions[P0])
 
 
 @pytest.mark.rule(22)
@@ -141,7 +143,7 @@ def test_nobody_joins_of_whom_the_leader_does_not_know_the_life() -> None:
 
 def test_a_leader_that_shuts_down_may_still_let_somebody_in_who_takes_over() -> None:
     image = image_with({0: {"shutting_down": True}, 1: {}}, partition(0, 1, isr=(0,)))
-    assert decide(image, propose(0, 1)).reply[0].error is None
+    assert decide(image, propose(0, 1)).response[0].error is None
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,7 @@ def test_an_unclean_leader_reports_that_it_recovered_before_others_join() -> Non
     assert image.partitions[P0] == replace(
         recovering, recovering=False, partition_epoch=10, mod_revision=201, directories={0: "directory-0"}
     )
-    assert decide(image, propose(0, 1, partition_epoch=10)).reply[0].error is None
+    assert decide(image, propose(0, 1, partition_epoch=10)).response[0].error is None
     image = image_with(2, recovering)
     at_once = after(image, decide(image, propose(0, 1, recovered=True))).partitions[P0]
     assert (at_once.isr, at_once.recovering) == ((0, 1), False)
@@ -194,7 +196,7 @@ def test_each_partition_of_a_request_has_its_own_verdict_and_all_are_one_transac
     proposals = [propose(0, 1, 2, id=PartitionId(topic_id(1), n)) for n in range(MAX_WRITES)]
     proposals[3] = replace(proposals[3], partition_epoch=8)
     decision = decide(image, *proposals)
-    assert [n for n, v in enumerate(decision.reply) if v.error is not None] == [3]
+    assert [n for n, v in enumerate(decision.response) if v.error is not None] == [3]
     (batch,) = batches(decision.writes)
     assert len(batch.changes) == MAX_WRITES - 1
     assert {ReliedOn(("broker", n), create_revision=100 + n) for n in range(3)} <= set(batch.relied_on)
@@ -209,6 +211,6 @@ def test_a_partition_that_is_named_twice_is_refused() -> None:
 
 def test_a_refusal_carries_the_partition_as_it_is() -> None:
     image = image_with(3, SHRUNK)
-    (verdict,) = decide(image, propose(0, 1, 2, partition_epoch=8)).reply
+    (verdict,) = decide(image, propose(0, 1, 2, partition_epoch=8)).response
     assert isinstance(verdict.partition, Partition)
     assert verdict.partition.partition_epoch == 9

@@ -24,7 +24,7 @@ from ottla_core.model import NO_LEADER, PartitionId
 def elect(image: ClusterImage, kind: ElectionType) -> tuple[Partition, int]:
     """`P0` afterwards, and the error code."""
     decision = decide_elect_leaders(image, kind, [P0])
-    (outcome,) = decision.reply
+    (outcome,) = decision.response
     assert bool(decision.writes) == (outcome.error is None)
     return after(image, decision).partitions[P0], outcome.error.code if outcome.error else 0
 
@@ -79,7 +79,7 @@ def test_an_unclean_election_by_command_needs_no_config(
 def test_a_partition_that_is_not_there_has_its_own_error() -> None:
     unknown = PartitionId(topic_id(9), 0)
     decision = decide_elect_leaders(image_with(2, partition(0, 1, leader=1)), ElectionType.PREFERRED, [unknown, P0])
-    errors = [o.error.code if o.error else 0 for o in decision.reply]
+    errors = [o.error.code if o.error else 0 for o in decision.response]
     assert (errors, len(decision.writes)) == ([ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0], 1)
 
 

@@ -16,7 +16,7 @@ FULL = {"read_only": True}
 def settled(image: ClusterImage) -> Partition:
     """How the only partition is once nothing is to be done."""
     before = image.partitions[P0]
-    moved = decide_reconcile(image, unsettled(image)).reply
+    moved = decide_reconcile(image, unsettled(image)).response
     return moved[0].after if moved else before
 
 
@@ -51,7 +51,7 @@ def test_a_full_broker_leads_for_readers_where_nobody_else_can() -> None:
 def test_a_full_disk_gets_no_leadership_back() -> None:
     image = image_with({0: FULL, 1: {}}, partition(0, 1, leader=1))
     assert unbalanced(image, 10) == []
-    (outcome,) = decide_elect_leaders(image, ElectionType.PREFERRED, [P0]).reply
+    (outcome,) = decide_elect_leaders(image, ElectionType.PREFERRED, [P0]).response
     assert outcome.error is not None
     assert outcome.error.code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
     assert "the disk of the preferred leader 0 is full" in outcome.error.message

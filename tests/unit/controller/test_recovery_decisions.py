@@ -185,7 +185,7 @@ def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     assert after(image, decide_reconcile(image, unsettled(image))).partitions[P0].leader == NO_LEADER, "at once"
     image = image.with_changes([Change(("shard", "group", 3), Shard(1, 101, 7, 150))], 201)
     decision = decide_restored(image)
-    assert (decision.reply, decision.writes[-1].change.key) == (1, ("restored",))
+    assert (decision.response, decision.writes[-1].change.key) == (1, ("restored",))
     image = after(image, decision)
     assert image.producer_ids.next == PRODUCER_ID_GAP
     shard = image.shards["group", 3]

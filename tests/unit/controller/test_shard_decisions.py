@@ -139,18 +139,18 @@ def test_whoever_comes_and_goes_shards_are_balanced_and_epochs_only_grow(steps: 
 def test_an_owner_that_begins_anew_has_a_higher_epoch() -> None:
     image = settled(registered(with_offsets_topic(image_of(), 2), 1))
     released = decide_release_shard(image, "group", 1, 1, 1, 501)
-    assert released.reply == Shard(1, 501, 2)
+    assert released.response == Shard(1, 501, 2)
     image = after(image, released)
     assert (image.shards["group", 1].epoch, image.shards["group", 0].epoch) == (2, 1)
     repeated = decide_release_shard(image, "group", 1, 1, 1, 501)
-    assert (repeated.reply, repeated.writes) == (image.shards["group", 1], ())
+    assert (repeated.response, repeated.writes) == (image.shards["group", 1], ())
 
 
 def test_what_is_no_owners_to_release() -> None:
     image = settled(registered(with_offsets_topic(image_of(), 2), 1, 2))
     number = next(n for n, owner in owners(image).items() if owner == 1)
     other = decide_release_shard(image, "group", number, 1, 2, 502)
-    assert (other.reply.owner, other.writes) == (1, ())
+    assert (other.response.owner, other.writes) == (1, ())
     for arguments, code in (
         (("group", 9, 1, 1, 501), ErrorCode.INVALID_REQUEST),
         (("group", 0, 1, 3, 503), ErrorCode.BROKER_ID_NOT_REGISTERED),
@@ -165,7 +165,7 @@ def test_what_is_no_owners_to_release() -> None:
 def test_a_proven_death_ends_that_registration_and_no_later_one() -> None:
     image = registered(image_of(), 1)
     decision = decide_remove_dead_coordinator(image, "group", 1, 501)
-    assert decision.reply
+    assert decision.response
     assert not after(image, decision).coordinators
     assert decide_remove_dead_coordinator(registered(image, 1, epoch=900), "group", 1, 501).writes == ()
     assert decide_remove_dead_coordinator(image, "group", 2, 501).writes == ()

@@ -46,7 +46,7 @@ def test_a_topic_is_its_partition_keys_and_then_its_topic_key() -> None:
     assert commit.key == ("topic", "orders")
     assert (commit.value.id, commit.value.partition_count) == (ID, 3)
     assert commit.value.configs == {"retention.ms": "604800000"}
-    assert (decision.reply.partitions, decision.reply.replication_factor) == (3, 1)
+    assert (decision.response.partitions, decision.response.replication_factor) == (3, 1)
 
 
 def test_a_creation_relies_on_the_free_name_and_on_the_brokers_it_chose() -> None:
@@ -60,10 +60,10 @@ def test_a_creation_relies_on_the_free_name_and_on_the_brokers_it_chose() -> Non
 
 def test_counts_that_are_left_open_come_from_the_clusters_configs() -> None:
     image = with_cluster_configs(image_of(3), num_partitions="5")
-    assert decide_create_topic(image, NewTopic("orders"), topic_id=ID).reply.partitions == 5
-    assert decide_create_topic(image_of(3), NewTopic("orders"), topic_id=ID).reply.partitions == 1
+    assert decide_create_topic(image, NewTopic("orders"), topic_id=ID).response.partitions == 5
+    assert decide_create_topic(image_of(3), NewTopic("orders"), topic_id=ID).response.partitions == 1
     three = with_cluster_configs(image_of(3), default_replication_factor="3")
-    assert decide_create_topic(three, NewTopic("orders"), topic_id=ID).reply.replication_factor == 3
+    assert decide_create_topic(three, NewTopic("orders"), topic_id=ID).response.replication_factor == 3
 
 
 @pytest.mark.feature(113)
@@ -91,7 +91,7 @@ def test_every_live_replica_of_a_new_partition_is_in_sync_and_the_first_leads() 
     partitions = [w.change.value for w in decision.writes[:3]]
     assert [p.leader for p in partitions] == [0, 1, 2]
     assert all(p.isr == p.replicas and sorted(p.replicas) == [0, 1, 2] for p in partitions)
-    assert decision.reply.replication_factor == 3
+    assert decision.response.replication_factor == 3
 
 
 def test_more_replicas_than_live_brokers_are_refused() -> None:
@@ -151,7 +151,7 @@ def test_partitions_are_added_after_the_old_ones_with_a_warning_that_keys_move()
     ]
     grown = after(image, decision)
     assert [p.leader for _, p in grown.partitions_of(grown.topics["orders"])] == [0, 1, 2, 0]
-    assert "another partition than before" in decision.reply.warning
+    assert "another partition than before" in decision.response.warning
     assert decision.writes[-1].relied_on == (ReliedOn(("topic", "orders"), mod_revision=201),)
 
 
@@ -225,7 +225,7 @@ def test_partitions_that_no_topic_has_are_orphans() -> None:
     left = [Change(("partition", p), Partition((0,), 0, 0, (0,))) for p in (half_created, half_grown)]
     decision = decide_remove_orphans(image.with_changes(left, 300))
     assert {w.change for w in decision.writes} == {Change(c.key, None) for c in left}
-    assert decision.reply == 2
+    assert decision.response == 2
     assert decide_remove_orphans(image).writes == ()
 
 

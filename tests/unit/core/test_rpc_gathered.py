@@ -22,18 +22,18 @@ async def test_a_call_has_the_longest_time_that_any_of_its_requests_has() -> Non
     assert limits == [2.0]
 
 
-@pytest.mark.parametrize("replies", [None, [1]])
-async def test_a_bug_is_heard_by_all_who_wait(replies: list[int] | None) -> None:
-    """Such as too few replies: nobody waits for ever."""
+@pytest.mark.parametrize("responses", [None, [1]])
+async def test_a_bug_is_heard_by_all_who_wait(responses: list[int] | None) -> None:
+    """Such as too few responses: nobody waits for ever."""
 
     async def call(requests: list[int], timeout_s: float) -> Sequence[int]:
-        if replies is None:
+        if responses is None:
             raise ZeroDivisionError
-        return replies
+        return responses
 
     gathered = Gathered(call, 0.01, most=10, weigh=lambda each: 1)
     asked = [gathered.ask(n, 1.0) for n in range(2)]
     async with asyncio.timeout(10):
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    expected = ZeroDivisionError if replies is None else ValueError
+    expected = ZeroDivisionError if responses is None else ValueError
     assert [type(each) for each in outcomes] == [expected, expected]

@@ -37,9 +37,9 @@ class Call:
     async def read(self) -> Any:
         return await self.inbox.get()
 
-    async def write(self, reply: bytes) -> None:
+    async def write(self, response: bytes) -> None:
         await self.taking.wait()
-        self.written.append(pb.ProduceReplyFrame.FromString(reply).correlation_id)
+        self.written.append(pb.ProduceResponseFrame.FromString(response).correlation_id)
 
     async def abort(self, code: grpc.StatusCode, words: str) -> None:
         self.status = (code, words)
@@ -69,7 +69,7 @@ class Stream:
         return answer
 
     def failed(self, error: OttlaError) -> Message:
-        return pb.ProduceReply(error=error_message(error))
+        return pb.ProduceResponse(error=error_message(error))
 
     def send(self, number: int) -> None:
         frame = pb.ProduceFrame(correlation_id=number, body=pb.ProduceRequest(acks=number))
@@ -83,8 +83,8 @@ class Stream:
         return self.call_of_grpc.status
 
 
-async def at_once(number: int) -> pb.ProduceReply:
-    return pb.ProduceReply()
+async def at_once(number: int) -> pb.ProduceResponse:
+    return pb.ProduceResponse()
 
 
 async def test_who_ends_its_stream_is_answered_first() -> None:
@@ -113,10 +113,10 @@ async def test_no_frame_begins_once_the_drain_has() -> None:
 async def test_a_stream_does_not_end_in_the_middle_of_an_answer() -> None:
     """gRPC takes one write at a time; a status beside it would fail, and the stream would stay open for ever."""
 
-    async def answer(number: int) -> pb.ProduceReply:
+    async def answer(number: int) -> pb.ProduceResponse:
         if number == 2:
             raise EndStreamError("it has no other answer")
-        return pb.ProduceReply()
+        return pb.ProduceResponse()
 
     stream = Stream(answer)
     stream.call_of_grpc.taking.clear()
@@ -135,14 +135,14 @@ async def test_a_stream_does_not_end_in_the_middle_of_an_answer() -> None:
 async def test_the_frames_that_are_open_end_with_their_stream() -> None:
     cancelled: list[int] = []
 
-    async def answer(number: int) -> pb.ProduceReply:
+    async def answer(number: int) -> pb.ProduceResponse:
         if number == 2:
             raise EndStreamError("it has no other answer")
         try:
             await asyncio.Event().wait()
         finally:
             cancelled.append(number)
-        return pb.ProduceReply()
+        return pb.ProduceResponse()
 
     stream = Stream(answer)
     stream.send(1)
@@ -168,7 +168,7 @@ async def test_a_frame_whose_answer_can_t_be_sent_ends_the_stream(caplog: pytest
     """Its client would wait for ever."""
 
     async def answer(number: int) -> Any:
-        return pb.FetchReply()
+        return pb.FetchResponse()
 
     stream = Stream(answer)
     stream.send(1)

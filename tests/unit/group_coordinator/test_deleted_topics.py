@@ -33,7 +33,7 @@ class Held:
 
     async def ask_shard(self, shard: int, decide: Any, *, timeout: float) -> Any:
         self._shard = shard
-        return decide(self, Moment(0.0, 0)).reply
+        return decide(self, Moment(0.0, 0)).response
 
     def forget_topics(self, topics: Topics, gone: frozenset[str]) -> Decision[bool]:
         self.forgotten.append((self._shard, topics, gone))

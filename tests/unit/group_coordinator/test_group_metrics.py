@@ -47,7 +47,7 @@ class Stack:
     async def ask_shard(self, number: int, decide: Any, *, timeout: float, from_memory: bool = False) -> Any:
         if number == 1:
             raise OttlaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it loads")
-        return decide(self.shard.machine, Moment(0.0, 0)).reply
+        return decide(self.shard.machine, Moment(0.0, 0)).response
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags:
         await self.let.wait()

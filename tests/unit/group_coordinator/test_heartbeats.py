@@ -102,8 +102,8 @@ class Coordinator:
         return pb.HeartbeatRequest(group=group, member=who, generation=joined.generation)
 
     async def codes(self, *beats: pb.HeartbeatRequest) -> list[int]:
-        reply = await self.service.heartbeats(pb.HeartbeatsRequest(heartbeats=beats), CALLER)
-        return [each.error.code for each in reply.heartbeats]
+        response = await self.service.heartbeats(pb.HeartbeatsRequest(heartbeats=beats), CALLER)
+        return [each.error.code for each in response.heartbeats]
 
     async def code_alone(self, beat: pb.HeartbeatRequest) -> int:
         try:
@@ -251,10 +251,10 @@ async def test_how_it_is_with_each_shard_is_told(coordinator: Coordinator) -> No
     await coordinator.own(1, 2)
     (_, first), (_, second) = sorted((e.shard, e.state) for e in coordinator.shards.standings())
     second.unreadable = 3
-    reply = await coordinator.service.shards(pb.ShardsRequest(), CALLER)
-    assert [(s.shard, s.phase, s.coordinator, s.trouble, s.unreadable) for s in reply.shards] == [
+    response = await coordinator.service.shards(pb.ShardsRequest(), CALLER)
+    assert [(s.shard, s.phase, s.coordinator, s.trouble, s.unreadable) for s in response.shards] == [
         (1, "serving", ME, "", 0),
         (2, "serving", ME, "", 3),
     ]
-    assert all(s.next_offset >= 1 for s in reply.shards), "the fence"
+    assert all(s.next_offset >= 1 for s in response.shards), "the fence"
     assert first.unreadable == 0

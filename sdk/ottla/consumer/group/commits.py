@@ -143,13 +143,13 @@ class Commits:
                     topic_ids[partition] = topic_id
         return found
 
-    def _fetched(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsReply:
+    def _fetched(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsResponse:
         deadline_at = self._cluster.clock.monotonic() + timeout
         backoff = Backoff()
         while True:
             try:
-                reply = self._coordinator.call(Group.FETCH_OFFSETS, request)
-                for answer in reply.offsets:
+                response = self._coordinator.call(Group.FETCH_OFFSETS, request)
+                for answer in response.offsets:
                     raise_if(answer.error)
             except OttlaError as error:
                 pause = backoff.next()
@@ -157,7 +157,7 @@ class Commits:
                 if over or meaning_of(error.code) not in _RETRYING:
                     raise
             else:
-                return reply
+                return response
             self._cluster.wait(pause)
 
     # ---- the thread ----------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 TRY_S: Final = 5.0
 """For an answer that waits for nobody; after that somebody else may be the coordinator."""
@@ -32,22 +32,22 @@ class Coordinator:
         self._lock: Final = Lock()
         self._address = ""
 
-    def ask(self, method: Method[Request, Reply], request: Request, *, timeout: float = TRY_S) -> Reply:
-        """The reply as it is, with the error that it may carry. Raises where there is none, in the SDK's errors."""
+    def ask(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
+        """The response as it is, with the error that it may carry. Raises where there is none, in the SDK's errors."""
         address = self._found()
         try:
-            reply = self._cluster.connection(address).ask(method, request, timeout=timeout)
+            response = self._cluster.connection(address).ask(method, request, timeout=timeout)
         except OttlaError as error:
             self._forget(address, error.code)
             raise from_core(error, broker=address) from None
-        self._forget(address, reply.error.code)  # type: ignore[attr-defined]  # every reply has one
-        return reply
+        self._forget(address, response.error.code)  # type: ignore[attr-defined]  # every response has one
+        return response
 
-    def call(self, method: Method[Request, Reply], request: Request, *, timeout: float = TRY_S) -> Reply:
-        """The reply; raises what it carries."""
-        reply = self.ask(method, request, timeout=timeout)
-        raise_if(reply.error, self._address)  # type: ignore[attr-defined]  # every reply of a group's has one
-        return reply
+    def call(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
+        """The response; raises what it carries."""
+        response = self.ask(method, request, timeout=timeout)
+        raise_if(response.error, self._address)  # type: ignore[attr-defined]  # every response of a group's has one
+        return response
 
     def leave_if_moved(self) -> None:
         """Give up what waits at a coordinator that is none any more: one that hangs answers nobody."""
@@ -86,6 +86,6 @@ class Coordinator:
 
 
 def raise_if(error: Error, broker: str = "") -> None:
-    """Raise what a reply, or a part of it, carries."""
+    """Raise what a response, or a part of it, carries."""
     if error.code:
         raise error_from_code(error.code, error.message, broker=broker)

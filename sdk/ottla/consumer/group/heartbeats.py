@@ -127,8 +127,8 @@ def leave(coordinator: Coordinator, who: Identity, why: str) -> None:
     """Say goodbye, so that nobody waits for this member; who can't be told will notice. Never raises."""
     goodbye = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=why)])
     try:
-        reply = coordinator.call(Group.LEAVE, goodbye, timeout=_LEAVE_S)
-        for left in reply.members:
+        response = coordinator.call(Group.LEAVE, goodbye, timeout=_LEAVE_S)
+        for left in response.members:
             raise_if(left.error)
     except OttlaError as error:
         logger.info("group %s was not told that its member left: %s", coordinator.group, error)

@@ -85,7 +85,7 @@ class Joining:
             self._refused(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignor raised {type(error).__name__}"))
             raise
 
-    def _joined(self) -> pb.JoinReply:
+    def _joined(self) -> pb.JoinResponse:
         settings = self._options.member
         claims = self._claims
         offers = offered(
@@ -103,17 +103,19 @@ class Joining:
                 reason=claims.why[:_REASON_CHARS],
                 skips_assignment=True,
             )
-            reply = self._coordinator.ask(Group.JOIN, request, timeout=settings.max_poll_interval_s + TRY_S)
-            if reply.error.code != ErrorCode.MEMBER_ID_REQUIRED:
-                raise_if(reply.error)
+            response = self._coordinator.ask(Group.JOIN, request, timeout=settings.max_poll_interval_s + TRY_S)
+            if response.error.code != ErrorCode.MEMBER_ID_REQUIRED:
+                raise_if(response.error)
                 with self._lock:
                     now = self._cluster.clock.monotonic()
-                    self._checked().on_joined(reply.generation, reply.member_id, reply.protocol, reply.leader, now)
-                return reply
+                    self._checked().on_joined(
+                        response.generation, response.member_id, response.protocol, response.leader, now
+                    )
+                return response
             with self._lock:
-                self._checked().take_id(reply.member_id)
+                self._checked().take_id(response.member_id)
 
-    def _synced(self, joined: pb.JoinReply) -> Joined:
+    def _synced(self, joined: pb.JoinResponse) -> Joined:
         assignments: dict[str, bytes] = {}
         led: dict[str, int] = {}
         if self._member.leads:
@@ -141,8 +143,8 @@ class Joining:
             assignments=[pb.MemberAssignment(member_id=m, assignment=made) for m, made in assignments.items()],
         )
         timeout = self._options.member.max_poll_interval_s + TRY_S
-        reply = self._coordinator.call(Group.SYNC, request, timeout=timeout)
-        partitions = decode_assignment(reply.assignment).partitions
+        response = self._coordinator.call(Group.SYNC, request, timeout=timeout)
+        partitions = decode_assignment(response.assignment).partitions
         with self._lock:
             self._checked().on_synced(self._cluster.clock.monotonic())
         return Joined(partitions, led)

@@ -44,13 +44,13 @@ async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]
     topics = [pb.NewTopic(name=name, partitions=_DEFAULT, replication_factor=_DEFAULT) for name in names]
     request = pb.CreateTopicsRequest(topics=topics)
     try:
-        reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
+        response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=_LIMIT_S)
     except OttlaError as error:  # the client asks again, and so does this broker
         _log.info("%d topics that a client has named can't be created now: %s", len(names), error)
         return {}
-    known_soon = {t.name for t in reply.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}
+    known_soon = {t.name for t in response.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}
     await until_known(backend, lambda image: all(name in image.topics for name in known_soon))
-    refused = [t for t in reply.topics if t.name not in known_soon]
+    refused = [t for t in response.topics if t.name not in known_soon]
     for topic in refused:
         _log.info("the topic %s, which a client has named, can't be created: %s", topic.name, topic.error.message)
     return {topic.name: ErrorCode(topic.error.code) for topic in refused}

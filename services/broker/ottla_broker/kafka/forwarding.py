@@ -21,7 +21,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 Asked = TypeVar("Asked", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 Name = TypeVar("Name", bound=Hashable)
 A = TypeVar("A")
 B = TypeVar("B")
@@ -40,15 +40,15 @@ def limit_s(timeout_ms: int) -> float:
     return min(max(timeout_ms / 1000, _LEAST_S), _MOST_S)
 
 
-async def forward(backend: Backend, method: Method[Asked, Reply], asked: Asked, *, limit_s: float) -> Reply:
-    """The controller's reply. Where none is elected, or where it went away with the request, another is asked until the
+async def forward(backend: Backend, method: Method[Asked, Response], asked: Asked, *, limit_s: float) -> Response:
+    """The controller's response. Where none is elected, or it went away with the request, another is asked until the
     time is over.
 
     What went away with it may have been carried out. Kafka's brokers repeat it all the same: a request says what is to
     be in the end, so nothing is done twice. At worst the repeat is told of what the first try has done, as
     TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or ELECTION_NOT_NEEDED.
 
-    Raises the OttlaError that the reply carries; at the end of the time NOT_CONTROLLER where nothing was done, and
+    Raises the OttlaError that the response carries; at the end of the time NOT_CONTROLLER where nothing was done, and
     REQUEST_TIMED_OUT where nobody knows. Clients try again after both.
     """
     loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ async def forward(backend: Backend, method: Method[Asked, Reply], asked: Asked, 
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _ask(backend: Backend, method: Method[Asked, Reply], asked: Asked, timeout: float) -> Reply:
+async def _ask(backend: Backend, method: Method[Asked, Response], asked: Asked, timeout: float) -> Response:
     """One try. It ends as lost where another controller is elected first: a stopped process never hangs up."""
     former = backend.image.controller
     call = asyncio.create_task(backend.controller.call(method, asked, timeout=timeout))

@@ -20,7 +20,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
 Asked = TypeVar("Asked", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 ASK_S: Final = 10.0
 """For what doesn't wait for members: above the time that a coordinator gives an append."""
@@ -55,9 +55,9 @@ _AS_KAFKA: Final[dict[int, int]] = {
 
 
 async def call(
-    backend: Backend, group: str, method: Method[Asked, Reply], asked: Asked, *, limit_s: float = ASK_S
-) -> Reply:
-    """The reply of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE.
+    backend: Backend, group: str, method: Method[Asked, Response], asked: Asked, *, limit_s: float = ASK_S
+) -> Response:
+    """The response of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE.
 
     While a shard is on its way from one coordinator to another it is asked for again, for a moment: a client could do
     no better, for to it the coordinator is this broker, before and after.
@@ -67,10 +67,10 @@ async def call(
     while True:
         try:
             owner = backend.coordinators.owner(GROUP, group)
-            reply = await backend.coordinators.ask(owner, method, asked, limit_s)
-            error: Error = reply.error  # type: ignore[attr-defined]  # every reply has one: tests/architecture
+            response = await backend.coordinators.ask(owner, method, asked, limit_s)
+            error: Error = response.error  # type: ignore[attr-defined]  # every response has one: tests/architecture
             if error.code not in _MOVING or loop.time() >= patient_until:
-                return reply
+                return response
         except OttlaError as error:
             if error.code not in _MOVING or loop.time() >= patient_until:
                 raise

@@ -56,11 +56,11 @@ class ControlledShutdown:
             broker_id, epoch = self._seat.life()
             request = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
             try:
-                reply = await self._controller.call(Controller.CONTROLLED_SHUTDOWN, request, timeout=_CALL_S)
+                response = await self._controller.call(Controller.CONTROLLED_SHUTDOWN, request, timeout=_CALL_S)
             except OttlaError as error:
                 _log.info("the controller does not move leaders away yet: %s", error)
             else:
-                if reply.remaining_leaders == 0:
+                if response.remaining_leaders == 0:
                     await self._until_moved()
                     return sum(replica.leads for replica in self._replicas.all())
             await asyncio.sleep(_AGAIN_S)

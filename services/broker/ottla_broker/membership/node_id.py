@@ -28,11 +28,11 @@ async def allocate_node_id(controller: ControllerPeer, directory_id: str) -> int
     while asyncio.get_running_loop().time() < give_up_at:
         try:
             request = pb.AllocateBrokerIdRequest(directory_id=directory_id)
-            reply = await controller.call(Controller.ALLOCATE_BROKER_ID, request, timeout=_CALL_S)
+            response = await controller.call(Controller.ALLOCATE_BROKER_ID, request, timeout=_CALL_S)
         except OttlaError as error:
             last = error
             await asyncio.sleep(backoff.next())
         else:
-            _log.info("the controller gave this directory the node id %d", reply.broker_id)
-            return reply.broker_id
+            _log.info("the controller gave this directory the node id %d", response.broker_id)
+            return response.broker_id
     raise last

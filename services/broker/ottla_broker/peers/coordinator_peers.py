@@ -19,7 +19,7 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Method
 
 Request = TypeVar("Request", bound=Message)
-Reply = TypeVar("Reply", bound=Message)
+Response = TypeVar("Response", bound=Message)
 
 
 class _Reached(NamedTuple):
@@ -58,9 +58,9 @@ class CoordinatorPeers:
         return [c for c in self._metadata.image.coordinators.values() if c.kind == kind]
 
     async def ask(
-        self, coordinator: Coordinator, method: Method[Request, Reply], asked: Request, timeout: float
-    ) -> Reply:
-        """The reply as it is, with the error that it may carry.
+        self, coordinator: Coordinator, method: Method[Request, Response], asked: Request, timeout: float
+    ) -> Response:
+        """The response as it is, with the error that it may carry.
 
         Raises COORDINATOR_NOT_AVAILABLE where none has come: clients look for the coordinator and ask again, as they
         do after Kafka's own time-outs.
@@ -68,7 +68,7 @@ class CoordinatorPeers:
         reached = self._reach(coordinator.address)
         try:
             if isinstance(asked, pb.HeartbeatRequest):
-                return cast(Reply, await reached.heartbeats.ask(asked, timeout))
+                return cast(Response, await reached.heartbeats.ask(asked, timeout))
             return await reached.peer.ask(method, asked, timeout=timeout)
         except OttlaError as error:
             if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):

@@ -26,16 +26,16 @@ class GatheredHeartbeats:
         self._peer: Final = peer
         self._gathered: Final = Gathered(self._call, GATHER_S, most=MOST, weigh=lambda each: 1)
 
-    async def ask(self, request: pb.HeartbeatRequest, timeout_s: float) -> pb.HeartbeatReply:
-        """The reply, with the error that it may carry. Raises TransportError."""
+    async def ask(self, request: pb.HeartbeatRequest, timeout_s: float) -> pb.HeartbeatResponse:
+        """The response, with the error that it may carry. Raises TransportError."""
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + timeout_s
-        reply = await self._gathered.ask(request, timeout_s)
-        if reply.error.code != ErrorCode.REQUEST_TIMED_OUT:
-            return reply
+        response = await self._gathered.ask(request, timeout_s)
+        if response.error.code != ErrorCode.REQUEST_TIMED_OUT:
+            return response
         # Its shard is not proved at the moment. The others' heartbeats were not to wait for that; this one is.
         return await self._peer.ask(Group.HEARTBEAT, request, timeout=max(0.0, give_up_at - loop.time()))
 
-    async def _call(self, heartbeats: list[pb.HeartbeatRequest], timeout_s: float) -> Sequence[pb.HeartbeatReply]:
+    async def _call(self, heartbeats: list[pb.HeartbeatRequest], timeout_s: float) -> Sequence[pb.HeartbeatResponse]:
         asked = pb.HeartbeatsRequest(heartbeats=heartbeats)
         return (await self._peer.call(Group.HEARTBEATS, asked, timeout=timeout_s)).heartbeats

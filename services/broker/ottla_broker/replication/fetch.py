@@ -90,7 +90,7 @@ async def fetch(
 ) -> list[Fetched]:
     """Answer once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
 
-    The first batch of the reply comes whole even where it is larger than `max_bytes` (KIP-74). Less is read where there
+    The first batch of the response comes whole even if it is larger than `max_bytes` (KIP-74). Less is read where there
     is less `room`, and nothing where there is none.
     """
     deadline = asyncio.get_running_loop().time() + max_wait_s

@@ -108,13 +108,13 @@ class IsrChanges:
         broker_id, epoch = self._seat.life()
         request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
         request.partitions.extend(_message(replica, proposal) for replica, proposal in batch)
-        reply = await self._controller.call(Controller.ALTER_PARTITION, request, timeout=_CALL_S)
+        response = await self._controller.call(Controller.ALTER_PARTITION, request, timeout=_CALL_S)
         sent = {replica.id: (replica, proposal) for replica, proposal in batch}
-        for decided in reply.partitions:
+        for decided in response.partitions:
             replica, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
             self._on_decided(replica, proposal, decided)
-        _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in reply.partitions))
-        return all(decided.error.code in _REFUSED | _SETTLED for decided in reply.partitions)
+        _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in response.partitions))
+        return all(decided.error.code in _REFUSED | _SETTLED for decided in response.partitions)
 
     def _on_decided(self, replica: Replica, proposal: Proposal, decided: pb.IsrDecided) -> None:
         if decided.error.code in _REFUSED:

@@ -144,7 +144,7 @@ class Fetcher:
                 await stream.close()
             await asyncio.sleep(backoff.next())
 
-    async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchReply]) -> None:
+    async def round(self, stream: AioFrameStream[pb.FetchRequest, pb.FetchResponse]) -> None:
         """One fetch and what follows from it; given up when there is something else to follow."""
         self._changed.clear()
         now = asyncio.get_running_loop().time()
@@ -178,7 +178,7 @@ class Fetcher:
         try:
             await asyncio.wait({fetching, changed}, return_when=asyncio.FIRST_COMPLETED)
             if fetching.done():
-                await self._on_reply(fetching.result(), sent)
+                await self._on_response(fetching.result(), sent)
         finally:
             changed.cancel()
             fetching.cancel()
@@ -219,13 +219,13 @@ class Fetcher:
             )
         return request
 
-    async def _on_reply(
-        self, reply: pb.FetchReply, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
+    async def _on_response(
+        self, response: pb.FetchResponse, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
     ) -> None:
         """Ten megabytes may come at once where a replica catches up: others have turns between its partitions."""
         lag, turn = 0, Slice()
-        self._seen_check = reply.newest_check
-        for part in reply.partitions:
+        self._seen_check = response.newest_check
+        for part in response.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
             try:
                 self._on_partition(replica, request, part)

@@ -14,7 +14,7 @@ from typing import Final, Generic, TypeVar
 from ottla_core.cluster.image import Change
 from ottla_core.cluster.keys import Key
 
-Reply = TypeVar("Reply")
+Response = TypeVar("Response")
 Item = TypeVar("Item")
 
 MAX_WRITES: Final = 100
@@ -45,14 +45,14 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[Reply]):
+class Decision(Generic[Response]):
     """What to write, in this order, and what to answer once it is durable.
 
     `commits_first` says that the first write is the commit point and the others only clean up after it, as in a
     deletion; else the last one is.
     """
 
-    reply: Reply
+    response: Response
     writes: tuple[Write, ...] = ()
     commits_first: bool = False
 

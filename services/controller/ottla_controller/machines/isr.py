@@ -1,7 +1,7 @@
 """AlterPartition: a leader proposes who is in sync, and the controller compares and sets (KIP-497, rules 11, 12, 22).
 
 Each partition of a request is decided for itself, against the epochs that the leader knew. A refusal is definite: the
-leader gives its proposal up. The committed ISR reaches everybody by watch; the reply carries it only as a help.
+leader gives its proposal up. The committed ISR reaches everybody by watch; the response carries it only as a help.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ SHARD_EPOCH_GAP: Final = 1_000_000
 
 
 def decide_restored(image: ClusterImage) -> Decision[int]:
-    """Count one more restoration; the reply is how many there were."""
+    """Count one more restoration; the response is how many there were."""
     producer_ids, restored = image.producer_ids, image.restored
     seen = ReliedOn(keys.PRODUCER_IDS, mod_revision=producer_ids.mod_revision)
     next_ids = replace(producer_ids, next=producer_ids.next + PRODUCER_ID_GAP)

@@ -152,7 +152,7 @@ def decide_delete_topic_by_id(image: ClusterImage, topic_id: TopicId) -> Decisio
 
 
 def decide_remove_orphans(image: ClusterImage) -> Decision[int]:
-    """Partition keys that no topic has, which a controller left that died half-way; the reply is their number."""
+    """Partition keys that no topic has, which a controller left that died half-way; the response is their number."""
     orphans = [p for p in image.partitions if not _has(image.topic_by_id(p.topic_id), p)]
     return Decision(len(orphans), _removed(orphans))
 

@@ -188,7 +188,7 @@ def _bound_wait(step: Transition, member: Member) -> None:
     """Nobody hears of a new member whose client is gone while it waits: so its wait has an end."""
     still = step.group.members.get(member.member_id)
     if still is not None and still.joining is not None:
-        step.await_reply(member.member_id, _NEW_MEMBER_JOIN_MS)
+        step.await_response(member.member_id, _NEW_MEMBER_JOIN_MS)
 
 
 def _go_on(step: Transition, cause: str, settings: GroupSettings) -> None:
@@ -243,11 +243,11 @@ def _come_back(step: Transition, old: Member, asked: Join, settings: GroupSettin
         step.write()
         step.start_session(member)
         is_leader = group.leader == member.member_id
-        reply = joined(step, member, skip_assignment=is_leader and asked.skips_assignment)
+        response = joined(step, member, skip_assignment=is_leader and asked.skips_assignment)
         if is_leader and not asked.skips_assignment:
             # An older client would assign anew as a leader; it is told another's name, and gets what it had (KIP-814).
-            reply = replace(reply, leader=old.member_id, members=())
-        return step.decision(reply)
+            response = replace(response, leader=old.member_id, members=())
+        return step.decision(response)
     _go_on(step, f"static member {asked.who.instance_id} came back changed, or in a rebalance", settings)
     return step.later(asked.key)
 
@@ -306,9 +306,9 @@ def decide_heartbeat(group: Group, who: Who, generation: int, now: Moment) -> De
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
         return Decision(None)  # it waits for us, and its session has no end
-    reply = rebalance_in_progress(group.group_id) if group.state is State.PREPARING else None
+    response = rebalance_in_progress(group.group_id) if group.state is State.PREPARING else None
     timer = SessionTimer(group.group_id, member.member_id)
-    return Decision(reply, timers={timer: session_ends_at(member, now)})
+    return Decision(response, timers={timer: session_ends_at(member, now)})
 
 
 # ---- leave ----------------------------------------------------------------------------------------------------------

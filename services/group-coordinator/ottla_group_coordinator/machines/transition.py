@@ -39,9 +39,9 @@ class Transition:
         self._effects: list[Any] = []
         self._events: list[Event] = []
 
-    def decision(self, reply: Any) -> Decision[Any]:
+    def decision(self, response: Any) -> Decision[Any]:
         happened = [Happened(tuple(self._events))] if self._events else []
-        return Decision(reply, tuple(self._records), (self.group,), self._timers, (*self._effects, *happened))
+        return Decision(response, tuple(self._records), (self.group,), self._timers, (*self._effects, *happened))
 
     def later(self, key: Hashable) -> Decision[Any]:
         return self.decision(Later(key))
@@ -58,9 +58,9 @@ class Transition:
         """Of what goes to the log."""
         return size_limit(self._records)
 
-    def resolve(self, key: Hashable, reply: Any) -> None:
+    def resolve(self, key: Hashable, response: Any) -> None:
         """Answer a request that waits."""
-        self._effects.append(Resolve(key, reply))
+        self._effects.append(Resolve(key, response))
 
     def note(
         self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
@@ -100,7 +100,7 @@ class Transition:
         self.group.pending |= {member_id}
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
-    def await_reply(self, member_id: str, timeout_ms: int) -> None:
+    def await_response(self, member_id: str, timeout_ms: int) -> None:
         """A member may wait so long for what it asked; then it counts as gone."""
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 

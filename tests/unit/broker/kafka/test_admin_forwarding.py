@@ -96,7 +96,7 @@ def ask(backend: Any, limit_s: float = 5.0) -> Any:
 
 
 async def test_an_election_is_waited_for_within_the_requests_time() -> None:
-    backend = AsksController(nobody(), gone(), nobody(), pb.DeleteTopicsReply())
+    backend = AsksController(nobody(), gone(), nobody(), pb.DeleteTopicsResponse())
     await ask(backend)
     assert len(backend.deadlines) == 4
     assert sorted(backend.deadlines, reverse=True) == backend.deadlines
@@ -131,7 +131,7 @@ async def test_what_the_controller_refuses_is_not_asked_again() -> None:
 
 
 async def test_a_controller_that_hangs_is_left_for_the_next_one() -> None:
-    backend = AsksController(..., pb.DeleteTopicsReply())
+    backend = AsksController(..., pb.DeleteTopicsResponse())
     backend.elect(1)
     asking = asyncio.create_task(ask(backend, limit_s=60.0))
     await until(lambda: len(backend.deadlines) == 1)
@@ -240,14 +240,14 @@ async def test_what_fails_as_a_whole_is_told_for_each_topic_or_resource(name: st
     answer.encode()
 
 
-CREATED = pb.CreateTopicsReply(topics=[pb.TopicCreated(name="t", topic_id=topic_id(1), partitions=1)])
-DELETED = pb.DeleteTopicsReply(topics=[pb.TopicDeleted(name="t", topic_id=topic_id(1))])
-GROWN = pb.CreatePartitionsReply(topics=[pb.PartitionsCreated(name="t")])
+CREATED = pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="t", topic_id=topic_id(1), partitions=1)])
+DELETED = pb.DeleteTopicsResponse(topics=[pb.TopicDeleted(name="t", topic_id=topic_id(1))])
+GROWN = pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="t")])
 WITHOUT, SMALL, LARGE = image_of(1), with_topic(image_of(1), "t", 1), with_topic(image_of(1), "t", 3)
 
 
 @pytest.mark.parametrize(
-    ("name", "reply", "before", "after"),
+    ("name", "response", "before", "after"),
     [
         ("CreateTopics", CREATED, WITHOUT, SMALL),
         ("DeleteTopics", DELETED, SMALL, WITHOUT),
@@ -255,7 +255,7 @@ WITHOUT, SMALL, LARGE = image_of(1), with_topic(image_of(1), "t", 1), with_topic
     ],
 )
 async def test_an_answer_waits_a_moment_until_this_broker_knows(
-    name: str, reply: Any, before: ClusterImage, after: ClusterImage
+    name: str, response: Any, before: ClusterImage, after: ClusterImage
 ) -> None:
     waited: list[Callable[[ClusterImage], bool]] = []
 
@@ -264,7 +264,7 @@ async def test_an_answer_waits_a_moment_until_this_broker_knows(
         raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, "not yet")
 
     handler, version, asked, results = REQUESTS[name]
-    backend = AsksController(reply)
+    backend = AsksController(response)
     backend.replicas, backend.image = SimpleNamespace(until=until), after
     told = results(await handler(backend, asked(), request_of(version)))
     assert [each.error_code for each in told] == [0], "it was done, whatever this broker knows"
@@ -298,8 +298,8 @@ def _creatable_of(name: str) -> Any:
 
 
 async def test_of_topics_that_are_named_twice_none_is_created_and_the_others_are() -> None:
-    reply = pb.CreateTopicsReply(topics=[pb.TopicCreated(name="b", topic_id=topic_id(1), partitions=1)])
-    backend = AsksController(reply)
+    response = pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="b", topic_id=topic_id(1), partitions=1)])
+    backend = AsksController(response)
     topics = [_creatable_of(name) for name in ("a", "b", "a")]
     asked = messages.CreateTopicsRequest(topics=topics, timeout_ms=1, validate_only=True)
     told = await create_topics.answer(cast(Any, backend), asked, request_of(7))
@@ -308,7 +308,7 @@ async def test_of_topics_that_are_named_twice_none_is_created_and_the_others_are
 
 
 async def test_of_topics_that_are_named_twice_none_grows_and_the_others_do() -> None:
-    backend = AsksController(pb.CreatePartitionsReply(topics=[pb.PartitionsCreated(name="b")]))
+    backend = AsksController(pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="b")]))
     kind = messages.CreatePartitionsRequest.CreatePartitionsTopic
     topics = [kind(name=name, count=3, assignments=None) for name in ("a", "b", "a")]
     asked = messages.CreatePartitionsRequest(topics=topics, timeout_ms=1, validate_only=True)
@@ -321,7 +321,7 @@ async def test_of_topics_that_are_named_twice_none_grows_and_the_others_do() -> 
 async def test_of_topics_that_are_named_twice_none_is_deleted_and_the_others_are(failure: ErrorCode | None) -> None:
     ids = [uuid.UUID(bytes=topic_id(n)) for n in (1, 2)]
     gone = [pb.TopicDeleted(name="b", topic_id=topic_id(3)), pb.TopicDeleted(topic_id=topic_id(2))]
-    backend = AsksController(pb.DeleteTopicsReply(topics=gone) if failure is None else OttlaError(failure, "no"))
+    backend = AsksController(pb.DeleteTopicsResponse(topics=gone) if failure is None else OttlaError(failure, "no"))
     backend.replicas = SimpleNamespace(until=_known)
     state = messages.DeleteTopicsRequest.DeleteTopicState
     topics = [state(name=name, topic_id=None) for name in ("a", "b", "a")]
@@ -340,8 +340,8 @@ async def test_of_topics_that_are_named_twice_none_is_deleted_and_the_others_are
 @pytest.mark.parametrize("name", ["AlterConfigs", "IncrementalAlterConfigs"])
 async def test_of_resources_that_are_named_twice_none_is_altered_and_the_others_are(name: str) -> None:
     handler, version, _, results = REQUESTS[name]
-    described = pb.DescribeConfigsReply(resources=[pb.ConfigsDescribed()] * 2)  # its own, and the cluster's
-    altered = pb.AlterConfigsReply(resources=[pb.ConfigsAlterResult()])
+    described = pb.DescribeConfigsResponse(resources=[pb.ConfigsDescribed()] * 2)  # its own, and the cluster's
+    altered = pb.AlterConfigsResponse(resources=[pb.ConfigsAlterResult()])
     backend = AsksController(*([described] if name == "AlterConfigs" else []), altered)
     api = getattr(messages, f"{name}Request")
     resources = [api.AlterConfigsResource(resource_type=TOPIC, resource_name=n, configs=[]) for n in ("a", "b", "a")]
@@ -361,7 +361,7 @@ async def _known(condition: object, *, timeout: float) -> None:
 async def test_a_topic_that_is_created_or_there_by_now_is_waited_for_and_a_refusal_is_told() -> None:
     codes = {"made": 0, "there": ErrorCode.TOPIC_ALREADY_EXISTS, "no": ErrorCode.INVALID_REPLICATION_FACTOR}
     told = [pb.TopicCreated(name=name, error=Error(code=code)) for name, code in codes.items()]
-    backend, waited = AsksController(pb.CreateTopicsReply(topics=told)), []
+    backend, waited = AsksController(pb.CreateTopicsResponse(topics=told)), []
 
     async def until(condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
         waited.append(condition)
@@ -391,8 +391,8 @@ async def test_where_no_controller_answers_the_client_is_to_ask_again() -> None:
 
 
 async def test_a_broker_tells_of_itself_and_of_the_cluster_and_of_no_other_broker() -> None:
-    reply = pb.DescribeConfigsReply(resources=[pb.ConfigsDescribed()] * 3)
-    backend = AsksController(reply)
+    response = pb.DescribeConfigsResponse(resources=[pb.ConfigsDescribed()] * 3)
+    backend = AsksController(response)
     kind = messages.DescribeConfigsRequest.DescribeConfigsResource
     names = ("1", "0", "", "zero")
     resources = [kind(resource_type=BROKER, resource_name=name, configuration_keys=None) for name in names]

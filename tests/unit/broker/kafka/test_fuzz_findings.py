@@ -181,10 +181,10 @@ async def test_configs_that_are_asked_for_twice_are_not_described() -> None:
         version=1, resource_type=2, resource_name="t", configuration_keys=None
     )
     asked = DescribeConfigsRequest(version=1, resources=[resource] * 3, include_synonyms=False)
-    reply = pb.DescribeConfigsReply(resources=[pb.ConfigsDescribed()])  # of the cluster-wide default
+    response = pb.DescribeConfigsResponse(resources=[pb.ConfigsDescribed()])  # of the cluster-wide default
 
-    async def call(*_: object, **__: object) -> pb.DescribeConfigsReply:
-        return reply
+    async def call(*_: object, **__: object) -> pb.DescribeConfigsResponse:
+        return response
 
     controller = SimpleNamespace(call=call)
     metadata_ = SimpleNamespace(wait_for=lambda *_: asyncio.sleep(60))

@@ -98,14 +98,14 @@ async def test_other_kinds_of_coordinators(version: int, kind: int, code: ErrorC
 # ---- list --------------------------------------------------------------------------------------------------------
 
 
-def listing(coordinator: Any, asked: pb.ListGroupsRequest) -> pb.ListGroupsReply:
+def listing(coordinator: Any, asked: pb.ListGroupsRequest) -> pb.ListGroupsResponse:
     """Each coordinator has two shards with a group each."""
     shards = (coordinator.id, coordinator.id + 2)
     groups = [
         pb.ListedGroup(group=f"g-{n}", protocol_type="consumer", state="Stable", type="classic", shard=n)
         for n in shards
     ]
-    return pb.ListGroupsReply(groups=groups)
+    return pb.ListGroupsResponse(groups=groups)
 
 
 @pytest.mark.parametrize("version", versions(LIST))
@@ -127,8 +127,8 @@ async def test_a_broker_lists_the_groups_whose_shards_it_leads(version: int) -> 
 @pytest.mark.parametrize("version", versions(LIST))
 async def test_a_coordinator_that_is_not_ready_is_told_with_what_the_others_have(version: int) -> None:
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    for reply in (pb.ListGroupsReply(error=Error(code=code)), OttlaError(code, "loading")):
-        backend = GroupBackend(reply, listing)
+    for response in (pb.ListGroupsResponse(error=Error(code=code)), OttlaError(code, "loading")):
+        backend = GroupBackend(response, listing)
         led_by(backend, dict.fromkeys(range(SHARDS), 0))
         told = await backend.answer(ListGroupsRequest(states_filter=[], types_filter=[]), version)
         assert (told.error_code, [g.group_id for g in told.groups]) == (code, ["g-1", "g-3"])
@@ -163,7 +163,7 @@ STABLE = pb.GroupDescription(
 
 @pytest.mark.parametrize("version", versions(DESCRIBE))
 async def test_a_group_is_described(version: int) -> None:
-    (told,) = (await GroupBackend(pb.DescribeGroupsReply(groups=[STABLE])).answer(describe(version), version)).groups
+    (told,) = (await GroupBackend(pb.DescribeGroupsResponse(groups=[STABLE])).answer(describe(version), version)).groups
     assert (told.error_code, told.group_id, told.group_state) == (0, "g", "Stable")
     assert (told.protocol_type, told.protocol_data) == ("consumer", "range")
     first, second = told.members
@@ -178,14 +178,14 @@ async def test_a_group_is_described(version: int) -> None:
 @pytest.mark.parametrize("version", versions(DESCRIBE, since=3))
 async def test_operations_are_told_to_those_who_ask(version: int) -> None:
     request = describe(version, operations=False)
-    (told,) = (await GroupBackend(pb.DescribeGroupsReply(groups=[STABLE])).answer(request, version)).groups
+    (told,) = (await GroupBackend(pb.DescribeGroupsResponse(groups=[STABLE])).answer(request, version)).groups
     assert told.authorized_operations == NO_OPERATIONS
 
 
 @pytest.mark.parametrize("version", versions(DESCRIBE))
 async def test_a_group_that_is_not_there_is_dead(version: int) -> None:
     gone = pb.GroupDescription(group="g", error=Error(code=ErrorCode.GROUP_ID_NOT_FOUND, message="no group g"))
-    (told,) = (await GroupBackend(pb.DescribeGroupsReply(groups=[gone])).answer(describe(version), version)).groups
+    (told,) = (await GroupBackend(pb.DescribeGroupsResponse(groups=[gone])).answer(describe(version), version)).groups
     assert (told.group_id, told.group_state, told.members) == ("g", "Dead", ())
     assert told.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
     if version >= 6:
@@ -194,11 +194,11 @@ async def test_a_group_that_is_not_there_is_dead(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(DESCRIBE))
 async def test_a_group_whose_coordinator_does_not_answer(version: int) -> None:
-    for reply in (
+    for response in (
         OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody"),
-        pb.DescribeGroupsReply(error=Error(code=ErrorCode.COORDINATOR_NOT_AVAILABLE)),
+        pb.DescribeGroupsResponse(error=Error(code=ErrorCode.COORDINATOR_NOT_AVAILABLE)),
     ):
-        (told,) = (await GroupBackend(reply).answer(describe(version), version)).groups
+        (told,) = (await GroupBackend(response).answer(describe(version), version)).groups
         assert (told.group_id, told.error_code) == ("g", ErrorCode.COORDINATOR_NOT_AVAILABLE)
         assert told.group_state == ""
 
@@ -210,9 +210,9 @@ async def test_a_group_whose_coordinator_does_not_answer(version: int) -> None:
 async def test_groups_are_deleted_each_with_its_outcome(version: int) -> None:
     codes = {"g": ErrorCode.NONE, "h": ErrorCode.NON_EMPTY_GROUP, "i": ErrorCode.GROUP_ID_NOT_FOUND}
 
-    def delete(_: Any, asked: pb.DeleteGroupsRequest) -> pb.DeleteGroupsReply:
+    def delete(_: Any, asked: pb.DeleteGroupsRequest) -> pb.DeleteGroupsResponse:
         outcomes = [pb.GroupDeleted(group=group, error=Error(code=codes[group])) for group in asked.groups]
-        return pb.DeleteGroupsReply(groups=outcomes)
+        return pb.DeleteGroupsResponse(groups=outcomes)
 
     told = await GroupBackend(delete).answer(DeleteGroupsRequest(groups_names=list(codes)), version)
     assert {r.group_id: r.error_code for r in told.results} == codes
@@ -220,9 +220,9 @@ async def test_groups_are_deleted_each_with_its_outcome(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(DELETE))
 async def test_a_group_that_can_not_be_deleted_now(version: int) -> None:
-    for reply in (
+    for response in (
         OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody"),
-        pb.DeleteGroupsReply(error=Error(code=ErrorCode.NOT_ENOUGH_REPLICAS)),
+        pb.DeleteGroupsResponse(error=Error(code=ErrorCode.NOT_ENOUGH_REPLICAS)),
     ):
-        told = await GroupBackend(reply).answer(DeleteGroupsRequest(groups_names=["g"]), version)
+        told = await GroupBackend(response).answer(DeleteGroupsRequest(groups_names=["g"]), version)
         assert [(r.group_id, r.error_code) for r in told.results] == [("g", ErrorCode.COORDINATOR_NOT_AVAILABLE)]

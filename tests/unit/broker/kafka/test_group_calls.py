@@ -26,8 +26,8 @@ def leave() -> LeaveGroupRequest:
 @pytest.mark.parametrize("code", MOVING)
 @pytest.mark.parametrize("raised", [True, False])
 async def test_it_is_waited_for(code: ErrorCode, raised: bool) -> None:
-    moving = OttlaError(code, "moving") if raised else pb.LeaveReply(error=Error(code=code))
-    backend = GroupBackend(moving, moving, pb.LeaveReply())
+    moving = OttlaError(code, "moving") if raised else pb.LeaveResponse(error=Error(code=code))
+    backend = GroupBackend(moving, moving, pb.LeaveResponse())
     assert (await backend.answer(leave(), 5)).error_code == 0
     assert len(backend.asked) == 3
 
@@ -35,20 +35,20 @@ async def test_it_is_waited_for(code: ErrorCode, raised: bool) -> None:
 @pytest.mark.parametrize("code", MOVING)
 async def test_but_not_for_ever(code: ErrorCode, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.02)
-    backend = GroupBackend(pb.LeaveReply(error=Error(code=code)))
+    backend = GroupBackend(pb.LeaveResponse(error=Error(code=code)))
     assert (await backend.answer(leave(), 5)).error_code == code
     assert len(backend.asked) > 1
 
 
 async def test_nobody_owns_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_calls, "_HAND_OVER_S", 0.02)
-    backend = GroupBackend(pb.LeaveReply())
+    backend = GroupBackend(pb.LeaveResponse())
     backend.owned = False
     assert (await backend.answer(leave(), 5)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert backend.asked == []
 
 
 async def test_what_is_refused_is_not_asked_again() -> None:
-    backend = GroupBackend(pb.LeaveReply(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID)))
+    backend = GroupBackend(pb.LeaveResponse(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID)))
     assert (await backend.answer(leave(), 5)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert len(backend.asked) == 1

@@ -28,12 +28,12 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 class Coordinator:
     """A backend whose coordinator answers everything so; `asked` is what it got."""
 
-    def __init__(self, reply: Any) -> None:
+    def __init__(self, response: Any) -> None:
         self.image = with_topic(image_of(1), "t", 1)
         self.node_id = 0
         self.coordinators = self
         self.asked: list[Any] = []
-        self._reply = reply
+        self._response = response
 
     def owner(self, kind: str, key: str) -> Any:
         return SimpleNamespace(address="there")
@@ -43,7 +43,7 @@ class Coordinator:
 
     async def ask(self, coordinator: Any, method: object, asked: Any, timeout: float) -> Any:
         self.asked.append(asked)
-        return self._reply
+        return self._response
 
 
 async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -> Any:
@@ -61,8 +61,8 @@ async def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID: ErrorCode.UNKNOWN_MEMBER_ID,
     }.items():
-        reply = await ask(heartbeat.answer, Coordinator(pb.HeartbeatReply(error=error(code))), beat, 3)
-        assert reply.error_code == told
+        response = await ask(heartbeat.answer, Coordinator(pb.HeartbeatResponse(error=error(code))), beat, 3)
+        assert response.error_code == told
 
 
 @pytest.mark.parametrize(
@@ -74,18 +74,18 @@ async def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
     ],
 )
 async def test_a_sync_hears_what_clients_expect_of_one(code: ErrorCode, told: ErrorCode) -> None:
-    reply = await ask(sync_group.answer, Coordinator(pb.SyncReply(error=error(code))), sync(3), 3)
-    assert reply.error_code == told
+    response = await ask(sync_group.answer, Coordinator(pb.SyncResponse(error=error(code))), sync(3), 3)
+    assert response.error_code == told
 
 
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
 async def test_a_sync_names_the_protocol_from_version_5_on(missing: str) -> None:
-    coordinator = Coordinator(pb.SyncReply())
-    reply = await ask(sync_group.answer, coordinator, sync(5, **{missing: None}), 5)
-    assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    coordinator = Coordinator(pb.SyncResponse())
+    response = await ask(sync_group.answer, coordinator, sync(5, **{missing: None}), 5)
+    assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert coordinator.asked == []
-    reply = await ask(sync_group.answer, coordinator, sync(5), 5)
-    assert reply.error_code == 0
+    response = await ask(sync_group.answer, coordinator, sync(5), 5)
+    assert response.error_code == 0
 
 
 def sync(version: int, **more: Any) -> Any:
@@ -114,8 +114,8 @@ async def test_a_commit_that_is_too_large_is_told_in_its_own_code() -> None:
         group_instance_id=None,
         topics=[topic(version=7, name="t", partitions=[each])],
     )
-    reply = pb.CommitOffsetsReply(error=error(ErrorCode.RECORD_LIST_TOO_LARGE))
-    told = await ask(offset_commit.answer, Coordinator(reply), asked, 7)
+    response = pb.CommitOffsetsResponse(error=error(ErrorCode.RECORD_LIST_TOO_LARGE))
+    told = await ask(offset_commit.answer, Coordinator(response), asked, 7)
     assert told.topics[0].partitions[0].error_code == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 
 
@@ -123,13 +123,13 @@ async def test_the_member_that_fetches_offsets_is_not_checked() -> None:
     group = OffsetFetchRequest.OffsetFetchRequestGroup(
         version=9, group_id="g", member_id="m", member_epoch=3, topics=None
     )
-    coordinator = Coordinator(pb.FetchOffsetsReply())
+    coordinator = Coordinator(pb.FetchOffsetsResponse())
     asked = OffsetFetchRequest(version=9, groups=[group], require_stable=False)
     await ask(offset_fetch.answer, coordinator, asked, 9)
     assert not coordinator.asked[0].HasField("member")
 
 
 async def test_a_list_is_asked_for_again_while_a_shard_changes_hands() -> None:
-    reply = pb.ListGroupsReply(error=error(ErrorCode.NOT_COORDINATOR))
-    told = await ask(list_groups.answer, Coordinator(reply), ListGroupsRequest(version=3), 3)
+    response = pb.ListGroupsResponse(error=error(ErrorCode.NOT_COORDINATOR))
+    told = await ask(list_groups.answer, Coordinator(response), ListGroupsRequest(version=3), 3)
     assert told.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -39,7 +39,7 @@ def join(member_id: str = "m-1", instance_id: str | None = "i-1") -> Any:
     )
 
 
-JOINED = pb.JoinReply(
+JOINED = pb.JoinResponse(
     generation=7,
     protocol_type="consumer",
     protocol="range",
@@ -91,14 +91,14 @@ async def test_a_leader_is_told_of_all_members(version: int) -> None:
 @pytest.mark.rule(44)
 @pytest.mark.parametrize("version", versions(JOIN, since=4))
 async def test_a_new_member_is_told_its_id_with_the_refusal(version: int) -> None:
-    required = pb.JoinReply(error=Error(code=ErrorCode.MEMBER_ID_REQUIRED), member_id="m-new")
+    required = pb.JoinResponse(error=Error(code=ErrorCode.MEMBER_ID_REQUIRED), member_id="m-new")
     told = await GroupBackend(required).answer(join(""), version)
     assert (told.error_code, told.member_id) == (ErrorCode.MEMBER_ID_REQUIRED, "m-new")
 
 
 @pytest.mark.parametrize("version", versions(JOIN))
 async def test_a_refused_join_has_a_generation_of_none(version: int) -> None:
-    told = await GroupBackend(pb.JoinReply(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID))).answer(join(), version)
+    told = await GroupBackend(pb.JoinResponse(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID))).answer(join(), version)
     assert (told.error_code, told.generation_id, told.member_id) == (ErrorCode.UNKNOWN_MEMBER_ID, -1, "m-1")
     assert (told.leader, told.members) == ("", ())
     assert told.protocol_name == ("" if version < 7 else None)
@@ -122,7 +122,7 @@ def sync() -> Any:
 
 @pytest.mark.parametrize("version", versions(SYNC))
 async def test_a_sync_is_passed_on_and_answered(version: int) -> None:
-    backend = GroupBackend(pb.SyncReply(protocol_type="consumer", protocol="range", assignment=b"mine"))
+    backend = GroupBackend(pb.SyncResponse(protocol_type="consumer", protocol="range", assignment=b"mine"))
     told = await backend.answer(sync(), version)
     assert backend.asked == [
         pb.SyncRequest(
@@ -142,7 +142,7 @@ async def test_a_sync_is_passed_on_and_answered(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(SYNC))
 async def test_a_refused_sync_assigns_nothing(version: int) -> None:
-    told = await GroupBackend(pb.SyncReply(error=Error(code=ErrorCode.ILLEGAL_GENERATION))).answer(sync(), version)
+    told = await GroupBackend(pb.SyncResponse(error=Error(code=ErrorCode.ILLEGAL_GENERATION))).answer(sync(), version)
     assert (told.error_code, told.assignment) == (ErrorCode.ILLEGAL_GENERATION, b"")
 
 
@@ -152,7 +152,7 @@ async def test_a_refused_sync_assigns_nothing(version: int) -> None:
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.FENCED_INSTANCE_ID])
 @pytest.mark.parametrize("version", versions(HEARTBEAT))
 async def test_a_heartbeat(version: int, code: ErrorCode) -> None:
-    backend = GroupBackend(pb.HeartbeatReply(error=Error(code=code)))
+    backend = GroupBackend(pb.HeartbeatResponse(error=Error(code=code)))
     request = HeartbeatRequest(group_id="g", generation_id=7, member_id="m-1", group_instance_id="i-1")
     assert (await backend.answer(request, version)).error_code == code
     member = pb.Member(member_id="m-1", instance_id="i-1" if version >= 3 else None)
@@ -177,7 +177,7 @@ def leave() -> Any:
 async def test_one_member_leaves(version: int, code: ErrorCode) -> None:
     """Its own error is that of the answer, which has no other."""
     left = pb.Left(member=pb.Member(member_id="m-1"), error=Error(code=code))
-    backend = GroupBackend(pb.LeaveReply(members=[left]))
+    backend = GroupBackend(pb.LeaveResponse(members=[left]))
     assert (await backend.answer(leave(), version)).error_code == code
     assert backend.asked == [pb.LeaveRequest(group="g", members=[pb.Leaver(member=pb.Member(member_id="m-1"))])]
 
@@ -186,7 +186,7 @@ async def test_one_member_leaves(version: int, code: ErrorCode) -> None:
 async def test_several_members_leave_each_with_its_outcome(version: int) -> None:
     members = [pb.Member(member_id="m-1"), pb.Member(member_id="", instance_id="i-2")]
     lefts = [pb.Left(member=members[0]), pb.Left(member=members[1], error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID))]
-    backend = GroupBackend(pb.LeaveReply(members=lefts))
+    backend = GroupBackend(pb.LeaveResponse(members=lefts))
     told = await backend.answer(leave(), version)
     assert told.error_code == 0
     assert [(m.member_id, m.group_instance_id, m.error_code) for m in told.members] == [
@@ -206,7 +206,7 @@ def heartbeat() -> Any:
 
 
 REQUESTS = {JOIN: join, SYNC: sync, LEAVE: leave, HEARTBEAT: heartbeat}
-REPLIES = {JOIN: pb.JoinReply, SYNC: pb.SyncReply, LEAVE: pb.LeaveReply, HEARTBEAT: pb.HeartbeatReply}
+RESPONSES = {JOIN: pb.JoinResponse, SYNC: pb.SyncResponse, LEAVE: pb.LeaveResponse, HEARTBEAT: pb.HeartbeatResponse}
 
 
 @pytest.mark.parametrize("key", REQUESTS)
@@ -226,5 +226,5 @@ REPLIES = {JOIN: pb.JoinReply, SYNC: pb.SyncReply, LEAVE: pb.LeaveReply, HEARTBE
 async def test_trouble_with_the_log_is_told_as_kafka_does(key: int, code: ErrorCode, told: ErrorCode) -> None:
     """Whether the coordinator says it, or the call to it fails so."""
     for version in (versions(key)[0], versions(key)[-1]):
-        for reply in (REPLIES[key](error=Error(code=code)), OttlaError(code, "trouble")):
-            assert (await GroupBackend(reply).answer(REQUESTS[key](), version)).error_code == told
+        for response in (RESPONSES[key](error=Error(code=code)), OttlaError(code, "trouble")):
+            assert (await GroupBackend(response).answer(REQUESTS[key](), version)).error_code == told

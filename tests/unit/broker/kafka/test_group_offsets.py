@@ -58,10 +58,10 @@ def commit() -> Any:
     )
 
 
-def committed(*codes: ErrorCode) -> pb.CommitOffsetsReply:
+def committed(*codes: ErrorCode) -> pb.CommitOffsetsResponse:
     parts = zip((0, 2), codes, strict=True)
     outcomes = [pb.PartitionOutcome(topic="t", partition=n, error=Error(code=code)) for n, code in parts]
-    return pb.CommitOffsetsReply(partitions=outcomes)
+    return pb.CommitOffsetsResponse(partitions=outcomes)
 
 
 @pytest.mark.parametrize("version", versions(COMMIT))
@@ -98,7 +98,7 @@ async def test_a_commit_is_passed_on_for_partitions_that_are_there(version: int)
 async def test_what_is_refused_as_a_whole_is_told_of_each_partition(
     version: int, code: ErrorCode, expected: ErrorCode
 ) -> None:
-    told = await GroupBackend(pb.CommitOffsetsReply(error=Error(code=code))).answer(commit(), version)
+    told = await GroupBackend(pb.CommitOffsetsResponse(error=Error(code=code))).answer(commit(), version)
     codes = list(told_of(told).values())
     assert codes[:2] == [expected, expected]
     assert len(codes) == 4
@@ -138,7 +138,7 @@ def fetch(version: int, **fields: Any) -> Any:
     return OffsetFetchRequest(groups=[group(group_id=g, **given) for g in "gh"], require_stable=True)
 
 
-FOUND = pb.FetchOffsetsReply(
+FOUND = pb.FetchOffsetsResponse(
     offsets=[
         pb.CommittedOffset(topic="t", partition=0, offset=12, leader_epoch=3, metadata="here"),
         pb.CommittedOffset(topic="t", partition=2, offset=-1),
@@ -194,7 +194,7 @@ async def test_no_topics_are_all_topics(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(FETCH, since=2))
 async def test_empty_topics_are_none(version: int) -> None:
-    backend = GroupBackend(pb.FetchOffsetsReply())
+    backend = GroupBackend(pb.FetchOffsetsResponse())
     told = groups_of(await backend.answer(fetch(version, topics=[]), version), version)
     assert not any(asked.all for asked in backend.asked)
     assert [group.topics for group in told] == [()] * len(told)
@@ -204,7 +204,7 @@ async def test_empty_topics_are_none(version: int) -> None:
 async def test_a_group_that_cannot_be_asked_has_an_error(version: int) -> None:
     """Version 1 has a place for it in the partitions alone."""
     code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    backend = GroupBackend(pb.FetchOffsetsReply(error=Error(code=code)))
+    backend = GroupBackend(pb.FetchOffsetsResponse(error=Error(code=code)))
     told = groups_of(await backend.answer(fetch(version), version), version)
     if version == 1:
         assert told_of(told[0]) == {("t", 0): code, ("t", 2): code, ("u", 1): code}
@@ -215,7 +215,7 @@ async def test_a_group_that_cannot_be_asked_has_an_error(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(FETCH, since=8))
 async def test_each_group_has_its_own_outcome(version: int) -> None:
-    refused = pb.FetchOffsetsReply(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID))
+    refused = pb.FetchOffsetsResponse(error=Error(code=ErrorCode.UNKNOWN_MEMBER_ID))
     backend = GroupBackend(lambda _, asked: refused if asked.group == "g" else FOUND)
     told = await backend.answer(fetch(version), version)
     assert [(g.group_id, g.error_code) for g in told.groups] == [("g", ErrorCode.UNKNOWN_MEMBER_ID), ("h", 0)]
@@ -227,7 +227,7 @@ async def test_a_group_that_is_named_twice_is_asked_for_by_nobody(version: int) 
     """A frame of 300 KB has room for some thousand of them; each is a call, and a large answer."""
     group = OffsetFetchRequest.OffsetFetchRequestGroup
     groups = [group(group_id=name, topics=None) for name in ("g", "h", *["g"] * 100)]
-    backend = GroupBackend(pb.FetchOffsetsReply())
+    backend = GroupBackend(pb.FetchOffsetsResponse())
     told = await backend.answer(OffsetFetchRequest(groups=groups, require_stable=False), version)
     assert {each.group_id: each.error_code for each in told.groups} == {"g": ErrorCode.INVALID_REQUEST, "h": 0}
     assert [asked.group for asked in backend.asked] == ["h"]
@@ -247,7 +247,7 @@ def delete() -> Any:
 async def test_offsets_are_deleted_each_with_its_outcome() -> None:
     subscribed = pb.PartitionOutcome(topic="t", partition=1, error=Error(code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC))
     done = pb.PartitionOutcome(topic="t", partition=0)
-    backend = GroupBackend(pb.DeleteOffsetsReply(partitions=[done, subscribed]))
+    backend = GroupBackend(pb.DeleteOffsetsResponse(partitions=[done, subscribed]))
     told = await backend.answer(delete(), 0)
     assert told.error_code == 0
     assert told_of(told) == {("t", 0): 0, ("t", 1): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
@@ -263,12 +263,14 @@ async def test_an_offset_of_a_partition_that_is_not_there_can_not_be_deleted() -
     asked = OffsetDeleteRequest(
         group_id="g", topics=[topic(name="t", partitions=parts), topic(name="u", partitions=parts[:1])]
     )
-    backend = GroupBackend(pb.DeleteOffsetsReply(partitions=[pb.PartitionOutcome(topic="t", partition=0)]))
+    backend = GroupBackend(pb.DeleteOffsetsResponse(partitions=[pb.PartitionOutcome(topic="t", partition=0)]))
     unknown = dict.fromkeys([("t", 3), ("t", -1), ("u", 0)], UNKNOWN_PARTITION)
     assert told_of(await backend.answer(asked, 0)) == {("t", 0): 0, **unknown}
     assert backend.asked == [pb.DeleteOffsetsRequest(group="g", partitions=[pb.GroupPartition(topic="t", partition=0)])]
 
 
 async def test_offsets_of_a_group_that_is_not_there() -> None:
-    told = await GroupBackend(pb.DeleteOffsetsReply(error=Error(code=ErrorCode.GROUP_ID_NOT_FOUND))).answer(delete(), 0)
+    told = await GroupBackend(pb.DeleteOffsetsResponse(error=Error(code=ErrorCode.GROUP_ID_NOT_FOUND))).answer(
+        delete(), 0
+    )
     assert (told.error_code, told.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, ())

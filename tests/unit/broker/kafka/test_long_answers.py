@@ -33,9 +33,9 @@ IMAGE = with_topic(image_of(1), "t", 3, number=1)
 
 
 class Backend:
-    """A broker that has no replica, before a controller and a coordinator that say `reply`."""
+    """A broker that has no replica, before a controller and a coordinator that say `response`."""
 
-    def __init__(self, reply: Any = None) -> None:
+    def __init__(self, response: Any = None) -> None:
         self.image = IMAGE
         self.node_id = 0
         self.clock = Told(wall_ms=lambda: 0)
@@ -43,14 +43,14 @@ class Backend:
         self.replicas = Told(all=list)
         self.threads = DiskThreads()
         self.controller = self.metadata = self.coordinators = self
-        self._reply = reply
+        self._response = response
 
     def id_of(self, topic: str, partition: int) -> Any:
         known = self.image.topics.get(topic)
         return None if known is None else (known.id, partition)
 
     async def call(self, method: object, asked: Any, *, timeout: float) -> Any:
-        return self._reply
+        return self._response
 
     async def wait_for(self, condition: object, timeout: float) -> None:
         await asyncio.Event().wait()
@@ -59,7 +59,7 @@ class Backend:
         return None
 
     async def ask(self, owner: Any, method: object, asked: Any, timeout: float) -> Any:
-        return self._reply
+        return self._response
 
 
 def request(version: int) -> Request:
@@ -68,7 +68,7 @@ def request(version: int) -> Request:
 
 def quorum() -> Coroutine[Any, Any, Any]:
     partitions = [Told(partition_index=n) for n in range(MANY)]
-    backend: Any = Backend(pb.DescribeQuorumReply(leader_id=1, address="host:1"))
+    backend: Any = Backend(pb.DescribeQuorumResponse(leader_id=1, address="host:1"))
     return describe_quorum.answer(backend, Told(topics=[Told(topic_name="t", partitions=partitions)]), request(2))
 
 
@@ -80,7 +80,7 @@ def log_dirs() -> Coroutine[Any, Any, Any]:
 
 def offsets() -> Coroutine[Any, Any, Any]:
     """Of a topic that nobody knows: there is nothing to ask the coordinator for."""
-    backend: Any = Backend(group_pb2.FetchOffsetsReply())
+    backend: Any = Backend(group_pb2.FetchOffsetsResponse())
     group = Told(group_id="g", topics=[Told(topic_id=None, partition_indexes=range(MANY))])
     return offset_fetch.answer(backend, Told(groups=[group]), request(10))
 
@@ -88,40 +88,40 @@ def offsets() -> Coroutine[Any, Any, Any]:
 def configs() -> Coroutine[Any, Any, Any]:
     entries = [pb.ConfigEntry(name=f"{n}", source="DYNAMIC_TOPIC_CONFIG") for n in range(100)]
     described = [pb.ConfigsDescribed(entries=entries) for _ in range(1_000)]
-    backend: Any = Backend(pb.DescribeConfigsReply(resources=[*described, pb.ConfigsDescribed()]))
+    backend: Any = Backend(pb.DescribeConfigsResponse(resources=[*described, pb.ConfigsDescribed()]))
     resources = [Told(resource_type=2, resource_name=f"t{n}", configs=[]) for n in range(1_000)]
     return alter_configs._replacements(backend, resources)
 
 
 def altering() -> Coroutine[Any, Any, Any]:
-    backend: Any = Backend(pb.AlterConfigsReply(resources=[pb.ConfigsAlterResult()]))
+    backend: Any = Backend(pb.AlterConfigsResponse(resources=[pb.ConfigsAlterResult()]))
     configs = [Told(name=f"{n}", value="", config_operation=0) for n in range(MANY)]
     resource = Told(resource_type=2, resource_name="t", configs=configs)
     return alter_configs.incremental(backend, Told(resources=[resource], validate_only=True), request(1))
 
 
 def creating() -> Coroutine[Any, Any, Any]:
-    backend: Any = Backend(pb.CreateTopicsReply(topics=[pb.TopicCreated(name="u")]))
+    backend: Any = Backend(pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="u")]))
     assignments = [Told(partition_index=n, broker_ids=[]) for n in range(MANY)]
     topic = Told(name="u", num_partitions=-1, replication_factor=-1, configs=[], assignments=assignments)
     return create_topics.answer(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
 
 
 def growing() -> Coroutine[Any, Any, Any]:
-    backend: Any = Backend(pb.CreatePartitionsReply(topics=[pb.PartitionsCreated(name="t")]))
+    backend: Any = Backend(pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="t")]))
     topic = Told(name="t", count=MANY, assignments=[Told(broker_ids=[]) for _ in range(MANY)])
     return create_partitions.answer(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
 
 
 def joining() -> Coroutine[Any, Any, Any]:
-    backend: Any = Backend(group_pb2.JoinReply())
+    backend: Any = Backend(group_pb2.JoinResponse())
     protocols = [Told(name=f"{n}", metadata=b"") for n in range(MANY)]
     who = {"member_id": "", "session_timeout_ms": 1, "rebalance_timeout_ms": 1, "protocol_type": "consumer"}
     return join_group.answer(backend, Told(group_id="g", protocols=protocols, **who), request(1))
 
 
 def synchronizing() -> Coroutine[Any, Any, Any]:
-    backend: Any = Backend(group_pb2.SyncReply())
+    backend: Any = Backend(group_pb2.SyncResponse())
     assignments = [Told(member_id=f"{n}", assignment=b"") for n in range(MANY)]
     return sync_group.answer(
         backend, Told(group_id="g", member_id="m", generation_id=1, assignments=assignments), request(1)

@@ -169,7 +169,7 @@ async def test_a_lost_lease_is_taken_again_with_a_new_epoch() -> None:
 
 async def test_a_lost_answer_is_read_back_and_not_repeated() -> None:
     store = MemoryStore()
-    store.lose_next_reply()
+    store.lose_next_response()
     seat = Seat(store)
     with pytest.raises(Exception, match="lost"):
         await seat.registration.start()

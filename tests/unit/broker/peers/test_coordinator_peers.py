@@ -35,16 +35,16 @@ class ScriptedCoordinator:
         self.refusal: OttlaError | None = None
         self._server = RpcServer("127.0.0.1", 0, Metrics())
 
-    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsReply:
+    async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsResponse:
         self.calls.append([each.generation for each in request.heartbeats])
         await self.gate.wait()
         if self.refusal is not None:
             raise self.refusal
-        return pb.HeartbeatsReply(heartbeats=map(_as_generation, request.heartbeats))
+        return pb.HeartbeatsResponse(heartbeats=map(_as_generation, request.heartbeats))
 
-    async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatReply:
+    async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
         self.alone.append(request.generation)
-        return pb.HeartbeatReply()
+        return pb.HeartbeatResponse()
 
     async def start(self, port: int = 0) -> None:
         self._server = RpcServer("127.0.0.1", port, Metrics())
@@ -66,8 +66,8 @@ class ScriptedCoordinator:
         return Coordinator("group", 0, 1, f"127.0.0.1:{self.port}")
 
 
-def _as_generation(request: pb.HeartbeatRequest) -> pb.HeartbeatReply:
-    return pb.HeartbeatReply(error=Error(code=request.generation))
+def _as_generation(request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
+    return pb.HeartbeatResponse(error=Error(code=request.generation))
 
 
 async def _not_asked(request: Any, context: RequestContext) -> Any:

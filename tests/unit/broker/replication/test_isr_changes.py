@@ -39,16 +39,18 @@ class Answering:
         self.asked: list[pb.AlterPartitionRequest] = []
         self.plan: list[OttlaError | int] = []
 
-    async def call(self, method: Any, request: pb.AlterPartitionRequest, *, timeout: float) -> pb.AlterPartitionReply:
+    async def call(
+        self, method: Any, request: pb.AlterPartitionRequest, *, timeout: float
+    ) -> pb.AlterPartitionResponse:
         self.asked.append(request)
         answer = self.plan.pop(0) if self.plan else ErrorCode.NONE
         if isinstance(answer, OttlaError):
             raise answer
-        reply = pb.AlterPartitionReply()
+        response = pb.AlterPartitionResponse()
         for wanted in request.partitions:
-            decided = reply.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
+            decided = response.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
             decided.error.code = answer
-        return reply
+        return response
 
 
 class World:

@@ -81,6 +81,6 @@ async def test_a_produce_over_grpc_that_only_waits_is_held_no_longer(tmp_path: P
     assert not producing.done()
     for _ in range(2):
         await brokers.fetch(2, 1)
-    reply = await producing
-    assert reply is not None
-    assert reply.partitions[0].base_offset == 0
+    response = await producing
+    assert response is not None
+    assert response.partitions[0].base_offset == 0

@@ -45,7 +45,7 @@ class NeverAnswering:
     def __init__(self) -> None:
         self.asked: list[pb.FetchRequest] = []
 
-    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchReply:
+    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchResponse:
         self.asked.append(request)
         await asyncio.Event().wait()
         raise AssertionError("unreachable")
@@ -82,14 +82,14 @@ class Scripted:
         self.asked: list[list[int]] = []
         self._answers = {answer.partition: answer for answer in answers}
 
-    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchReply:
+    async def exchange(self, request: pb.FetchRequest, *, timeout_ms: int, timeout: float) -> pb.FetchResponse:
         self.asked.append([part.partition for part in request.partitions])
         empty = pb.PartitionFetched(topic_id=PARTITION.topic_id)
-        reply = pb.FetchReply()
+        response = pb.FetchResponse()
         for part in request.partitions:
-            reply.partitions.append(self._answers.pop(part.partition, empty))
-            reply.partitions[-1].partition = part.partition
-        return reply
+            response.partitions.append(self._answers.pop(part.partition, empty))
+            response.partitions[-1].partition = part.partition
+        return response
 
 
 def fetching(*followed: Replica) -> Fetcher:

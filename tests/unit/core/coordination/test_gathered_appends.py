@@ -22,13 +22,13 @@ class Peer:
         self.gate.set()
         self.error: OttlaError | None = None
 
-    async def call(self, method: Any, asked: pb.ShardAppendsRequest, *, timeout: float) -> pb.ShardAppendsReply:
+    async def call(self, method: Any, asked: pb.ShardAppendsRequest, *, timeout: float) -> pb.ShardAppendsResponse:
         self.calls.append([each.expected_next_offset for each in asked.appends])
         await self.gate.wait()
         if self.error is not None:
             raise self.error
-        return pb.ShardAppendsReply(
-            appends=[pb.ShardAppendReply(base_offset=each.expected_next_offset) for each in asked.appends]
+        return pb.ShardAppendsResponse(
+            appends=[pb.ShardAppendResponse(base_offset=each.expected_next_offset) for each in asked.appends]
         )
 
 

@@ -79,7 +79,7 @@ def test_a_read_that_sees_what_is_not_committed_waits_with_it(hand: Hand) -> Non
     assert hand.answers["get"] == b"1"
 
 
-def test_a_refusal_that_the_state_gives_waits_like_a_reply(hand: Hand) -> None:
+def test_a_refusal_that_the_state_gives_waits_like_a_response(hand: Hand) -> None:
     def refuse(book: object, now: object) -> Decision[None]:
         raise OttlaError(ErrorCode.INVALID_REQUEST, "not in this state")
 
@@ -416,10 +416,10 @@ def test_timers_that_are_due_together_are_not_decided_in_one_go() -> None:
     assert len(appended(hand)) == 200
 
 
-# ---- replies that come later ----------------------------------------------------------------------------------------
+# ---- responses that come later ---------------------------------------------------------------------------------------
 
 
-def test_a_reply_may_come_with_a_later_decision(hand: Hand) -> None:
+def test_a_response_may_come_with_a_later_decision(hand: Hand) -> None:
     hand.ask("join", later("m1"))
     hand.prove()
     assert (hand.answers, hand.owner.parked) == ({}, 1)

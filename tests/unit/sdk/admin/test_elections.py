@@ -20,28 +20,28 @@ class FakeCluster:
     def __init__(self, lag: int = 0) -> None:
         self.lag = lag
         self.epoch = 4
-        self.reply = controller_pb2.ElectLeadersReply()
+        self.response = controller_pb2.ElectLeadersResponse()
         self.asked: list[controller_pb2.ElectLeadersRequest] = []
 
     def connect(self, address: str) -> Any:
         return _Connection(self, address)
 
-    def metadata(self, address: str) -> pb.MetadataReply:
+    def metadata(self, address: str) -> pb.MetadataResponse:
         epoch = self.epoch
         if address == "b1:1" and self.asked and self.lag:
             self.lag -= 1
             epoch -= 1
-        reply = pb.MetadataReply(controller=pb.ControllerNode(address="c0:1"))
+        response = pb.MetadataResponse(controller=pb.ControllerNode(address="c0:1"))
         for number in range(2):
-            reply.brokers.add(id=number, address=f"b{number}:1")
-        topic = reply.topics.add(name="t", topic_id=b"t" * 16)
+            response.brokers.add(id=number, address=f"b{number}:1")
+        topic = response.topics.add(name="t", topic_id=b"t" * 16)
         topic.partitions.add(partition=0, leader=1, leader_epoch=epoch, replicas=[1, 0], isr=[0, 1])
-        return reply
+        return response
 
-    def elect(self, request: controller_pb2.ElectLeadersRequest) -> controller_pb2.ElectLeadersReply:
+    def elect(self, request: controller_pb2.ElectLeadersRequest) -> controller_pb2.ElectLeadersResponse:
         self.asked.append(request)
         self.epoch += 1
-        return self.reply
+        return self.response
 
 
 class _Connection:
@@ -65,7 +65,7 @@ def admin(cluster: FakeCluster) -> ottla.Admin:
 @pytest.mark.feature(114)
 def test_it_returns_when_every_broker_knows_the_leaders() -> None:
     cluster = FakeCluster(lag=5)
-    cluster.reply.partitions.add(topic="t", partition=0, leader=1)
+    cluster.response.partitions.add(topic="t", partition=0, leader=1)
     assert admin(cluster).partitions.elect_leaders([("t", 0)]) == (ottla.Election("t", 0, 1),)
     assert cluster.lag == 0
     (request,) = cluster.asked
@@ -75,7 +75,7 @@ def test_it_returns_when_every_broker_knows_the_leaders() -> None:
 
 def test_brokers_that_do_not_hear_of_it_are_named_at_the_deadline() -> None:
     cluster = FakeCluster(lag=1_000_000)
-    cluster.reply.partitions.add(topic="t", partition=0, leader=1)
+    cluster.response.partitions.add(topic="t", partition=0, leader=1)
     with pytest.raises(ottla.TimeoutError, match=r"leaders are elected, but after 0\.1 s not every broker"):
         admin(cluster).partitions.elect_leaders([("t", 0)], timeout=0.1)
 
@@ -84,7 +84,7 @@ def test_brokers_that_do_not_hear_of_it_are_named_at_the_deadline() -> None:
 def test_of_all_partitions_unclean_and_what_went_wrong() -> None:
     cluster = FakeCluster(lag=1_000_000)
     for number, code in enumerate((ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)):
-        cluster.reply.partitions.add(topic="t", partition=number, leader=-1, error=Error(code=code, message="why"))
+        cluster.response.partitions.add(topic="t", partition=number, leader=-1, error=Error(code=code, message="why"))
     first, second = admin(cluster).partitions.elect_leaders(unclean=True)
     (request,) = cluster.asked
     assert (request.type, request.all_partitions) == (controller_pb2.ELECTION_UNCLEAN, True)
@@ -97,6 +97,6 @@ def test_of_all_partitions_unclean_and_what_went_wrong() -> None:
 
 def test_a_partition_that_is_gone_meanwhile_is_not_waited_for() -> None:
     cluster = FakeCluster()
-    cluster.reply.partitions.add(topic="t", partition=7, leader=1)
-    cluster.reply.partitions.add(topic="deleted", partition=0, leader=1)
+    cluster.response.partitions.add(topic="t", partition=7, leader=1)
+    cluster.response.partitions.add(topic="deleted", partition=0, leader=1)
     assert len(admin(cluster).partitions.elect_leaders()) == 2

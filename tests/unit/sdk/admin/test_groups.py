@@ -35,14 +35,14 @@ class FakeCluster:
     def connect(self, address: str) -> Any:
         return _Connection(self, address)
 
-    def metadata(self) -> broker_pb2.MetadataReply:
-        reply = broker_pb2.MetadataReply()
-        reply.brokers.add(id=0, address="b0:1")
-        reply.shards.add(kind="txn", shard=0, owner=9, address="x:1")
+    def metadata(self) -> broker_pb2.MetadataResponse:
+        response = broker_pb2.MetadataResponse()
+        response.brokers.add(id=0, address="b0:1")
+        response.shards.add(kind="txn", shard=0, owner=9, address="x:1")
         for number in reversed(range(len(self.owners))):
             owner = self.owners[number]
-            reply.shards.add(kind="group", shard=number, owner=number if owner else -1, address=owner)
-        return reply
+            response.shards.add(kind="group", shard=number, owner=number if owner else -1, address=owner)
+        return response
 
     def methods(self) -> list[tuple[str, str]]:
         return [(address, name) for address, name, _ in self.asked]
@@ -85,9 +85,9 @@ def refused(code: ErrorCode, words: str = "no") -> Error:
     return Error(code=code, message=words)
 
 
-def described(*members: pb.MemberDescription, code: ErrorCode = ErrorCode.NONE) -> pb.DescribeGroupsReply:
+def described(*members: pb.MemberDescription, code: ErrorCode = ErrorCode.NONE) -> pb.DescribeGroupsResponse:
     error = refused(code) if code else None
-    return pb.DescribeGroupsReply(
+    return pb.DescribeGroupsResponse(
         groups=[pb.GroupDescription(error=error, group="g", state="Stable", protocol_type="consumer", members=members)]
     )
 
@@ -139,10 +139,10 @@ def test_a_group_whose_shard_nobody_owns_is_waited_for(cluster: FakeCluster, gro
 
 def test_a_list_is_of_all_coordinators_or_none(cluster: FakeCluster, groups: Any) -> None:
     listed = {
-        G0: pb.ListGroupsReply(groups=[pb.ListedGroup(group="b", state="Empty")]),
-        G1: pb.ListGroupsReply(groups=[pb.ListedGroup(group="a", state="Stable", members=2)]),
+        G0: pb.ListGroupsResponse(groups=[pb.ListedGroup(group="b", state="Empty")]),
+        G1: pb.ListGroupsResponse(groups=[pb.ListedGroup(group="a", state="Stable", members=2)]),
     }
-    loading = pb.ListGroupsReply(error=refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+    loading = pb.ListGroupsResponse(error=refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
     cluster.answer(Group.LIST_GROUPS, loading, listed)
     assert [(g.name, g.members) for g in groups.list(states=["Stable"])] == [("a", 2), ("b", 0)]
     assert [a for a, _ in cluster.methods()] == [G0, G0, G1]
@@ -156,7 +156,7 @@ def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster,
     cluster.owners = [G0, "", G1]
     served = pb.ShardStanding(shard=0, coordinator=4, phase="serving", for_ms=1500, next_offset=7)
     stuck = pb.ShardStanding(shard=2, coordinator=5, phase="loading", for_ms=61_000, trouble="a CRC", unreadable=3)
-    cluster.answer(Group.SHARDS, {G0: pb.ShardsReply(shards=[served]), G1: pb.ShardsReply(shards=[stuck])})
+    cluster.answer(Group.SHARDS, {G0: pb.ShardsResponse(shards=[served]), G1: pb.ShardsResponse(shards=[stuck])})
     told = groups.shards()
     assert [(s.shard, s.coordinator, s.phase, s.seconds, s.trouble, s.unreadable) for s in told] == [
         (0, 4, "serving", 1.5, "", 0),
@@ -167,8 +167,8 @@ def test_every_shard_is_told_of_by_its_owner_or_as_nobodys(cluster: FakeCluster,
 
 
 def test_an_unknown_group_is_told_with_the_nearest_names(cluster: FakeCluster, groups: Any) -> None:
-    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsReply(groups=[pb.ListedGroup(group="billing")]))
-    cluster.answer(Group.LAG, pb.LagReply(error=refused(ErrorCode.GROUP_ID_NOT_FOUND)))
+    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsResponse(groups=[pb.ListedGroup(group="billing")]))
+    cluster.answer(Group.LAG, pb.LagResponse(error=refused(ErrorCode.GROUP_ID_NOT_FOUND)))
     with pytest.raises(OttlaError, match="the group 'biling' does not exist") as raised:
         groups.lag("biling")
     assert [name for _, name in cluster.methods()].count("Lag") == 1, "it is no use to ask again"
@@ -190,7 +190,7 @@ def test_lag_is_in_records_and_seconds(cluster: FakeCluster, groups: Any) -> Non
     common: dict[str, Any] = {"log_start_offset": 2, "log_end_offset": 9}
     cluster.answer(
         Group.LAG,
-        pb.LagReply(
+        pb.LagResponse(
             partitions=[
                 pb.PartitionLag(
                     topic="t", partition=0, committed=5, records=4, oldest_unread_ms=now_ms - 60_000, **common
@@ -221,10 +221,10 @@ def test_lag_is_in_records_and_seconds(cluster: FakeCluster, groups: Any) -> Non
 
 
 def test_a_delete_whose_answer_was_lost_is_done(cluster: FakeCluster, groups: Any) -> None:
-    gone = pb.DeleteGroupsReply(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.GROUP_ID_NOT_FOUND))])
+    gone = pb.DeleteGroupsResponse(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.GROUP_ID_NOT_FOUND))])
     cluster.answer(Group.DELETE_GROUPS, error_from_code(ErrorCode.NETWORK_EXCEPTION, "lost"), gone)
     groups.delete("g")
-    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsReply())
+    cluster.answer(Group.LIST_GROUPS, pb.ListGroupsResponse())
     cluster.answer(Group.DELETE_GROUPS, gone)
     with pytest.raises(OttlaError, match="does not exist"):
         groups.delete("g")
@@ -233,7 +233,7 @@ def test_a_delete_whose_answer_was_lost_is_done(cluster: FakeCluster, groups: An
 def test_a_group_with_members_says_who_they_are(cluster: FakeCluster, groups: Any) -> None:
     members = [member(f"m{n}", "i0" if n == 0 else None) for n in range(7)]
     cluster.answer(Group.DESCRIBE_GROUPS, described(*members))
-    refusal = pb.DeleteGroupsReply(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.NON_EMPTY_GROUP))])
+    refusal = pb.DeleteGroupsResponse(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.NON_EMPTY_GROUP))])
     cluster.answer(Group.DELETE_GROUPS, refusal)
     named = "members: i0 at h1, m1 at h1, m2 at h1, m3 at h1, m4 at h1 and 2 more"
     with pytest.raises(OttlaError, match=f"group g can't be deleted while it has {named}"):
@@ -255,8 +255,8 @@ def test_who_joins_while_offsets_are_committed_for_a_group_is_named(cluster: Fak
 
 def test_a_member_is_kicked_as_the_one_that_was_found(cluster: FakeCluster, groups: Any) -> None:
     cluster.answer(Group.DESCRIBE_GROUPS, described(member("m1", "i1")))
-    left = pb.LeaveReply(members=[pb.Left()])
-    unknown = pb.LeaveReply(members=[pb.Left(error=refused(ErrorCode.UNKNOWN_MEMBER_ID, "gone"))])
+    left = pb.LeaveResponse(members=[pb.Left()])
+    unknown = pb.LeaveResponse(members=[pb.Left(error=refused(ErrorCode.UNKNOWN_MEMBER_ID, "gone"))])
     cluster.answer(Group.LEAVE, left)
     assert groups.kick("g", "i1").member_id == "m1"
     (leaver,) = cluster.asked[-1][2].members
@@ -274,8 +274,8 @@ def test_a_member_is_kicked_as_the_one_that_was_found(cluster: FakeCluster, grou
 
 def test_offsets_are_forgotten_by_topic_or_partition(cluster: FakeCluster, groups: Any) -> None:
     offsets = [pb.CommittedOffset(topic=t, partition=n, offset=n) for t in "tu" for n in range(2)]
-    cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsReply(offsets=offsets))
-    cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsReply())
+    cluster.answer(Group.FETCH_OFFSETS, pb.FetchOffsetsResponse(offsets=offsets))
+    cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsResponse())
     assert groups.delete_offsets("g", "t", partitions=[("u", 1)]) == (
         TopicPartition("t", 0),
         TopicPartition("t", 1),
@@ -284,7 +284,7 @@ def test_offsets_are_forgotten_by_topic_or_partition(cluster: FakeCluster, group
     asked = cluster.asked[-1][2]
     assert [(p.topic, p.partition) for p in asked.partitions] == [("t", 0), ("t", 1), ("u", 1)]
     read = pb.PartitionOutcome(topic="t", error=refused(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, "members read t"))
-    cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsReply(partitions=[read]))
+    cluster.answer(Group.DELETE_OFFSETS, pb.DeleteOffsetsResponse(partitions=[read]))
     with pytest.raises(OttlaError, match="members read t"):
         groups.delete_offsets("g", "t")
     with pytest.raises(ottla.ConfigError, match="no topic to forget"):
@@ -308,7 +308,7 @@ def test_events_are_told_as_they_are_kept(cluster: FakeCluster, groups: Any) -> 
         at_ms=1_500, kind="assigned", cause="go on", generation=3, duration_ms=250, partitions_moved=2
     )
     joined = pb.GroupEvent(at_ms=1_000, kind="joined", member=pb.Member(member_id="m1", instance_id="i1"))
-    cluster.answer(Group.EXPLAIN_GROUP, pb.ExplainGroupReply(events=[joined, ended]))
+    cluster.answer(Group.EXPLAIN_GROUP, pb.ExplainGroupResponse(events=[joined, ended]))
     first, second = groups.explain("g")
     assert (first.member_id, first.instance_id, second.instance_id) == ("m1", "i1", None)
     assert (second.duration, second.partitions_moved, second.generation) == (0.25, 2, 3)

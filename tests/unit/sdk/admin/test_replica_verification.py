@@ -30,33 +30,33 @@ class FakeReplica:
         self.batches = batches
         self.start = start
         self.high_watermark = len(batches) if high_watermark is None else high_watermark
-        self.hooks: dict[int, Callable[[], pb.FetchReply | None]] = {}
+        self.hooks: dict[int, Callable[[], pb.FetchResponse | None]] = {}
         self.asked: list[pb.FetchRequest] = []
         self.closed = False
 
-    def open_stream(self, method: Any, on_reply: Any, on_broken: Any) -> FakeReplica:
-        self._on_reply, self._on_broken = on_reply, on_broken
+    def open_stream(self, method: Any, on_response: Any, on_broken: Any) -> FakeReplica:
+        self._on_response, self._on_broken = on_response, on_broken
         return self
 
     def send(self, body: pb.FetchRequest, *, timeout_ms: int, answered: bool = True) -> int:
         self.asked.append(body)
         (wanted,) = body.partitions
         hook = self.hooks.pop(wanted.fetch_offset, None) if body.max_bytes else None
-        reply = self.fetched(body) if hook is None else hook()
-        if reply is not None:
-            self._on_reply(1, reply)
+        response = self.fetched(body) if hook is None else hook()
+        if response is not None:
+            self._on_response(1, response)
         return 1
 
-    def fetched(self, body: pb.FetchRequest) -> pb.FetchReply:
+    def fetched(self, body: pb.FetchRequest) -> pb.FetchResponse:
         (wanted,) = body.partitions
-        reply = pb.FetchReply()
-        answer = reply.partitions.add(high_watermark=self.high_watermark, log_start_offset=self.start)
+        response = pb.FetchResponse()
+        answer = response.partitions.add(high_watermark=self.high_watermark, log_start_offset=self.start)
         if body.max_bytes and wanted.fetch_offset < self.start:
             answer.error.code = ErrorCode.OFFSET_OUT_OF_RANGE
         elif body.max_bytes:
             there = (b for b in self.batches[: self.high_watermark] if read_header(b).next_offset > wanted.fetch_offset)
             answer.records = next(there, b"")
-        return reply
+        return response
 
     def break_stream(self) -> None:
         self._on_broken(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the stream broke"), [1])
@@ -116,7 +116,7 @@ def test_where_the_logs_begin_later_they_are_compared_from_there() -> None:
 def test_what_retention_takes_meanwhile_is_no_difference() -> None:
     leader, follower = FakeReplica(log()), FakeReplica(log())
 
-    def deleted() -> pb.FetchReply:
+    def deleted() -> pb.FetchResponse:
         follower.start = 2
         return follower.fetched(follower.asked[-1])
 
@@ -134,11 +134,11 @@ def test_a_broker_that_is_not_registered_is_named_and_the_others_are_compared() 
     assert check(None).equal == ()
 
 
-def failed(code: ErrorCode) -> Callable[[], pb.FetchReply]:
-    def answer() -> pb.FetchReply:
-        reply = pb.FetchReply()
-        reply.partitions.add().error.code = code
-        return reply
+def failed(code: ErrorCode) -> Callable[[], pb.FetchResponse]:
+    def answer() -> pb.FetchResponse:
+        response = pb.FetchResponse()
+        response.partitions.add().error.code = code
+        return response
 
     return answer
 
@@ -152,7 +152,7 @@ def broken(replica: FakeReplica) -> Callable[[], None]:
     [
         (lambda replica: failed(ErrorCode.KAFKA_STORAGE_ERROR), ErrorCode.KAFKA_STORAGE_ERROR),
         (lambda replica: failed(ErrorCode.OFFSET_OUT_OF_RANGE), ErrorCode.OFFSET_OUT_OF_RANGE),
-        (lambda replica: lambda: pb.FetchReply(partitions=[pb.PartitionFetched()]), ErrorCode.CORRUPT_MESSAGE),
+        (lambda replica: lambda: pb.FetchResponse(partitions=[pb.PartitionFetched()]), ErrorCode.CORRUPT_MESSAGE),
         (lambda replica: lambda: None, ErrorCode.REQUEST_TIMED_OUT),
         (broken, ErrorCode.NETWORK_EXCEPTION),
     ],

@@ -74,9 +74,9 @@ def grpc_port(method: Method[Any, Any] | None) -> Iterator[str]:
     """A gRPC server that knows one call."""
     server = grpc.server(ThreadPoolExecutor(2))
     if method is not None:
-        reply = method.reply()
+        response = method.response()
         handler = grpc.unary_unary_rpc_method_handler(
-            lambda *_: reply, method.request.FromString, method.reply.SerializeToString
+            lambda *_: response, method.request.FromString, method.response.SerializeToString
         )
         path = method.path.split("/")
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(path[1], {path[2]: handler}),))

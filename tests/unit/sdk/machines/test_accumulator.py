@@ -78,7 +78,7 @@ def test_larger_batches_are_fewer_and_wait_longer() -> None:
                 waits += [n / 100 - batch.opened_at for batch in part.batches]
                 headers = list(iter_headers(b"".join(batch.encode(Codec.NONE) for batch in part.batches)))
                 assert [header.record_count for _, header in headers] == [batch.count for batch in part.batches]
-                acc.on_reply(request, answered(request), n / 100)
+                acc.on_response(request, answered(request), n / 100)
         return len(waits), sum(waits) / len(waits)
 
     (many, briefly), (few, long) = sent(300), sent(3_000)
@@ -115,7 +115,7 @@ def test_a_partition_in_flight_waits_and_its_order_survives_a_retry() -> None:
     assert acc.drain(0.15, ROUTES).requests == []  # the back-off
     (again,) = acc.drain(0.2, ROUTES).requests
     assert values(again) == [b"1", b"2"]
-    settled = acc.on_reply(again, answered(again, 40), 0.3).settled
+    settled = acc.on_response(again, answered(again, 40), 0.3).settled
     assert [(batch.base_offset, batch.count, batch.error) for batch in settled] == [(40, 1, None), (41, 1, None)]
 
 
@@ -149,7 +149,7 @@ def test_what_is_refused_for_good_fails_alone() -> None:
         if b"evil" * 20 in values(request):
             failed += acc.on_failed(request, ErrorCode.INVALID_RECORD, "one of them", 0.0).settled
         else:
-            assert all(batch.error is None for batch in acc.on_reply(request, answered(request), 0.0).settled)
+            assert all(batch.error is None for batch in acc.on_response(request, answered(request), 0.0).settled)
     assert sizes == [3, 1, 2, 1, 1]
     assert [batch.error and batch.error.code for batch in failed] == [ErrorCode.INVALID_RECORD]
 
@@ -190,7 +190,7 @@ def test_a_full_buffer_takes_nothing_more_and_sends_what_it_has() -> None:
     requests = acc.drain(0.0, ROUTES).requests
     assert sorted(map(values, requests)) == [[b"a"], [b"b"]]
     for request in requests:
-        acc.on_reply(request, answered(request), 0.0)
+        acc.on_response(request, answered(request), 0.0)
     assert acc.used_bytes == 0
     assert add(acc, b"c", partition=2) is not None
 
@@ -215,7 +215,7 @@ def test_a_request_is_bounded_and_partitions_take_turns() -> None:
         for request in acc.drain(0.0, ROUTES).requests:
             assert request.size_bytes <= 250
             served += [(part.queue.partition.partition, len(part.batches)) for part in request.parts]
-            acc.on_reply(request, answered(request), 0.0)
+            acc.on_response(request, answered(request), 0.0)
     assert sum(count for _, count in served) == 4
     assert {partition for partition, _ in served[:2]} == {0, 2}
     assert acc.used_bytes == 0
@@ -228,7 +228,7 @@ def test_a_broker_has_so_many_requests_in_flight_at_most() -> None:
     (first,) = acc.drain(0.0, ROUTES).requests
     add(acc, b"2", partition=2)
     assert acc.drain(0.0, ROUTES).requests == []
-    acc.on_reply(first, answered(first), 0.0)
+    acc.on_response(first, answered(first), 0.0)
     assert len(acc.drain(0.0, ROUTES).requests) == 1
 
 
@@ -236,7 +236,7 @@ def test_what_an_answer_leaves_out_counts_as_not_answered() -> None:
     acc = accumulator(linger_s=0, backoff_s=0)
     add(acc, b"0", partition=0)
     (request,) = acc.drain(0.0, ROUTES).requests
-    assert acc.on_reply(request, {}, 0.0).settled == []
+    assert acc.on_response(request, {}, 0.0).settled == []
     assert [values(again) for again in acc.drain(0.0, ROUTES).requests] == [[b"0"]]
 
 
@@ -259,7 +259,7 @@ def test_an_abort_fails_everything_and_late_answers_find_nothing() -> None:
     add(acc, b"1", partition=1)
     why = OttlaError(ErrorCode.NETWORK_EXCEPTION, "closed")
     assert [batch.error for batch in acc.abort(why)] == [why, why]
-    assert acc.on_reply(request, answered(request), 0.0).settled == []
+    assert acc.on_response(request, answered(request), 0.0).settled == []
     assert acc.drain(0.0, ROUTES).requests == []
     assert acc.used_bytes == 0
 
@@ -281,7 +281,7 @@ def test_a_request_in_flight_is_charged_beside_its_batches() -> None:
     acc.on_failed(request, ErrorCode.NETWORK_EXCEPTION, "gone", 0.1)
     assert acc.used_bytes == request.size_bytes, "the batch waits for its next try"
     (request,) = acc.drain(1.0, ROUTES).requests
-    acc.on_reply(request, answered(request), 1.1)
+    acc.on_response(request, answered(request), 1.1)
     assert acc.used_bytes == 0
 
 
@@ -299,7 +299,7 @@ def begun(**limits: object) -> Accumulator:
     acc = idempotent(**limits)
     add(acc, b"first")
     (request,) = acc.drain(0.0, ROUTES).requests
-    acc.on_reply(request, answered(request), 0.0)
+    acc.on_response(request, answered(request), 0.0)
     return acc
 
 
@@ -332,7 +332,7 @@ def test_a_partition_has_five_batches_in_flight_each_answered_for_itself() -> No
     assert sealed(request) == [(7, 0, n + 1) for n in range(5)]
     refused = Answer(code=ErrorCode.MESSAGE_TOO_LARGE, message="no")
     behind = Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    reported = acc.on_reply(request, {IDS[0]: [Answer(1), Answer(2), refused, behind, behind]}, 0.0)
+    reported = acc.on_response(request, {IDS[0]: [Answer(1), Answer(2), refused, behind, behind]}, 0.0)
     assert [batch.error and batch.error.code for batch in reported.settled] == [None, None, ErrorCode.MESSAGE_TOO_LARGE]
     assert [batch.base_offset for batch in reported.settled[:2]] == [1, 2]
 
@@ -345,7 +345,7 @@ def test_a_batch_goes_again_as_it_was_and_in_order() -> None:
     before = [part.batches[0].encode(Codec.NONE) for part in request.parts]
     gone = Answer(code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
     behind = Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    reported = acc.on_reply(request, {IDS[0]: [gone, behind, behind]}, 0.0)
+    reported = acc.on_response(request, {IDS[0]: [gone, behind, behind]}, 0.0)
     assert (reported.settled, reported.warnings) == ([], [])
     add(acc, b"3")
     assert acc.drain(0.05, ROUTES).requests == []
@@ -363,7 +363,7 @@ def test_nothing_leaves_behind_a_failure_until_all_came_back() -> None:
     add(acc, b"3")
     acc.on_failed(one, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0)
     assert acc.drain(0.1, ROUTES).requests == []
-    acc.on_reply(two, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 0.1)
+    acc.on_response(two, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 0.1)
     (again,) = acc.drain(0.2, ROUTES).requests
     assert values(again) == [b"1", b"2", b"3"]
 
@@ -376,7 +376,7 @@ def test_a_topic_that_is_made_again_gets_nothing_before_the_old_one_answered_and
     add(acc, b"2")
     made_again = {PARTITIONS[0]: Route(PartitionId(TopicId(b"u" * 16), 0), "b0:1", 0)}
     assert acc.drain(0.1, made_again).requests == []
-    acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.UNKNOWN_TOPIC_ID)]}, 0.2)
+    acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.UNKNOWN_TOPIC_ID)]}, 0.2)
     (request,) = acc.drain(0.3, made_again).requests
     assert values(request) == [b"1"]
     assert acc.drain(0.3, made_again).requests == []
@@ -387,7 +387,7 @@ def test_a_duplicate_is_a_success_at_an_offset_that_nobody_knows() -> None:
     acc = begun()
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
-    (batch,) = acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]}, 0.0).settled
+    (batch,) = acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]}, 0.0).settled
     assert (batch.error, batch.base_offset) == (None, -1)
 
 
@@ -403,7 +403,7 @@ def test_a_gap_behind_a_batch_that_failed_begins_an_epoch_with_new_stamps_and_so
     assert [batch.error and batch.error.code for batch in drained.reported.settled] == [ErrorCode.REQUEST_TIMED_OUT]
     (request,) = drained.requests
     assert sealed(request) == [(7, 0, 2)]
-    reported = acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 10.0)
+    reported = acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 10.0)
     assert (reported.settled, reported.warnings) == ([], [])
     (request,) = acc.drain(10.1, ROUTES).requests
     assert sealed(request) == [(7, 1, 0)]
@@ -416,7 +416,7 @@ def test_a_broker_that_forgot_the_producer_is_told_of_and_gets_a_new_epoch(code:
     acc = begun(backoff_s=0)
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
-    reported = acc.on_reply(request, {IDS[0]: [Answer(code=code, message="who?")]}, 0.0)
+    reported = acc.on_response(request, {IDS[0]: [Answer(code=code, message="who?")]}, 0.0)
     assert reported.settled == []
     assert "written twice" in reported.warnings[0]
     (request,) = acc.drain(0.1, ROUTES).requests
@@ -429,7 +429,7 @@ def test_a_producer_that_was_fenced_fails_one_batch_and_goes_on_under_another_id
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
     add(acc, b"2")
-    (batch,) = acc.on_reply(request, {IDS[0]: [Answer(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
+    (batch,) = acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
     assert batch.error is not None
     assert "producer id" in batch.error.hint
     drained = acc.drain(0.1, ROUTES)
@@ -477,8 +477,8 @@ def test_an_overdue_request_goes_to_the_new_leader_and_its_late_answer_changes_n
     moved = ROUTES | {PARTITIONS[0]: Route(IDS[0], "b1:1", 6)}
     (again,) = acc.drain(1.2, moved).requests
     assert (again.address, values(again)) == ("b1:1", [b"1"])
-    (first,) = acc.on_reply(again, answered(again, 70), 1.3).settled
-    (other,) = acc.on_reply(request, answered(request, 90), 1.4).settled
+    (first,) = acc.on_response(again, answered(again, 70), 1.3).settled
+    (other,) = acc.on_response(request, answered(request, 90), 1.4).settled
     assert (first.base_offset, other.base_offset) == (70, 90)
     assert acc.requests_in_flight == 0
     assert acc.used_bytes == 0
@@ -490,5 +490,5 @@ def test_a_hanging_broker_holds_nothing_once_all_its_partitions_are_led_elsewher
     (request,) = acc.drain(0.0, ROUTES).requests
     moved = ROUTES | {PARTITIONS[0]: Route(IDS[0], "b0:1", 6)}  # it leads again, in another epoch
     assert [values(again) for again in acc.drain(1.5, moved).requests] == [[b"1"]]
-    assert acc.on_reply(request, answered(request), 1.6).settled == []
+    assert acc.on_response(request, answered(request), 1.6).settled == []
     assert acc.requests_in_flight == 1

@@ -194,7 +194,7 @@ def test_a_sender_that_failed_is_told_to_all(where: str, caplog: pytest.LogCaptu
     hold = producer._sender._sending if where == "on the sender's thread" else threading.Lock()
     with hold:  # so that it is this one that comes upon the bug
         target = producer._sender._links if where == "on the sender's thread" else producer._accumulator
-        name = "send" if where == "on the sender's thread" else "on_reply"
+        name = "send" if where == "on the sender's thread" else "on_response"
 
         def fail(*_: Any, **__: Any) -> None:
             raise MemoryError("no more")

@@ -69,8 +69,8 @@ async def _altered(
         backend, lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal
     )
     request = pb.AlterConfigsRequest(resources=altered, validate_only=asked.validate_only)
-    reply = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
-    told = iter(reply.resources)
+    response = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
+    told = iter(response.resources)
     return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
 
 

@@ -37,12 +37,12 @@ async def _grown(backend: Backend, topics: Sequence[Message], asked: Message) ->
     request = pb.CreatePartitionsRequest(
         topics=await translated(backend, _increase, topics), validate_only=asked.validate_only
     )
-    reply = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
+    response = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
     if not asked.validate_only:
-        done = {topic.name for topic in reply.topics if not topic.error.code}
+        done = {topic.name for topic in response.topics if not topic.error.code}
         counts = {topic.name: topic.count for topic in topics if topic.name in done}
         await until_known(backend, lambda image: all(_count(image, name) >= n for name, n in counts.items()))
-    return {topic.name: said(topic.error) for topic in reply.topics}
+    return {topic.name: said(topic.error) for topic in response.topics}
 
 
 def _increase(topic: Message) -> pb.PartitionIncrease:

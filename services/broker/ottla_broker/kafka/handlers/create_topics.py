@@ -48,12 +48,12 @@ async def _created(
             results[topic.name] = refused(new)
         else:
             request.topics.append(new)
-    reply = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
-    there = [topic.name for topic in reply.topics if not topic.error.code]
+    response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
+    there = [topic.name for topic in response.topics if not topic.error.code]
     if not asked.validate_only:
         await until_known(backend, lambda image: all(name in image.topics for name in there))
     turn = Slice()
-    for wanted, made in zip(request.topics, reply.topics, strict=True):
+    for wanted, made in zip(request.topics, response.topics, strict=True):
         await turn.rest()
         results[made.name] = said(made.error)
         if version >= _CONFIGS_FROM and not made.error.code:

@@ -28,7 +28,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
 
 async def _delete(backend: Backend, group: str) -> int:
     try:
-        reply = await call(backend, group, Group.DELETE_GROUPS, pb.DeleteGroupsRequest(groups=[group]))
+        response = await call(backend, group, Group.DELETE_GROUPS, pb.DeleteGroupsRequest(groups=[group]))
     except OttlaError as error:
         return code_of(error)
-    return code_of(reply.error) or next((code_of(each.error) for each in reply.groups), 0)
+    return code_of(response.error) or next((code_of(each.error) for each in response.groups), 0)

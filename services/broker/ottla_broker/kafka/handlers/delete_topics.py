@@ -37,10 +37,10 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     try:
         _check_named(asked.topics or ())
         wanted = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
-        reply = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
-        gone = {TopicId(topic.topic_id) for topic in reply.topics if not topic.error.code}
+        response = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
+        gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-        told += await sliced(partial(_told, version=version), reply.topics)
+        told += await sliced(partial(_told, version=version), response.topics)
     except OttlaError as error:
         told += [{"name": name, "topic_id": None, **refused(error)} for name in names]
         told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in ids]

@@ -116,8 +116,8 @@ async def describe(
     wanted = await sliced(resource_of, resources)
     wanted.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
     request = pb.DescribeConfigsRequest(resources=wanted)
-    reply = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
-    *described, of_cluster = reply.resources
+    response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
+    *described, of_cluster = response.resources
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
 
 

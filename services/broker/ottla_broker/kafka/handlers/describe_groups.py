@@ -36,10 +36,10 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
 
 async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
     try:
-        reply = await call(backend, group, Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[group]))
+        response = await call(backend, group, Group.DESCRIBE_GROUPS, pb.DescribeGroupsRequest(groups=[group]))
     except OttlaError as error:
         return pb.GroupDescription(group=group, error=error_message(error))
-    return reply.groups[0] if reply.groups else pb.GroupDescription(group=group, error=reply.error)
+    return response.groups[0] if response.groups else pb.GroupDescription(group=group, error=response.error)
 
 
 def _told(group: pb.GroupDescription, version: int, operations: frozenset[int] | None) -> Message:

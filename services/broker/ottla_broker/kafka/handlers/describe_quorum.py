@@ -51,7 +51,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     return DescribeQuorumResponse(version=version, error_code=0, error_message=None, topics=topics, nodes=nodes)
 
 
-def _partition(backend: Backend, quorum: pb.DescribeQuorumReply, named: tuple[str, int], version: int) -> Message:
+def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple[str, int], version: int) -> Message:
     if named != METADATA:
         words = f"the quorum is that of {METADATA[0]}-{METADATA[1]} alone"
         error = refused(OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words))
@@ -72,7 +72,7 @@ def _partition(backend: Backend, quorum: pb.DescribeQuorumReply, named: tuple[st
     )
 
 
-def _node(quorum: pb.DescribeQuorumReply, version: int) -> Message:
+def _node(quorum: pb.DescribeQuorumResponse, version: int) -> Message:
     """Where the controller is reached: not by Kafka's protocol."""
     host, _, port = quorum.address.rpartition(":")
     listener = _Node.Listener(version=version, name="GRPC", host=host, port=int(port))

@@ -35,8 +35,8 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     )
     told: list[_Told]
     try:
-        reply = await forward(backend, Controller.ELECT_LEADERS, wanted, limit_s=limit_s(asked.timeout_ms))
-        told = await sliced(lambda each: (each.topic, each.partition, said(each.error)), reply.partitions)
+        response = await forward(backend, Controller.ELECT_LEADERS, wanted, limit_s=limit_s(asked.timeout_ms))
+        told = await sliced(lambda each: (each.topic, each.partition, said(each.error)), response.partitions)
     except OttlaError as error:
         code = int(error.code)
         fields = refused(error)

@@ -17,7 +17,7 @@ from ottla_broker.kafka.leaders import Leaders
 from ottla_broker.replication.fetch import Consumers, Fetched, FetchWant, fetch
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.response_memory import Room
-from ottla_broker.service import MAX_REPLY_BYTES
+from ottla_broker.service import MAX_RESPONSE_BYTES
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.slices import Slice, sliced
@@ -59,7 +59,7 @@ async def _answer(backend: Backend, request: Request, asked: FetchRequest) -> Pa
 async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room) -> list[Part]:
     wants = await sliced(partial(_want, backend), asked.partitions)
     there = [want for want in wants if isinstance(want, FetchWant)]
-    max_bytes = min(max(0, asked.max_bytes), MAX_REPLY_BYTES)
+    max_bytes = min(max(0, asked.max_bytes), MAX_RESPONSE_BYTES)
     fetched = iter(
         await fetch(
             there,

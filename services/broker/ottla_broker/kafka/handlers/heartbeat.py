@@ -18,10 +18,10 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     who = member(asked.member_id, instance_of(asked))
     wanted = pb.HeartbeatRequest(group=asked.group_id, member=who, generation=asked.generation_id)
     try:
-        reply = await call(backend, asked.group_id, Group.HEARTBEAT, wanted)
+        response = await call(backend, asked.group_id, Group.HEARTBEAT, wanted)
     except OttlaError as error:
         return HeartbeatResponse(version=request.version, error_code=_code(error))
-    return HeartbeatResponse(version=request.version, error_code=_code(reply.error))
+    return HeartbeatResponse(version=request.version, error_code=_code(response.error))
 
 
 def _code(error: Error | OttlaError) -> int:

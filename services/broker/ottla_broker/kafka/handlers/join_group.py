@@ -25,21 +25,21 @@ _SKIPS_ASSIGNMENT_FROM: Final = 9
 async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     version = request.version
     try:
-        reply = await call(backend, asked.group_id, Group.JOIN, await _asked(asked, request), limit_s=JOIN_S)
+        response = await call(backend, asked.group_id, Group.JOIN, await _asked(asked, request), limit_s=JOIN_S)
     except OttlaError as error:
         return _failed(version, code_of(error), asked.member_id)
-    if reply.error.code:
-        return _failed(version, code_of(reply.error), reply.member_id or asked.member_id)
+    if response.error.code:
+        return _failed(version, code_of(response.error), response.member_id or asked.member_id)
     return JoinGroupResponse(
         version=version,
         error_code=0,
-        generation_id=reply.generation,
-        protocol_type=reply.protocol_type,
-        protocol_name=reply.protocol,
-        leader=reply.leader,
-        skip_assignment=reply.skip_assignment,
-        member_id=reply.member_id,
-        members=[_member(each, version) for each in reply.members],
+        generation_id=response.generation,
+        protocol_type=response.protocol_type,
+        protocol_name=response.protocol,
+        leader=response.leader,
+        skip_assignment=response.skip_assignment,
+        member_id=response.member_id,
+        members=[_member(each, version) for each in response.members],
     )
 
 

@@ -28,15 +28,17 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     else:
         leavers = [pb.Leaver(member=member(asked.member_id, None))]
     try:
-        reply = await call(backend, asked.group_id, Group.LEAVE, pb.LeaveRequest(group=asked.group_id, members=leavers))
+        response = await call(
+            backend, asked.group_id, Group.LEAVE, pb.LeaveRequest(group=asked.group_id, members=leavers)
+        )
     except OttlaError as error:
         return LeaveGroupResponse(version=version, error_code=code_of(error), members=[])
-    code = code_of(reply.error)
+    code = code_of(response.error)
     if version < _MANY_FROM:
-        code = code or next((code_of(left.error) for left in reply.members), 0)
+        code = code or next((code_of(left.error) for left in response.members), 0)
         return LeaveGroupResponse(version=version, error_code=code)
     return LeaveGroupResponse(
-        version=version, error_code=code, members=[_left(each, version) for each in reply.members]
+        version=version, error_code=code, members=[_left(each, version) for each in response.members]
     )
 
 

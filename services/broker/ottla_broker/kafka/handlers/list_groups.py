@@ -33,18 +33,18 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         states=getattr(asked, "states_filter", None) or (), types=getattr(asked, "types_filter", None) or ()
     )
     coordinators = backend.coordinators.all_of(GROUP)
-    replies = await asyncio.gather(
+    responses = await asyncio.gather(
         *(backend.coordinators.ask(c, Group.LIST_GROUPS, wanted, ASK_S) for c in coordinators), return_exceptions=True
     )
     code, groups = 0, []
-    for reply in replies:
-        if isinstance(reply, OttlaError):
-            code = code or code_of(reply)
-        elif isinstance(reply, BaseException):
-            raise reply
+    for response in responses:
+        if isinstance(response, OttlaError):
+            code = code or code_of(response)
+        elif isinstance(response, BaseException):
+            raise response
         else:
-            code = code or _INCOMPLETE.get(reply.error.code, code_of(reply.error))
-            groups += [each for each in reply.groups if spokesman(backend, GROUP, each.shard) == backend.node_id]
+            code = code or _INCOMPLETE.get(response.error.code, code_of(response.error))
+            groups += [each for each in response.groups if spokesman(backend, GROUP, each.shard) == backend.node_id]
     return ListGroupsResponse(
         version=version,
         error_code=code,

@@ -74,13 +74,13 @@ async def _commit(backend: Backend, asked: Message, offsets: list[pb.OffsetToCom
         offsets=offsets,
     )
     try:
-        reply = await call(backend, asked.group_id, Group.COMMIT_OFFSETS, wanted)
-        whole = _whole(reply.error)
+        response = await call(backend, asked.group_id, Group.COMMIT_OFFSETS, wanted)
+        whole = _whole(response.error)
     except OttlaError as error:
         whole = _whole(error)
     if whole:
         return {TopicPartition(each.topic, each.partition): whole for each in offsets}
-    return {TopicPartition(each.topic, each.partition): code_of(each.error) for each in reply.partitions}
+    return {TopicPartition(each.topic, each.partition): code_of(each.error) for each in response.partitions}
 
 
 def _whole(error: Error | OttlaError) -> int:

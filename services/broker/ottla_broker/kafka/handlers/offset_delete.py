@@ -30,18 +30,18 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     there = {topic.name: partitions_there(backend, topic.name) for topic in asked.topics}
     wanted = await sliced(group_partition, [each for each in named if each.partition in there[each.topic]])
     try:
-        reply = await call(
+        response = await call(
             backend,
             asked.group_id,
             Group.DELETE_OFFSETS,
             pb.DeleteOffsetsRequest(group=asked.group_id, partitions=wanted),
         )
-        code = code_of(reply.error)
+        code = code_of(response.error)
     except OttlaError as error:
         code = code_of(error)
     if code:
         return OffsetDeleteResponse(version=version, error_code=code, topics=[])
-    codes = {TopicPartition(each.topic, each.partition): code_of(each.error) for each in reply.partitions}
+    codes = {TopicPartition(each.topic, each.partition): code_of(each.error) for each in response.partitions}
     told: dict[str, list[Message]] = defaultdict(list)
 
     def tell(partition: TopicPartition) -> None:

@@ -81,12 +81,12 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
         del wanted.partitions[:]
         wanted.partitions.extend(partitions[at : at + _AT_ONCE])
         try:
-            reply = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
+            response = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
         except OttlaError as error:
             return code_of(error), []
-        if reply.error.code:
-            return code_of(reply.error), []
-        for each in reply.offsets:
+        if response.error.code:
+            return code_of(response.error), []
+        for each in response.offsets:
             found.setdefault(each.topic, []).append(each)
     topics = [await _told(backend, name, some, version, turn) for name, some in found.items()]
     topics += await _everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version, turn)

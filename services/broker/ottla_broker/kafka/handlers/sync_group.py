@@ -32,17 +32,17 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
         assignments=await sliced(_assignment, asked.assignments),
     )
     try:
-        reply = await call(backend, asked.group_id, Group.SYNC, wanted, limit_s=JOIN_S)
+        response = await call(backend, asked.group_id, Group.SYNC, wanted, limit_s=JOIN_S)
     except OttlaError as error:
         return _failed(version, _code(error))
-    if reply.error.code:
-        return _failed(version, _code(reply.error))
+    if response.error.code:
+        return _failed(version, _code(response.error))
     return SyncGroupResponse(
         version=version,
         error_code=0,
-        protocol_type=reply.protocol_type,
-        protocol_name=reply.protocol,
-        assignment=reply.assignment,
+        protocol_type=response.protocol_type,
+        protocol_name=response.protocol,
+        assignment=response.assignment,
     )
 
 
