@@ -90,7 +90,7 @@ test: check  ## everything, on a fresh machine too
 test-busy: $(VENV)/.dev  ## `make test` beside 8 busy processes, three times in a row; TIMES=1
 	$(BIN)/python tools/busy.py --processes 8 --times $(or $(TIMES),3) -- $(MAKE) test
 
-walk: $(VENV)/.dev  ## README.md and docs/sdk.md line by line, as a new user meets them: in a clean virtual environment
+walk: $(VENV)/.dev  ## README.md and docs/use/sdk.md line by line, as a new user meets them: in a clean virtual environment
 	$(BIN)/python -m tests.walk
 
 regressions: $(VENV)/.dev  ## every story of docs/regressions.md, then with its mend taken out: a test fails; ONLY=name,name

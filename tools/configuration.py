@@ -1,4 +1,4 @@
-"""docs/configuration.md: every setting of the services, and every config that something acts on, from the sources.
+"""docs/operate/configuration.md: every setting of the services and every config that is acted on, from the sources.
 
 `--check` only says whether the page is current.
 """
@@ -20,7 +20,7 @@ from ottla_core.config_key import ConfigKey, Scope
 from ottla_core.config_table import BROKER_CONFIGS, SYNONYMS, TOPIC_CONFIGS
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs/configuration.md"
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs/operate/configuration.md"
 
 SERVICES: Final = {"broker": BrokerConfig, "controller": ControllerConfig, "group-coordinator": GroupCoordinatorConfig}
 
@@ -64,7 +64,7 @@ tell tracebacks and the SDK's log.
 _CONFIGS_HEAD: Final = """
 ## Configs with an effect
 
-Kafka's other configs are taken and stored, and say that nothing acts on them (`docs/operating.md`). `ottla config
+Kafka's other configs are taken and stored, and say that nothing acts on them (`docs/operate/cluster.md`). `ottla config
 explain NAME` says the same as here, and what is legal.
 """
 
@@ -150,7 +150,7 @@ def main() -> int:
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(page())
     elif not PAGE.exists() or PAGE.read_text() != page():
-        print("docs/configuration.md is not what the sources say: run `make coverage-table`", file=sys.stderr)
+        print("docs/operate/configuration.md is not what the sources say: run `make coverage-table`", file=sys.stderr)
         return 1
     return 0
 

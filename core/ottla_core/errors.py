@@ -1,8 +1,8 @@
 """Kafka's error codes, and the one exception that carries them.
 
-A code is what a client may branch on, so it travels in band (docs/boundaries.md). Codes, names and the retriable flag
-are Kafka's (org.apache.kafka.common.protocol.Errors); a code that no service of ours answers yet is not listed. From
-1,000 on they are our own, which Kafka has no word for: they go between our services and never to a Kafka client.
+A code is what a client may branch on, so it travels in band (docs/design/boundaries.md). Codes, names and the
+retriable flag are Kafka's (org.apache.kafka.common.protocol.Errors); a code that no service of ours sends yet is not
+listed. From 1,000 on they are our own: they go between our services and never to a Kafka client.
 """
 
 from __future__ import annotations

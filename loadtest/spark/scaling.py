@@ -1,4 +1,4 @@
-"""`make scaling`: one job on a standalone Spark cluster of one worker, then of two, of one core each: docs/scaling.md.
+"""`make scaling`: one job on a standalone Spark cluster of one worker, then of two, a core each: docs/use/scaling.md.
 
 Brokers, driver and workers share this machine's cores, so two workers are not twice one on a small machine. What
 carries over to a larger one is CPU time: it is measured apart for brokers, executors' JVMs and Python workers.

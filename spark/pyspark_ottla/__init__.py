@@ -3,7 +3,7 @@
     orders = spark.readStream.format("ottla").option("subscribe", "orders").load()
 
 Spark finds this package by its name and registers `DefaultSource` by itself. Columns, options, names and defaults are
-those of Spark's own Kafka source and sink; docs/spark.md has the table, and what is here besides.
+those of Spark's own Kafka source and sink; docs/use/spark.md has the table, and what is here besides.
 """
 
 from typing import TYPE_CHECKING, Any

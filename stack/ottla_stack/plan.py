@@ -1,4 +1,4 @@
-"""Which processes make a stack, with which ports and arguments: the table of docs/architecture.md as data."""
+"""Which processes make a stack, with which ports and arguments: the table of docs/design/architecture.md as data."""
 
 from __future__ import annotations
 

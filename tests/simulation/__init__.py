@@ -1,1 +1,1 @@
-"""A seeded simulation of the coordinator's own classes among everything that can go wrong. See docs/coordination.md."""
+"""The coordinator's own classes in a seeded simulation of everything that can go wrong: docs/design/coordination.md."""

@@ -1,6 +1,6 @@
 """The shard's partition: three replicas, of which one leads, or two for a while without knowing of each other.
 
-It keeps the broker's rules (docs/replication.md) with the broker's own comparison of fence and offset
+It keeps the broker's rules (docs/design/replication.md) with the broker's own comparison of fence and offset
 (ottla_broker.machines.shard). A follower tells what it has by its next fetch; the high watermark is what every member
 of the leader's ISR has told; two members are the least. The ISR and the elections are the controller's, heard of late.
 """

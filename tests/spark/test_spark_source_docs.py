@@ -1,4 +1,4 @@
-"""docs/spark.md runs as it stands, prints what it says, and its tables have every option."""
+"""docs/use/spark.md runs as it stands, prints what it says, and its tables have every option."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import ottla
 from ottla.testing import Cluster
 from pyspark_ottla.options import READ_OPTIONS, WRITE_OPTIONS
 
-SNIPPETS = programs(text("docs/spark.md"))
+SNIPPETS = programs(text("docs/use/spark.md"))
 
 
 @pytest.fixture
@@ -51,6 +51,6 @@ def test_the_page_runs_from_top_to_bottom(
 
 
 def test_the_page_has_every_option() -> None:
-    source, sink = (section("docs/spark.md", f"Options of the {which}") for which in ("source", "sink"))
+    source, sink = (section("docs/use/spark.md", f"Options of the {which}") for which in ("source", "sink"))
     assert set(re.findall(r"^\| `([\w.*]+)` \|", source, re.MULTILINE)) == {*READ_OPTIONS, "kafka.*"}
     assert set(re.findall(r"^\| `([\w.*]+)` \|", sink, re.MULTILINE)) == {*WRITE_OPTIONS, "kafka.*"}

@@ -201,7 +201,7 @@ async def test_apps_share_a_group_and_hand_over_without_repeating(cluster: Clust
 def test_the_page_does_what_it_says(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = section("docs/sdk.md", "Handlers: `ottla.App`")
+    page = section("docs/use/sdk.md", "Handlers: `ottla.App`")
     ((source, printed),) = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", page, re.DOTALL)
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
     module = types.ModuleType("page")

@@ -434,7 +434,7 @@ def test_who_asks_follows_a_group_to_its_next_coordinator(cluster: Cluster, admi
 def test_the_section_of_the_sdks_page_prints_what_it_says(
     cluster: Cluster, admin: ottla.Admin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program, *_ = programs(section("docs/sdk.md", "Consumer groups from outside"))
+    program, *_ = programs(section("docs/use/sdk.md", "Consumer groups from outside"))
     monkeypatch.setenv("OTTLA_BOOTSTRAP", cluster.bootstrap)
     admin.topics.create("orders", partitions=3)
     exec(program, {})

@@ -1,4 +1,4 @@
-"""Every example in the SDK's docstrings runs, and docs/sdk.md prints what it says that it prints."""
+"""Every example in the SDK's docstrings runs, and docs/use/sdk.md prints what it says that it prints."""
 
 from __future__ import annotations
 
@@ -100,6 +100,6 @@ def test_a_job_of_the_page_prints_what_it_says(
 
 def test_the_page_has_ten_jobs_and_every_metric() -> None:
     assert len(JOBS) == 10
-    shown = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", text("docs/sdk.md"), re.MULTILINE))
+    shown = dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", text("docs/use/sdk.md"), re.MULTILINE))
     assert shown == METRICS | group_figures.METRICS | app_metrics.METRICS
     assert len(EXAMPLES) >= 8

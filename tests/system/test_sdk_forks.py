@@ -135,7 +135,7 @@ def run(source: str, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_a_child_hears_of_the_fork_and_ends_and_the_parent_goes_on(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "1")  # or else gRPC ends one child in twenty: docs/producer.md
+    monkeypatch.setenv("GRPC_ENABLE_FORK_SUPPORT", "1")  # or else gRPC ends one child in twenty: docs/use/producer.md
     assert run(SYNC, cluster, monkeypatch).splitlines()[-1] == "['parent', 'pending']"
 
 

@@ -53,7 +53,7 @@ def entries(*values: bytes) -> bytes:
 
 
 async def examine(log: ShardLog) -> None:
-    """A shard from its first fence to its second owner. `docs/shards.md` in calls."""
+    """A shard from its first fence to its second owner. `docs/design/shards.md` in calls."""
 
     async def ask(owner: ShardFence, call: Call) -> Result:
         """What is known in the end: a broker may not have heard yet that it leads."""

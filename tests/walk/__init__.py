@@ -1,1 +1,1 @@
-"""What a new user does first: the lines of the README and the programs of docs/sdk.md, in a clean environment."""
+"""What a new user does first: the lines of the README and the programs of docs/use/sdk.md, in a clean environment."""

@@ -1,4 +1,4 @@
-"""`python -m tests.walk`: README.md and docs/sdk.md as a new user meets them, line by line. `--borrowed`: no downloads.
+"""`python -m tests.walk`: README.md and docs/use/sdk.md as a new user meets them. `--borrowed`: no downloads.
 
 The last line is one JSON object.
 """
@@ -90,7 +90,7 @@ def walk(directory: Path, *, borrowed: bool) -> dict[str, object]:
             environment.python(_REMADE)
             printed = environment.python(source).splitlines()
             assert printed == promised(source), f"{title}: {printed} instead of {promised(source)}"
-        print(f"docs/sdk.md: {len(JOBS)} programs", flush=True)
+        print(f"docs/use/sdk.md: {len(JOBS)} programs", flush=True)
     return {
         "lines": len(LINES),
         "programs": len(PROGRAMS),

@@ -10,7 +10,7 @@ ROOT: Final = Path(__file__).parents[2]
 
 
 def text(page: str) -> str:
-    """Of `README.md` or `docs/sdk.md`, as it stands."""
+    """Of `README.md` or `docs/use/sdk.md`, as it stands."""
     return (ROOT / page).read_text(encoding="utf-8")
 
 
@@ -30,8 +30,8 @@ def readme_programs() -> list[str]:
 
 
 def jobs() -> list[tuple[str, str]]:
-    """The numbered sections of docs/sdk.md: title and program."""
-    return re.findall(r"^## (\d+\. .*?)\n\n```python\n(.*?)```", text("docs/sdk.md"), re.DOTALL | re.MULTILINE)
+    """The numbered sections of docs/use/sdk.md: title and program."""
+    return re.findall(r"^## (\d+\. .*?)\n\n```python\n(.*?)```", text("docs/use/sdk.md"), re.DOTALL | re.MULTILINE)
 
 
 def promised(program: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""How a coordinator keeps its state in an internal topic whose partitions brokers lead. Rules: docs/coordination.md."""
+"""A coordinator's state in an internal topic whose partitions brokers lead. Rules: docs/design/coordination.md."""

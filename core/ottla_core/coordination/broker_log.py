@@ -1,4 +1,4 @@
-"""The shards' log as it is: partitions of an internal topic, each asked of whoever leads it now (docs/shards.md)."""
+"""The shards' log: partitions of an internal topic, each requested from its current leader (docs/design/shards.md)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The shards' log in memory: for tests, and for whoever wants coordinators without brokers.
 
 One leader that nobody deposes, no followers. What it appends counts at once, or when `commit` is called after `hold`.
-The comparisons are the broker's (docs/shards.md); one suite of tests runs over this log and over real brokers.
+The comparisons are the broker's (docs/design/shards.md); one suite of tests runs over this log and over real brokers.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class App:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What was handled so far: docs/sdk.md lists the names. From any thread."""
+        """What was handled so far: docs/use/sdk.md lists the names. From any thread."""
         return metrics_of(self._workers)
 
     async def __aenter__(self) -> Self:

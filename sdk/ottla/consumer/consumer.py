@@ -83,7 +83,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         topics: names of one or more topics.
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         group: the id of a group whose members share the partitions: this one gets some, keeps them while it reads, and
-            goes on where the group left off. It is in the group from its first reading on. docs/sdk.md tells the rest.
+            continues where the group left off. It is a member from its first reading on. The rest: docs/use/sdk.md.
         pattern: of a group, instead of topics: a regular expression for whole names, new topics among them.
         partitions: only these: numbers where there is one topic, else (topic, number) pairs. Not with a group.
         start: where to begin. "earliest", "latest" (what is written from now on), a datetime (without a zone: local), a
@@ -301,7 +301,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What was read so far, under Kafka's names: docs/sdk.md lists them. From any thread; costs no call."""
+        """What was read so far, under Kafka's names: docs/use/sdk.md lists them. From any thread; costs no call."""
         self.one_thread.guard.check_process()
         with self._lock:
             figures = self._fetcher.consumed.metrics(self._subscription)

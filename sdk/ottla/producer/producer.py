@@ -107,7 +107,7 @@ class Producer(Generic[K, V]):
         topic: where `send` sends unless it is told otherwise.
         key, value: serializers: auto (str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON),
             bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or
-            pydantic model, written as JSON) or a callable. None is always null. docs/serializers.md has examples.
+            pydantic model, written as JSON) or a callable. None is always null. docs/use/serializers.md has examples.
         acks: "all" every in-sync replica has it, 1 the leader has it, 0 nobody is asked.
         compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
         linger: seconds that a record waits for others to share its batch.
@@ -398,7 +398,7 @@ class Producer(Generic[K, V]):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What was sent so far, under Kafka's names: docs/producer.md lists them. From any thread; costs no call."""
+        """What was sent so far, under Kafka's names (docs/use/producer.md). From any thread; costs no call."""
         accumulator = self._accumulator
         self._guard.check_process()
         with self._lock:

@@ -38,7 +38,7 @@ Read = Callable[[Any], Any]
 """What JSON holds → what the annotation says. Raises MismatchError."""
 
 _UNIONS: Final = (typing.Union, types.UnionType)
-_SUPPORTED: Final = "see the table in docs/serializers.md, or give a callable"
+_SUPPORTED: Final = "see the table in docs/use/serializers.md, or give a callable"
 
 
 class MismatchError(ValueError):

@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     """Runs in every `make test`, not only in `make compat`."""
     lacks: frozenset[str] = frozenset()
     """Capabilities (of cells.py) that the client itself doesn't have, with any broker: no cells, and a word in
-    docs/compatibility.md. Of what it can read nothing is taken off by what it can't write."""
+    docs/use/compatibility.md. Of what it can read nothing is taken off by what it can't write."""
 
 
 CLIENTS = (

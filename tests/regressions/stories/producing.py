@@ -94,7 +94,7 @@ STORIES = (
     ),
     Story(
         "snippets-that-type-checkers-refuse",
-        "Snippets of docs/sdk.md did not pass mypy: partitions as tuples, FakeProducer's `with`, mixed headers",
+        "Snippets of docs/use/sdk.md did not pass mypy: partitions as tuples, FakeProducer's `with`, mixed headers",
         Edit(
             "sdk/ottla/client/by_partition.py",
             "OffsetsByPartition = Mapping[tuple[str, int], int] | Mapping[TopicPartition, int]",

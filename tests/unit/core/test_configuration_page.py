@@ -1,4 +1,4 @@
-"""docs/configuration.md is what the sources say, and each setting has words."""
+"""docs/operate/configuration.md is what the sources say, and each setting has words."""
 
 from __future__ import annotations
 

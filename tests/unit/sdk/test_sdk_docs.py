@@ -13,9 +13,9 @@ import ottla.producer.producer
 from ottla.fakes.scripted import ScriptedCluster
 
 PAGES = {
-    "serializers": text("docs/serializers.md"),
-    "producer": text("docs/producer.md"),
-    "groups": section("docs/sdk.md", "Consumer groups"),
+    "serializers": text("docs/use/serializers.md"),
+    "producer": text("docs/use/producer.md"),
+    "groups": section("docs/use/sdk.md", "Consumer groups"),
 }
 SNIPPETS = [
     pytest.param(snippet, id=f"{page}-{number}")

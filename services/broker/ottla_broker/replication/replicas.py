@@ -467,7 +467,7 @@ class Replicas:
         known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
         log_dir.set_strays_aside(known, now_ms=self._clock.wall_ms())
         if (strays := log_dir.measure_strays()).partitions:
-            words = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operating.md"
+            words = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operate/cluster.md"
             _log.warning(words, strays.partitions, strays.size_bytes)
 
     @property

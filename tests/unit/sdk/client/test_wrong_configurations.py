@@ -1,4 +1,4 @@
-"""docs/errors.md word for word: its snippets run, and each is answered with the sentence that stands below it."""
+"""docs/use/errors.md word for word: its snippets run, and each is answered with the sentence that stands below it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.client import diagnose
 from ottla.fakes.scripted import Hold, ScriptedCluster
 from ottla_proto.contracts import Broker
 
-PAGE = Path(__file__).parents[4] / "docs/errors.md"
+PAGE = Path(__file__).parents[4] / "docs/use/errors.md"
 LONGEST_S = 10.0
 
 

@@ -16,7 +16,7 @@ from ottla.producer.producer import Producer
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
-DOCS = Path(__file__).parents[4] / "docs" / "producer.md"
+DOCS = Path(__file__).parents[4] / "docs/use/producer.md"
 
 
 def producer_of(cluster: ScriptedCluster, **arguments: Any) -> Producer[Any, Any]:
