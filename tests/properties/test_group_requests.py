@@ -14,9 +14,9 @@ from groups import WAITS, Shard, subscription
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError
 from ottla_group_coordinator.machines.group import Group, State
 from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
 STEPS = [

@@ -11,14 +11,14 @@ from tests.simulation.network import Network
 from tests.simulation.partition import Partition
 from tests.simulation.schedule import Schedule
 
-from ottla_core.coordination.effects import Answer, Effect, Leave, Limits, Perform, Refuse, Send
+from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, ShardLimits
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.shard_log import Call, Read, Result
 from ottla_core.coordination.timers import BEAT_S, NEVER, LoopClock, Moment
 from ottla_core.coordination.turn import Request
 from ottla_core.records.fence import ShardFence
 
-LIMITS: Final = Limits(
+LIMITS: Final = ShardLimits(
     unproved_s=1.5, append_s=1.2, retry_s=0.05, retry_most_s=0.2, max_batch_bytes=400, max_waiting=50
 )
 _BOOT_MS: Final = 1_700_000_000_000
@@ -87,7 +87,7 @@ class Coordinator:
         now = self._now()
         owner = self.owner
         if owner is not None:
-            request = Request(request.token, request.decide, now.at + timeout_s, request.from_memory)
+            request = Request(request.token, request.decide, now.at + timeout_s, request.without_confirmation)
             self._perform(owner.on_request(request, now))
 
     def beat(self, life: int) -> None:

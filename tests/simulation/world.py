@@ -259,7 +259,7 @@ class World:
                 decide = watch(key, operation.name)
             case _:
                 decide = get(key)
-        return Request(operation, decide, 0.0, from_memory=operation.kind == "memory")
+        return Request(operation, decide, 0.0, without_confirmation=operation.kind == "memory")
 
     def on_answer(self, token: Any, response: int) -> None:
         self._refused = False

@@ -9,7 +9,7 @@ from typing import Any
 
 from waiting import LIMIT_S, until
 
-from ottla_core.cluster.coordinator_seat import CoordinatorSeat
+from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import ClusterImage, Coordinator, Partition, Shard, Topic
@@ -38,7 +38,7 @@ class RegisteredCoordinator:
         self.follower = MetadataFollower(store, cluster_id)
         self.server = RpcServer("127.0.0.1", 0, Metrics())
         incarnation = uuid.uuid4().hex
-        self.seat = CoordinatorSeat(
+        self.seat = CoordinatorRegistration(
             store,
             cluster_id,
             6,

@@ -13,7 +13,6 @@ from ottla_core.coordination.shard import Decision, Later, Record, Resolve
 from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_group_coordinator.machines.answers import Joined, Synced
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
@@ -27,6 +26,7 @@ from ottla_group_coordinator.machines.membership import (
     decide_sync,
 )
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
+from ottla_group_coordinator.machines.responses import Joined, Synced
 from ottla_group_coordinator.machines.shard import GroupShard, Loaded
 
 WALL_MS = 1_700_000_000_000

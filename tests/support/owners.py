@@ -7,7 +7,7 @@ from typing import Any
 
 from batches import NOON
 
-from ottla_core.coordination.effects import Answer, Effect, Leave, Limits, Refuse, Send
+from ottla_core.coordination.effects import Answer, Effect, Leave, Refuse, Send, ShardLimits
 from ottla_core.coordination.owner import Owner, Phase
 from ottla_core.coordination.shard import Decision, Entry, Later, Marker, Record, Resolve
 from ottla_core.coordination.shard_log import Append, Appended, Batches, Call, Confirmed, Result
@@ -17,7 +17,7 @@ from ottla_core.records.batch import placed_prefix, read_header
 from ottla_core.records.fence import ShardFence, seal_fence
 
 MINE = ShardFence(5, 70)
-LIMITS = Limits(unproved_s=3.0, append_s=2.0, retry_s=0.1, retry_most_s=0.1, max_batch_bytes=1000, max_waiting=4)
+LIMITS = ShardLimits(unproved_s=3.0, append_s=2.0, retry_s=0.1, retry_most_s=0.1, max_batch_bytes=1000, max_waiting=4)
 
 
 class Book:
@@ -79,7 +79,7 @@ def stored(batch: bytes, base_offset: int) -> bytes:
 class Hand:
     """Everything that happens to one owner is done here, and everything that it does is kept."""
 
-    def __init__(self, *, limits: Limits = LIMITS, fence: ShardFence = MINE) -> None:
+    def __init__(self, *, limits: ShardLimits = LIMITS, fence: ShardFence = MINE) -> None:
         self.at = 100.0
         self.book = Book()
         self.owner: Owner[Book] = Owner(fence, self.book, limits, self.now, chance=lambda: 1.0)
@@ -104,8 +104,8 @@ class Hand:
         """An answer to one of the calls that were sent; to the last one by default."""
         self._take(self.owner.on_result(self.sent[of].number, result, self.now))
 
-    def ask(self, token: str, decide: BookDecide, *, wait_s: float = 60.0, from_memory: bool = False) -> None:
-        self._take(self.owner.on_request(Request(token, decide, self.at + wait_s, from_memory), self.now))
+    def ask(self, token: str, decide: BookDecide, *, wait_s: float = 60.0, without_confirmation: bool = False) -> None:
+        self._take(self.owner.on_request(Request(token, decide, self.at + wait_s, without_confirmation), self.now))
 
     def tick(self, after_s: float = 0.0) -> None:
         self.at += after_s

@@ -16,7 +16,7 @@ from waiting import LIMIT_S, until
 import ottla
 from ottla_core.coordination.batches import read_batches, seal_entries
 from ottla_core.coordination.broker_log import BrokerShardLog
-from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard import Entry
@@ -113,7 +113,7 @@ class Process(RegisteredCoordinator):
             lambda shard: Book(),
             self._release,
             metrics=Metrics(),
-            limits=Limits(unproved_s=10.0, append_s=10.0),
+            limits=ShardLimits(unproved_s=10.0, append_s=10.0),
         )
 
     async def start(self) -> None:

@@ -10,7 +10,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ShardLimits:
     """`unproved_s`: a third of the shortest session timeout (rule 7). `append_s`: Kafka's offsets.commit.timeout.ms: so
     long clients wait for a batch, which is sent for longer. `call_s`: one sending, later ones up to twice as much."""
 

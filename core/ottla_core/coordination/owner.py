@@ -33,10 +33,10 @@ from ottla_core.coordination.effects import (
     Answer,
     Effect,
     Leave,
-    Limits,
     Perform,
     Refuse,
     Send,
+    ShardLimits,
     Tell,
     crowded,
     late,
@@ -85,7 +85,7 @@ class Owner(Generic[S]):
         self,
         fence: ShardFence,
         shard: S,
-        limits: Limits,
+        limits: ShardLimits,
         now: Moment,
         chance: Callable[[], float],
     ) -> None:
@@ -126,8 +126,8 @@ class Owner(Generic[S]):
     def on_request(self, request: Request[S], now: Moment) -> list[Effect]:
         if self.phase is not Phase.SERVING:
             self._out.append(Refuse(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator()))
-        elif request.from_memory and now.at < self._proved_until:
-            self._answer_from_memory(request, now)
+        elif request.without_confirmation and now.at < self._proved_until:
+            self._answer_without_confirmation(request, now)
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
                 self._take_turn(now, ask=True)  # so that no heartbeat has to wait for the next proof
         elif self.parked >= self.limits.max_waiting:
@@ -343,7 +343,7 @@ class Owner(Generic[S]):
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def _answer_from_memory(self, request: Request[S], now: Moment) -> None:
+    def _answer_without_confirmation(self, request: Request[S], now: Moment) -> None:
         try:
             decision = request.decide(self.shard, now)
         except Exception as error:

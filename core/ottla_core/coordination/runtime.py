@@ -13,16 +13,16 @@ import logging
 import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.coordination.effects import Leave, Limits, crowded, not_coordinator
+from ottla_core.coordination.effects import Leave, ShardLimits, crowded, not_coordinator
 from ottla_core.coordination.held_shard import HeldShard, refuse
 from ottla_core.coordination.owner import Owner, Phase
 from ottla_core.coordination.shard import Decide, S
 from ottla_core.coordination.shard_log import ShardLog
+from ottla_core.coordination.shards import Shards, ShardStatus
 from ottla_core.coordination.timers import BEAT_S, LoopClock, Moment
 from ottla_core.coordination.turn import Request
 from ottla_core.errors import ErrorCode, OttlaError
@@ -47,24 +47,7 @@ PerformEffect = Callable[[int, Any], None]
 Release = Callable[[int, int], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing(Generic[S]):
-    """One shard: for how long it has been here, up to where its log was read and written, and what keeps it, if it is
-    not served."""
-
-    shard: int
-    phase: Phase
-    for_s: float
-    next_offset: int
-    trouble: str
-    state: S
-
-    @property
-    def is_served(self) -> bool:
-        return self.phase is Phase.SERVING
-
-
-class OwnedShards(Generic[S]):
+class OwnedShards(Shards[S]):
     """A component: the shards of `kind` that are given to `instance_id` in its present registration.
 
     `incarnation()` is that registration's epoch, None while there is none. `new_shard(n)` gives an empty state;
@@ -83,12 +66,12 @@ class OwnedShards(Generic[S]):
         *,
         metrics: Metrics,
         perform: PerformEffect = lambda shard, effect: None,
-        limits: Limits | None = None,
+        limits: ShardLimits | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.kind: Final = kind
         self.instance_id: Final = instance_id
-        self.limits = limits or Limits()
+        self.limits = limits or ShardLimits()
         self.log: Final = log
         self.perform: Final = perform
         self._incarnation = incarnation
@@ -153,21 +136,19 @@ class OwnedShards(Generic[S]):
     # ---- what the service asks ------------------------------------------------------------------------------------
 
     async def ask(
-        self, key: str, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+        self, key: str, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
     ) -> Any:
-        """The response to what is decided in the shard of `key`, once it is durable; it holds `size_bytes`.
-
-        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE: ask again, elsewhere maybe,
-        for it may have been done; REQUEST_TIMED_OUT; and what the decision, or a log that surely has not taken it,
-        raises.
-        """
         shard = self.shard_of(key)
-        return await self.ask_shard(shard, decide, timeout=timeout, from_memory=from_memory, size_bytes=size_bytes)
+        return await self.ask_shard(
+            shard, decide, timeout=timeout, without_confirmation=without_confirmation, size_bytes=size_bytes
+        )
 
     async def ask_shard(
-        self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+        self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
     ) -> Any:
-        answer = self.begin(shard, decide, timeout=timeout, from_memory=from_memory, size_bytes=size_bytes)
+        answer = self.begin(
+            shard, decide, timeout=timeout, without_confirmation=without_confirmation, size_bytes=size_bytes
+        )
         if answer.done():  # as a heartbeat's is
             return answer.result()
         try:
@@ -179,9 +160,8 @@ class OwnedShards(Generic[S]):
             ) from None
 
     def begin(
-        self, shard: int, decide: Decide[S], *, timeout: float, from_memory: bool = False, size_bytes: int = 0
+        self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
     ) -> asyncio.Future[Any]:
-        """The answer to come, which raises what `ask` does; who waits no longer for it cancels it."""
         answer: asyncio.Future[Any] = self.loop.create_future()
         held = self._held.get(shard)
         if held is None or self._stopping:
@@ -193,7 +173,9 @@ class OwnedShards(Generic[S]):
                 self._to_load.move_to_end(shard, last=False)
             patience_s = min(timeout, self.limits.append_s)  # before it is decided
             held.handle(
-                lambda owner, now: owner.on_request(Request(answer, decide, now.at + patience_s, from_memory), now)
+                lambda owner, now: owner.on_request(
+                    Request(answer, decide, now.at + patience_s, without_confirmation), now
+                )
             )
             if size_bytes and not answer.done():
                 self._waiting_bytes += size_bytes
@@ -204,24 +186,20 @@ class OwnedShards(Generic[S]):
         self._waiting_bytes -= size_bytes
 
     def owned(self) -> Sequence[int]:
-        """The shards that are served, or will be when they are loaded."""
         return sorted(n for n, held in self._held.items() if held.owner.phase is not Phase.LEFT)
 
-    def limit(self, limits: Limits) -> None:
-        """From now on: what waits already waits as it would have."""
+    def limit(self, limits: ShardLimits) -> None:
         self.limits = limits
         for held in self._held.values():
             held.owner.limits = limits
 
-    def standings(self) -> list[Standing[S]]:
-        """How it is with each shard, by its number; from any thread."""
+    def statuses(self) -> list[ShardStatus[S]]:
         return [
-            Standing(n, held.owner.phase, held.age_s, held.owner.next_offset, held.owner.trouble, held.owner.shard)
+            ShardStatus(n, held.owner.phase, held.age_s, held.owner.next_offset, held.owner.trouble, held.owner.shard)
             for n, held in sorted(self._held.items())
         ]
 
     def shard_of(self, key: str) -> int:
-        """Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
         if not self._shards:
             topic = SHARD_TOPICS[self.kind]
             raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is not there yet", hint="try again")
@@ -355,7 +333,7 @@ class OwnedShards(Generic[S]):
         return sum(held.owner.phase is Phase.SERVING for held in list(self._held.values()))
 
     def _loading_s(self) -> float:
-        return max((each.for_s for each in self.standings() if not each.is_served), default=0.0)
+        return max((each.for_s for each in self.statuses() if not each.is_served), default=0.0)
 
     def _parked(self) -> float:
         return sum(held.owner.parked for held in list(self._held.values()))

@@ -25,13 +25,13 @@ MAX_DECISIONS: Final = 500
 class Request(Generic[S]):
     """What a client asks. `token` is who is answered; None for what the owner asks itself.
 
-    `from_memory`: a heartbeat, which changes timers only and is answered by who owned the shard a moment ago.
+    `without_confirmation`: a heartbeat, which changes timers only and is answered by who owned the shard a moment ago.
     """
 
     token: Any
     decide: Decide[S]
     give_up_at: float
-    from_memory: bool = False
+    without_confirmation: bool = False
 
 
 class Outcome(NamedTuple):

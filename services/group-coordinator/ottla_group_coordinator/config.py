@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ottla_core.config_values import OF_GROUPS
-from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.effects import ShardLimits
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.machines.membership import GroupSettings
 
@@ -43,12 +43,12 @@ class GroupCoordinatorConfig:
     def with_cluster(self, told: Mapping[str, str]) -> GroupCoordinatorConfig:
         """These settings under the cluster's configs: canonical texts, by Kafka's names."""
         heard = {name.replace(".", "_"): int(told[name]) for name in OF_GROUPS if name in told}
-        return replace(self, **heard)  # type: ignore[arg-type]  # all of them are numbers: test_heeding
+        return replace(self, **heard)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
 
-    def limits(self) -> Limits:
+    def limits(self) -> ShardLimits:
         """What holds for the shards' owners."""
         proof_s = max(_LEAST_PROOF_S, self.group_min_session_timeout_ms / 3000)
-        return Limits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
+        return ShardLimits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 
     def groups(self) -> GroupSettings:
         """Raises INVALID_CONFIG for settings under which nobody could join."""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.coordination.shard import Decide
+from ottla_core.coordination.shards import Shards
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.retry import Backoff
 from ottla_core.tasks import end_task
@@ -28,14 +27,6 @@ _LONGEST_PAUSE_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class OwnShards(Protocol):
-    """The shards of this instance (ottla_core.coordination.runtime)."""
-
-    def owned(self) -> Sequence[int]: ...
-
-    async def ask_shard(self, shard: int, decide: Decide[GroupShard], *, timeout: float) -> Any: ...
-
-
 class Metadata(Protocol):
     """What this instance knows of the cluster (ottla_core.cluster.follower)."""
 
@@ -45,7 +36,7 @@ class Metadata(Protocol):
 class DeletedTopics:
     """A component. `on_image` is for the metadata follower, `on_effect` for the runtime."""
 
-    def __init__(self, shards: OwnShards, metadata: Metadata) -> None:
+    def __init__(self, shards: Shards[GroupShard], metadata: Metadata) -> None:
         self._shards: Final = shards
         self._metadata: Final = metadata
         self._gone: Final[dict[int, set[str]]] = {}

@@ -11,15 +11,15 @@ from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.coordination.runtime import Standing
 from ottla_core.coordination.shard import Decide, Decision
+from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
-from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.membership import (
     Join,
     Sync,
@@ -39,9 +39,9 @@ from ottla_group_coordinator.machines.offsets import (
     is_of_gone,
 )
 from ottla_group_coordinator.machines.records import NO_LEADER_EPOCH, CommittedOffset
+from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.shard import GroupShard
-from ottla_group_coordinator.tally import Tally
-from ottla_group_coordinator.telling import assigned, described, event, explained, listed, partition_lag
+from ottla_group_coordinator.responses import assigned, described, event, explained, listed, partition_lag
 from ottla_proto import group_pb2 as pb
 
 _JOIN_S: Final = 1_800.0
@@ -66,35 +66,6 @@ _INT32_MAX: Final = 2**31 - 1  # what a record holds
 GroupDecide = Decide[GroupShard]
 
 
-class Shards(Protocol):
-    """The shards that this instance owns, each with its log (ottla_core.coordination.runtime)."""
-
-    async def ask(
-        self, key: str, decide: GroupDecide, *, timeout: float, from_memory: bool = False, size_bytes: int = 0
-    ) -> Any:
-        """The response of what is decided in the shard that `key` hashes to, once it is durable; it holds `size_bytes`.
-
-        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, or what the decision raises.
-        """
-        ...
-
-    def begin(
-        self, shard: int, decide: GroupDecide, *, timeout: float, from_memory: bool = False
-    ) -> asyncio.Future[Any]:
-        """The answer to come, which raises what `ask` does; who waits no longer for it cancels it."""
-        ...
-
-    def owned(self) -> Sequence[int]:
-        """The numbers of the shards that are served, or will be when they are loaded."""
-        ...
-
-    async def ask_shard(self, shard: int, decide: GroupDecide, *, timeout: float) -> Any: ...
-
-    def shard_of(self, key: str) -> int: ...
-
-    def standings(self) -> Sequence[Standing[GroupShard]]: ...
-
-
 class Metadata(Protocol):
     """What this instance knows of the cluster (ottla_core.cluster.follower)."""
 
@@ -111,11 +82,11 @@ class GroupService:
 
     def __init__(
         self,
-        shards: Shards,
+        shards: Shards[GroupShard],
         metadata: Metadata,
         node_id: int,
         lag: LagReader,
-        tally: Tally,
+        metrics: GroupMetrics,
         *,
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
     ) -> None:
@@ -123,7 +94,7 @@ class GroupService:
         self._metadata: Final = metadata
         self._node_id: Final = node_id
         self._lag: Final = lag
-        self._tally: Final = tally
+        self._metrics: Final = metrics
         self._new_id: Final = new_id
         self._keys: Final = itertools.count(1)
 
@@ -179,7 +150,7 @@ class GroupService:
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
         check_group_id(request.group)
-        _answer(await self._shards.ask(request.group, _decide_beat(request), timeout=_ASK_S, from_memory=True))
+        _answer(await self._shards.ask(request.group, _decide_beat(request), timeout=_ASK_S, without_confirmation=True))
         return pb.HeartbeatResponse()
 
     async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsResponse:
@@ -200,7 +171,7 @@ class GroupService:
             shard = self._shards.shard_of(request.group)
         except OttlaError as error:
             return error
-        return self._shards.begin(shard, _decide_beat(request), timeout=_ASK_S, from_memory=True)
+        return self._shards.begin(shard, _decide_beat(request), timeout=_ASK_S, without_confirmation=True)
 
     async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveResponse:
         check_group_id(request.group)
@@ -244,7 +215,7 @@ class GroupService:
             return decide_commit(group, _who(request.member), request.generation, wanted, topics, shard.settings, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
-        self._tally.commit(outcomes.count(None))
+        self._metrics.commit(outcomes.count(None))
         partitions = [each.partition for each in wanted]
         return pb.CommitOffsetsResponse(partitions=_outcomes(partitions, outcomes))
 
@@ -386,7 +357,7 @@ class GroupService:
                     unreadable=each.state.unreadable,
                     coordinator=self._node_id,
                 )
-                for each in self._shards.standings()
+                for each in self._shards.statuses()
             ]
         )
 

@@ -16,7 +16,7 @@ import ottla_group_coordinator.machines.membership
 import ottla_group_coordinator.machines.offsets
 import ottla_group_coordinator.machines.rebalance
 import ottla_group_coordinator.machines.shard
-from ottla_core.cluster.coordinator_seat import CoordinatorSeat
+from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard import Decision
@@ -31,8 +31,8 @@ def _heed_no_lease() -> None:
 
     With the lease heeded a deposed owner drops its shards by itself, mostly in time, and hides what else is broken.
     """
-    _replace(CoordinatorSeat, "_on_lost", lambda self: None)
-    _replace(CoordinatorSeat, "epoch", property(lambda self: self._epoch))
+    _replace(CoordinatorRegistration, "_on_lost", lambda self: None)
+    _replace(CoordinatorRegistration, "epoch", property(lambda self: self._epoch))
 
 
 def _fetch_without_check() -> None:

@@ -64,7 +64,7 @@ STORIES = (
         "`ottla config set group.initial.rebalance.delay.ms=…` was stored, shown, and acted on by nobody",
         Edit(
             "services/group-coordinator/ottla_group_coordinator/app.py",
-            "    follower.on_change(heeding.on_image)\n",
+            "    follower.on_change(configs.on_image)\n",
             "",
         ),
         Edit(

@@ -57,6 +57,10 @@ class Store:
         return self.image
 
 
+def watching(shards: Any, metadata: Store) -> DeletedTopics:
+    return DeletedTopics(shards, metadata)
+
+
 @pytest.fixture(autouse=True)
 def nobody_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deleted_topics, "_PAUSE_S", 0.0)
@@ -70,7 +74,7 @@ WITH_T = with_topic(EMPTY, "t", 1, number=1)
 async def test_every_shard_forgets_a_topic_that_is_gone(after: Any) -> None:
     held = Held(True)
     before, after = with_topic(WITH_T, "u", 1, number=7), with_topic(after, "u", 1, number=7)
-    watch = DeletedTopics(held, Store(after))
+    watch = watching(held, Store(after))
     watch.on_image(before, after)
     await until(lambda: not watch.is_busy)
     assert held.forgotten == [(n, after.topics, frozenset({"t"})) for n in (0, 3)]
@@ -80,7 +84,7 @@ async def test_every_shard_forgets_a_topic_that_is_gone(after: Any) -> None:
 @pytest.mark.story("offsets-of-a-deleted-topic-at-takeover")
 async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not_behind() -> None:
     held = Held(True)
-    watch = DeletedTopics(held, Store(WITH_T, away=3))
+    watch = watching(held, Store(WITH_T, away=3))
     watch.on_effect(3, "something else")
     watch.on_effect(3, Loaded(0))
     await until(lambda: not watch.is_busy)
@@ -90,7 +94,7 @@ async def test_a_shard_that_was_loaded_is_looked_through_by_metadata_that_is_not
 
 async def test_nothing_is_forgotten_for_a_new_topic() -> None:
     held = Held(True)
-    watch = DeletedTopics(held, Store(WITH_T))
+    watch = watching(held, Store(WITH_T))
     watch.on_image(EMPTY, WITH_T)
     watch.on_image(WITH_T, WITH_T)
     await watch.stop()
@@ -99,7 +103,7 @@ async def test_nothing_is_forgotten_for_a_new_topic() -> None:
 
 async def test_it_goes_on_until_all_is_out_and_the_shard_is_loaded() -> None:
     held = Held(loading(), False, loading(), False, True, owned=(0,))
-    watch = DeletedTopics(held, Store(EMPTY))
+    watch = watching(held, Store(EMPTY))
     watch.on_image(WITH_T, EMPTY)
     await until(lambda: not watch.is_busy)
     assert [gone for _, _, gone in held.forgotten] == [frozenset({"t"})] * 5
@@ -108,7 +112,7 @@ async def test_it_goes_on_until_all_is_out_and_the_shard_is_loaded() -> None:
 
 async def test_topics_that_end_one_after_the_other_are_looked_for_together() -> None:
     held = Held(True, owned=(0,))
-    watch = DeletedTopics(held, Store(EMPTY))
+    watch = watching(held, Store(EMPTY))
     for n in range(100):
         watch.on_image(with_topic(EMPTY, f"t{n}", 1), EMPTY)
     await until(lambda: not watch.is_busy)
@@ -121,7 +125,7 @@ async def test_topics_that_end_one_after_the_other_are_looked_for_together() -> 
 
 async def test_it_ends_where_another_owns_the_shard() -> None:
     held = Held(not_coordinator(), owned=(0,))
-    watch = DeletedTopics(held, Store(EMPTY))
+    watch = watching(held, Store(EMPTY))
     watch.on_image(WITH_T, EMPTY)
     await until(lambda: len(held.forgotten) > 2)
     held.shards = ()

@@ -16,13 +16,13 @@ from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.telemetry import Metrics
-from ottla_group_coordinator import gauges as under_test
-from ottla_group_coordinator.gauges import GroupGauges
+from ottla_group_coordinator import scraped_metrics as under_test
+from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import Lag, Lags
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import GroupSettings, Who
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
-from ottla_group_coordinator.tally import Tally
+from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 
 pytestmark = pytest.mark.feature(68)
 
@@ -39,12 +39,13 @@ class Stack:
         self.let = asyncio.Event()
         self.let.set()
         self.asked: list[Mapping[TopicPartition, int]] = []
-        self.gauges = GroupGauges(self, self, self.metrics, self.clock, most_partitions=3)
+        shards: Any = self
+        self.scraped = ScrapedGroupMetrics(shards, self, self.metrics, self.clock, most_partitions=3)
 
     def owned(self) -> list[int]:
         return [0, 1]
 
-    async def ask_shard(self, number: int, decide: Any, *, timeout: float, from_memory: bool = False) -> Any:
+    async def ask_shard(self, number: int, decide: Any, *, timeout: float, without_confirmation: bool = False) -> Any:
         if number == 1:
             raise OttlaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "it loads")
         return decide(self.shard.machine, Moment(0.0, 0)).response
@@ -75,9 +76,9 @@ async def stack() -> AsyncIterator[Stack]:
         stack.shard.take(
             decide_commit(Group(name), Who(""), NO_GENERATION, wanted, stack.shard.topics, AT_ONCE, stack.shard.now)
         )
-    await stack.gauges.start()
+    await stack.scraped.start()
     yield stack
-    await stack.gauges.stop()
+    await stack.scraped.stop()
 
 
 async def test_a_scrape_waits_for_nobody_and_wakes_the_look(stack: Stack) -> None:
@@ -85,10 +86,10 @@ async def test_a_scrape_waits_for_nobody_and_wakes_the_look(stack: Stack) -> Non
     assert stack.scrape()["ottla_groups"] == {}
     stack.let.set()
     await until(lambda: stack.scrape()["ottla_groups"])
-    told = stack.scrape()
-    assert told["ottla_groups"]["Empty",] == 3
-    assert told["ottla_group_members"] == {("a",): 0, ("b",): 0, ("c",): 0}
-    assert told["ottla_group_lag_records"] == {("a", "t", "1"): 5}, "what nobody leads has no number"
+    counts = stack.scrape()
+    assert counts["ottla_groups"]["Empty",] == 3
+    assert counts["ottla_group_members"] == {("a",): 0, ("b",): 0, ("c",): 0}
+    assert counts["ottla_group_lag_records"] == {("a", "t", "1"): 5}, "what nobody leads has no number"
     stack.clock.advance(9)
     assert stack.scrape()["ottla_group_lag_seconds"] == {("a", "t", "1"): 10.0}, "it goes on counting"
 
@@ -127,14 +128,14 @@ async def test_it_looks_at_most_so_often(stack: Stack) -> None:
 
 def counted(shard: Shard) -> dict[str, int]:
     metrics = Metrics()
-    tally = Tally(metrics)
+    group_metrics = GroupMetrics(metrics)
     for effect in shard.happened:
-        tally.on_effect(0, effect)
-    told = {dict(labels)["cause"]: c.value for labels, c in metrics.samples["ottla_group_rebalances_total"].items()}  # type: ignore[union-attr]
-    told["moved"] = metrics.counter("ottla_group_partitions_moved_total", "").value
-    told["evictions"] = metrics.counter("ottla_group_evictions_total", "").value
-    told["ended"] = sum(metrics.histogram("ottla_group_rebalance_seconds", "").counts)
-    return {name: n for name, n in told.items() if n}
+        group_metrics.on_effect(0, effect)
+    counts = {dict(labels)["cause"]: c.value for labels, c in metrics.samples["ottla_group_rebalances_total"].items()}  # type: ignore[union-attr]
+    counts["moved"] = metrics.counter("ottla_group_partitions_moved_total", "").value
+    counts["evictions"] = metrics.counter("ottla_group_evictions_total", "").value
+    counts["ended"] = sum(metrics.histogram("ottla_group_rebalance_seconds", "").counts)
+    return {name: n for name, n in counts.items() if n}
 
 
 def assigned(*partitions: int) -> bytes:

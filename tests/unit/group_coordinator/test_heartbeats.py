@@ -12,7 +12,7 @@ import pytest
 from waiting import until
 
 from ottla_core.cluster.image import ClusterImage, Shard, Topic
-from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard_log import Call, Check, Result
@@ -59,7 +59,7 @@ class Log(MemoryShardLog):
 class Coordinator:
     """One process with the shards that an image gives it."""
 
-    def __init__(self, log: Log, limits: Limits) -> None:
+    def __init__(self, log: Log, limits: ShardLimits) -> None:
         settings = GroupSettings(initial_rebalance_delay_ms=0)
         metrics = Metrics()
         self.log = log
@@ -74,9 +74,9 @@ class Coordinator:
             limits=limits,
         )
         lag: Any = SimpleNamespace()
-        tally: Any = SimpleNamespace()
+        group_metrics: Any = SimpleNamespace()
         metadata: Any = SimpleNamespace(image=IMAGE)
-        self.service = GroupService(self.shards, metadata, ME, lag, tally)
+        self.service = GroupService(self.shards, metadata, ME, lag, group_metrics)
         self._serving = metrics.samples["ottla_shards_serving"][(("kind", "group"),)]
 
     async def own(self, *shards: int, epoch: int = 1) -> None:
@@ -118,7 +118,7 @@ async def _release(shard: int, epoch: int) -> None:
 
 @pytest.fixture
 async def coordinator() -> AsyncIterator[Coordinator]:
-    coordinator = Coordinator(Log(), Limits(unproved_s=20.0, append_s=10.0))
+    coordinator = Coordinator(Log(), ShardLimits(unproved_s=20.0, append_s=10.0))
     await coordinator.shards.start()
     yield coordinator
     await coordinator.shards.kill()
@@ -173,7 +173,7 @@ async def test_they_are_not_answered_by_who_has_lost_the_shard(coordinator: Coor
 async def test_a_deposed_owner_answers_as_long_as_its_proof_lives_and_no_longer(proved: bool) -> None:
     """It has not heard that another has a higher fence; the log tells it, once it has to ask."""
     log = Log()
-    deposed, owner = (Coordinator(log, Limits(unproved_s=20.0, append_s=10.0)) for _ in range(2))
+    deposed, owner = (Coordinator(log, ShardLimits(unproved_s=20.0, append_s=10.0)) for _ in range(2))
     for each in (deposed, owner):
         await each.shards.start()
     await deposed.own(0, 1)
@@ -249,7 +249,7 @@ async def test_a_call_has_a_largest_number(coordinator: Coordinator) -> None:
 
 async def test_how_it_is_with_each_shard_is_told(coordinator: Coordinator) -> None:
     await coordinator.own(1, 2)
-    (_, first), (_, second) = sorted((e.shard, e.state) for e in coordinator.shards.standings())
+    (_, first), (_, second) = sorted((e.shard, e.state) for e in coordinator.shards.statuses())
     second.unreadable = 3
     response = await coordinator.service.shards(pb.ShardsRequest(), CALLER)
     assert [(s.shard, s.phase, s.coordinator, s.trouble, s.unreadable) for s in response.shards] == [

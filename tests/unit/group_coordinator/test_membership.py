@@ -11,10 +11,10 @@ from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.coordination.shard import Record
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
-from ottla_group_coordinator.machines.answers import Joined, MemberIdRequiredError, Synced
 from ottla_group_coordinator.machines.group import State
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
+from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
 
 
 @pytest.fixture

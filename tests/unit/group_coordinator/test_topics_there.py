@@ -48,9 +48,9 @@ class Coordinator:
         self.shard = Shard()
         self.metadata = Metadata(FIRST, FIRST)
         lag: Any = SimpleNamespace()
-        tally: Any = SimpleNamespace(commit=lambda offsets: None)
+        metrics: Any = SimpleNamespace(commit=lambda offsets: None)
         shards: Any = self
-        self.service = GroupService(shards, self.metadata, 7, lag, tally)
+        self.service = GroupService(shards, self.metadata, 7, lag, metrics)
 
     async def ask(self, key: str, decide: Any, **how: Any) -> Any:
         return self.shard.take(decide(self.shard.machine, self.shard.now))

@@ -12,20 +12,10 @@ from typing import Any, Final
 
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.coordination.batches import EMPTY_BATCH_BYTES
-from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.shard import Decision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_group_coordinator.machines.answers import (
-    MemberIdRequiredError,
-    fenced_instance,
-    illegal_generation,
-    inconsistent,
-    rebalance_in_progress,
-    too_large,
-    too_long,
-    unknown_member,
-)
 from ottla_group_coordinator.machines.group import Group, Member, State
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.rebalance import (
@@ -44,6 +34,16 @@ from ottla_group_coordinator.machines.rebalance import (
     synchronized,
 )
 from ottla_group_coordinator.machines.records import LONGEST_NAME_BYTES
+from ottla_group_coordinator.machines.responses import (
+    MemberIdRequiredError,
+    fenced_instance,
+    illegal_generation,
+    inconsistent,
+    rebalance_in_progress,
+    too_large,
+    too_long,
+    unknown_member,
+)
 from ottla_group_coordinator.machines.transition import SessionTimer, Transition, session_ends_at
 
 _NEW_MEMBER_JOIN_MS: Final = 300_000
@@ -58,7 +58,7 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2**31 - 1
-    max_record_bytes: int = Limits().max_batch_bytes - EMPTY_BATCH_BYTES
+    max_record_bytes: int = ShardLimits().max_batch_bytes - EMPTY_BATCH_BYTES
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     retention_check_s: float = 600.0

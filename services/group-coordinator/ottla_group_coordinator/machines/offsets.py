@@ -18,10 +18,10 @@ from ottla_core.coordination.shard import Decision, Entry
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_group_coordinator.machines.answers import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.group import Group, State
 from ottla_group_coordinator.machines.membership import GroupSettings, Who, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
+from ottla_group_coordinator.machines.responses import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.transition import SessionTimer, session_ends_at
 
 NO_GENERATION: Final = -1

@@ -11,7 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla_core.errors import OttlaError
-from ottla_group_coordinator.machines.answers import (
+from ottla_group_coordinator.machines.group import Group, Member, State
+from ottla_group_coordinator.machines.history import Kind, Readers, partitions_moved, readers
+from ottla_group_coordinator.machines.responses import (
     Joined,
     Subscriber,
     Synced,
@@ -19,8 +21,6 @@ from ottla_group_coordinator.machines.answers import (
     rebalance_in_progress,
     unknown_member,
 )
-from ottla_group_coordinator.machines.group import Group, Member, State
-from ottla_group_coordinator.machines.history import Kind, Readers, partitions_moved, readers
 from ottla_group_coordinator.machines.transition import Transition
 
 NOT_JOINED: Final = "did not join again within the rebalance timeout"

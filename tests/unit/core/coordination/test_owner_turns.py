@@ -8,7 +8,7 @@ import pytest
 from owners import LIMITS, MINE, Hand, get, later, put, resolve, set_timers, stored
 
 from ottla_core.coordination.batches import read_batches
-from ottla_core.coordination.effects import Answer, Leave, Limits, Perform
+from ottla_core.coordination.effects import Answer, Leave, Perform, ShardLimits
 from ottla_core.coordination.owner import Phase
 from ottla_core.coordination.shard import Decision, Entry
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Refused, Unknown
@@ -210,7 +210,7 @@ def test_what_says_that_it_will_never_take_a_batch_is_not_asked_for_ever(hand: H
 
 @pytest.mark.story("tired-log-is-asked-ever-as-often", "new-leader-is-asked-late")
 def test_a_late_log_is_asked_less_and_less_often_and_a_new_leader_at_once() -> None:
-    hand = Hand(limits=Limits(retry_s=0.1, retry_most_s=1.0))
+    hand = Hand(limits=ShardLimits(retry_s=0.1, retry_most_s=1.0))
     hand.serve()
     hand.ask("put", put(b"a"))
     pauses, patience = [], []
@@ -315,7 +315,7 @@ def test_without_proof_nobody_is_answered_and_the_state_is_kept(hand: Hand) -> N
     hand.prove()
     hand.at += hand.owner.limits.unproved_s
     for n in range(20):
-        hand.ask(f"heartbeat {n}", get(b"a"), from_memory=True, wait_s=1.0)
+        hand.ask(f"heartbeat {n}", get(b"a"), without_confirmation=True, wait_s=1.0)
         hand.ask(f"read {n}", get(b"a"), wait_s=1.0)
         if hand.owner._in_the_air:
             hand.result(Unknown(TIMED_OUT))
@@ -329,17 +329,17 @@ def test_without_proof_nobody_is_answered_and_the_state_is_kept(hand: Hand) -> N
 
 
 def test_a_heartbeat_is_answered_from_memory_while_the_proof_is_fresh(hand: Hand) -> None:
-    hand.ask("unproved", get(b"a"), from_memory=True)
+    hand.ask("unproved", get(b"a"), without_confirmation=True)
     assert hand.answers == {}
     hand.prove()
     assert "unproved" in hand.answers
     sent = len(hand.sent)
     hand.ask("put", put(b"b"))
-    hand.ask("beside a turn", set_timers({"session": 9.0}), from_memory=True)
+    hand.ask("beside a turn", set_timers({"session": 9.0}), without_confirmation=True)
     assert ("beside a turn" in hand.answers, len(hand.sent)) == (True, sent + 1)
     hand.prove()
     hand.at += hand.owner.limits.unproved_s
-    hand.ask("stale", get(b"a"), from_memory=True)
+    hand.ask("stale", get(b"a"), without_confirmation=True)
     assert ("stale" in hand.answers, hand.call) == (False, Check(2))
 
 
@@ -351,7 +351,7 @@ def test_a_proof_is_renewed_while_heartbeats_come_and_none_of_them_waits(hand: H
     hand.prove()
     for n in range(20):
         hand.at += hand.owner.limits.unproved_s / 5
-        hand.ask(f"heartbeat {n}", get(b"a"), from_memory=True)
+        hand.ask(f"heartbeat {n}", get(b"a"), without_confirmation=True)
         assert f"heartbeat {n}" in hand.answers
         if hand.owner._in_the_air:
             hand.prove()
@@ -393,7 +393,7 @@ def test_the_queue_is_bounded_and_who_waited_too_long_is_not_decided(hand: Hand)
 
 
 def test_a_turn_decides_a_bounded_number() -> None:
-    hand = Hand(limits=Limits(max_batch_bytes=1 << 20))
+    hand = Hand(limits=ShardLimits(max_batch_bytes=1 << 20))
     hand.serve()
     hand.ask("first", get(b"a"))
     for n in range(700):
@@ -406,7 +406,7 @@ def test_a_turn_decides_a_bounded_number() -> None:
 
 
 def test_timers_that_are_due_together_are_not_decided_in_one_go() -> None:
-    hand = Hand(limits=Limits(max_batch_bytes=1 << 20))
+    hand = Hand(limits=ShardLimits(max_batch_bytes=1 << 20))
     hand.serve()
     hand.ask("set", set_timers({f"session {n}": 1.0 for n in range(700)}))
     hand.prove()
@@ -490,13 +490,13 @@ def test_after_a_gap_nothing_comes_from_memory_that_was_proved_too_long_ago(hand
     hand.ask("get", get(b"a"))
     hand.gap(3.0)  # while its answer was on the way
     hand.prove()
-    hand.ask("heartbeat", get(b"a"), from_memory=True)
+    hand.ask("heartbeat", get(b"a"), without_confirmation=True)
     assert "heartbeat" not in hand.answers
     hand.prove()
-    hand.ask("proved", get(b"a"), from_memory=True)
+    hand.ask("proved", get(b"a"), without_confirmation=True)
     assert {"heartbeat", "proved"} <= hand.answers.keys()
     hand.gap(3.0)
-    hand.ask("after another", get(b"a"), from_memory=True)
+    hand.ask("after another", get(b"a"), without_confirmation=True)
     assert "after another" not in hand.answers
 
 
@@ -507,13 +507,13 @@ def test_a_gap_that_the_proof_outlives_costs_nothing(hand: Hand) -> None:
     hand.prove()
     sent = len(hand.sent)
     hand.gap(1.4)
-    hand.ask("heartbeat", get(b"a"), from_memory=True)
+    hand.ask("heartbeat", get(b"a"), without_confirmation=True)
     assert ("heartbeat" in hand.answers, len(hand.sent)) == (True, sent)
     hand.gap(1.4)
-    hand.ask("another", get(b"a"), from_memory=True)
+    hand.ask("another", get(b"a"), without_confirmation=True)
     assert ("another" in hand.answers, len(hand.sent)) == (True, sent + 1)
     hand.gap(1.4)
-    hand.ask("too late", get(b"a"), from_memory=True)
+    hand.ask("too late", get(b"a"), without_confirmation=True)
     assert ("too late" in hand.answers, hand.left) == (False, None)
 
 

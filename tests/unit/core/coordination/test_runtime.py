@@ -17,7 +17,7 @@ from waiting import until
 
 from ottla_core.cluster.image import ClusterImage, Partition, Shard, Topic
 from ottla_core.coordination.batches import read_batches
-from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard import Decision, Entry
@@ -42,7 +42,7 @@ from ottla_core.telemetry import Metrics
 OFFSETS = Topic("__consumer_offsets", TopicId(b"o" * 16), 4)
 IMAGE = ClusterImage("c", topics={OFFSETS.name: OFFSETS})
 ME, INCARNATION = 7, 700
-LIMITS = Limits(unproved_s=20.0, append_s=10.0, retry_s=0.01, call_s=5.0)
+LIMITS = ShardLimits(unproved_s=20.0, append_s=10.0, retry_s=0.01, call_s=5.0)
 KEY = next(key for key in map(str, range(100)) if shard_of(key, 4) == 2)
 
 
@@ -54,7 +54,7 @@ def given(*shards: int, epoch: int = 1, owner: int = ME, incarnation: int = INCA
 class Process:
     """One coordinator on a log that others may use too."""
 
-    def __init__(self, log: MemoryShardLog, limits: Limits = LIMITS) -> None:
+    def __init__(self, log: MemoryShardLog, limits: ShardLimits = LIMITS) -> None:
         self.log = log
         self.metrics = Metrics()
         self.released: list[tuple[int, int]] = []
@@ -315,10 +315,10 @@ async def test_a_process_that_has_slept_evicts_nobody_for_it(process: Process, m
     process.on_image(given(2))
     await process.until_serving(1)
     await process.shards.ask(KEY, set_timers({"session": 30.0}), timeout=20)
-    await process.shards.ask(KEY, get(b"k"), timeout=20, from_memory=True)
+    await process.shards.ask(KEY, get(b"k"), timeout=20, without_confirmation=True)
     checks = sum(isinstance(call, Check) for call in process.log.calls)
     monkeypatch.setattr(loop, "time", lambda: awake() + 60)  # as after a SIGSTOP, with heartbeats in the sockets
-    await process.shards.ask(KEY, set_timers({"session": None}), timeout=20, from_memory=True)
+    await process.shards.ask(KEY, set_timers({"session": None}), timeout=20, without_confirmation=True)
     assert b"timer" not in process.books[-1].values
     # It has asked who owns the shard, before it answered from memory.
     assert sum(isinstance(call, Check) for call in process.log.calls) == checks + 1
@@ -596,11 +596,11 @@ async def test_a_shard_that_can_not_be_loaded_is_in_the_log_and_the_metrics(capl
     assert telling.levelno == logging.ERROR
     assert "its log can't be read from offset 0 on, tried 8 times" in telling.message
     assert process.gauge("ottla_shard_loading_seconds") > 0
-    assert [each.trouble != "" for each in process.shards.standings()] == [True, True]
+    assert [each.trouble != "" for each in process.shards.statuses()] == [True, True]
     log.damaged = False
     await process.until_serving(2)
     assert process.gauge("ottla_shard_loading_seconds") == 0
-    assert [(each.shard, each.is_served, each.trouble) for each in process.shards.standings()] == [
+    assert [(each.shard, each.is_served, each.trouble) for each in process.shards.statuses()] == [
         (0, True, ""),
         (2, True, ""),
     ]

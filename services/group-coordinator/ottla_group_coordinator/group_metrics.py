@@ -32,7 +32,7 @@ _NEW_PARTITIONS: Final = re.compile(r"new partitions|metadata has changed|has \d
 """In the reasons of ottla's SDK and of Kafka's own client."""
 
 
-class Tally:
+class GroupMetrics:
     """`on_effect` is for the runtime, `commit` for the service."""
 
     def __init__(self, metrics: Metrics) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
 from ottla_core.cluster.image import Change, ClusterImage, Configs
 from ottla_core.config_table import BROKER_CONFIGS
 from ottla_core.config_values import OF_GROUPS
-from ottla_core.coordination.effects import Limits
+from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.owner import Phase
-from ottla_core.coordination.runtime import Standing
+from ottla_core.coordination.shards import ShardStatus
 from ottla_group_coordinator.config import GroupCoordinatorConfig
-from ottla_group_coordinator.heeding import Heeding
+from ottla_group_coordinator.config_listener import GroupConfigListener
 from ottla_group_coordinator.machines.shard import GroupShard
 
 CONFIG = GroupCoordinatorConfig(group_initial_rebalance_delay_ms=0, offsets_commit_timeout_ms=4_000)
@@ -25,24 +26,25 @@ class Shards:
         self.states = [GroupShard(CONFIG.groups()) for _ in range(2)]
         self.limits = CONFIG.limits()
 
-    def standings(self) -> Sequence[Standing[GroupShard]]:
-        return [Standing(n, Phase.SERVING, 1.0, 1, "", state) for n, state in enumerate(self.states)]
+    def statuses(self) -> Sequence[ShardStatus[GroupShard]]:
+        return [ShardStatus(n, Phase.SERVING, 1.0, 1, "", state) for n, state in enumerate(self.states)]
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: ShardLimits) -> None:
         self.limits = limits
 
 
 class Process:
     def __init__(self) -> None:
         self.shards = Shards()
-        self.heeding = Heeding(CONFIG, self.shards)
+        shards: Any = self.shards
+        self.config_listener = GroupConfigListener(CONFIG, shards)
         self.image = ClusterImage("c")
 
     def hear(self, values: Mapping[str, str] | None, *, broker: str = "") -> None:
         configs = None if values is None else Configs(values)
         old = self.image
         self.image = old.with_changes([Change(("configs", "broker", broker), configs)], old.revision + 1)
-        self.heeding.on_image(old, self.image)
+        self.config_listener.on_image(old, self.image)
 
 
 def test_each_config_of_groups_is_a_setting_of_the_process_with_the_same_default() -> None:
@@ -57,28 +59,28 @@ def test_each_config_of_groups_is_a_setting_of_the_process_with_the_same_default
 def test_what_is_altered_holds_from_then_on_and_what_is_taken_back_does_not() -> None:
     process = Process()
     process.hear({"group.initial.rebalance.delay.ms": "250", "offsets.retention.minutes": "7"})
-    for settings in (process.heeding.settings, *(state.settings for state in process.shards.states)):
+    for settings in (process.config_listener.settings, *(state.settings for state in process.shards.states)):
         assert (settings.initial_rebalance_delay_ms, settings.offsets_retention_ms) == (250, 420_000)
     process.hear({"group.min.session.timeout.ms": "3000", "num.partitions": "7"})
-    assert process.heeding.settings.initial_rebalance_delay_ms == 0  # as its process has it
-    assert process.heeding.settings.min_session_timeout_ms == 3_000
+    assert process.config_listener.settings.initial_rebalance_delay_ms == 0  # as its process has it
+    assert process.config_listener.settings.min_session_timeout_ms == 3_000
     assert (process.shards.limits.unproved_s, process.shards.limits.append_s) == (1.0, 4.0)
     process.hear({"offsets.commit.timeout.ms": "9000", "group.min.session.timeout.ms": "0"})
     assert (process.shards.limits.unproved_s, process.shards.limits.append_s) == (0.5, 9.0)
     process.hear(None)
-    assert (process.heeding.settings, process.shards.limits) == (CONFIG.groups(), CONFIG.limits())
+    assert (process.config_listener.settings, process.shards.limits) == (CONFIG.groups(), CONFIG.limits())
 
 
 def test_one_brokers_own_says_nothing_of_groups() -> None:
     process = Process()
     process.hear({"group.initial.rebalance.delay.ms": "250"}, broker="3")
-    assert process.heeding.settings == CONFIG.groups()
+    assert process.config_listener.settings == CONFIG.groups()
 
 
 def test_configs_under_which_nobody_could_join_are_not_heeded(caplog: pytest.LogCaptureFixture) -> None:
     process = Process()
     process.hear({"group.min.session.timeout.ms": "20000", "group.max.session.timeout.ms": "10000"})
-    assert process.heeding.settings == CONFIG.groups()
+    assert process.config_listener.settings == CONFIG.groups()
     assert "no session timeout is allowed at all" in caplog.text
     process.hear({"group.min.session.timeout.ms": "5000", "group.max.session.timeout.ms": "10000"})
-    assert process.heeding.settings.max_session_timeout_ms == 10_000
+    assert process.config_listener.settings.max_session_timeout_ms == 10_000

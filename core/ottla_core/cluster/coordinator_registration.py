@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _START_S: Final = 10.0
 
 
-class CoordinatorSeat:
+class CoordinatorRegistration:
     """A component. `describe()` gives the coordinator as it is to be registered; its `incarnation` is the process's.
 
     `on_image` is for the metadata follower. `on_unseated(error)` is called where another process has taken the seat.

@@ -9,7 +9,7 @@ from waiting import until
 from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
-from ottla_core.cluster.coordinator_seat import CoordinatorSeat
+from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage, Coordinator
 from ottla_core.cluster.memory import MemoryStore
@@ -26,7 +26,7 @@ class Seated:
 
     def __init__(self, store: MemoryStore, me: Coordinator = ME, *, ttl_s: int = 6) -> None:
         self.ends: list[OttlaError] = []
-        self.seat = CoordinatorSeat(store, "c", ttl_s, lambda: me, self.ends.append)
+        self.seat = CoordinatorRegistration(store, "c", ttl_s, lambda: me, self.ends.append)
         self.follower = MetadataFollower(store, "c")
         self.follower.on_change(self.seat.on_image)
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ottla_core.clock import Clock
-from ottla_core.coordination.shard import Decide, Decision
+from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.shards import Shards
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.tasks import end_task
@@ -35,16 +36,6 @@ _log = logging.getLogger(__name__)
 Rows = dict[tuple[str, ...], float]
 
 
-class OwnShards(Protocol):
-    """The shards of this instance (ottla_core.coordination.runtime)."""
-
-    def owned(self) -> Any: ...
-
-    async def ask_shard(
-        self, shard: int, decide: Decide[GroupShard], *, timeout: float, from_memory: bool = False
-    ) -> Any: ...
-
-
 class Leaders(Protocol):
     """Who knows where partitions end (ottla_group_coordinator.lag)."""
 
@@ -62,11 +53,11 @@ class _Seen:
     left_out: int = 0
 
 
-class GroupGauges:
+class ScrapedGroupMetrics:
     """A component. At most `most_partitions` of all groups are looked at, in the order of their names."""
 
     def __init__(
-        self, shards: OwnShards, leaders: Leaders, metrics: Metrics, clock: Clock, *, most_partitions: int
+        self, shards: Shards[GroupShard], leaders: Leaders, metrics: Metrics, clock: Clock, *, most_partitions: int
     ) -> None:
         self._shards: Final = shards
         self._leaders: Final = leaders
@@ -85,6 +76,9 @@ class GroupGauges:
         }.items():
             metrics.table(name, table)
         metrics.gauge("ottla_group_lag_left_out", "Partitions beyond the limit, which no series shows.", self._left_out)
+        metrics.gauge(
+            "ottla_group_records_unreadable", "Records of shards that this release can't read.", self._unreadable
+        )
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -110,6 +104,9 @@ class GroupGauges:
 
     def _left_out(self) -> float:
         return self._fresh().left_out
+
+    def _unreadable(self) -> float:
+        return sum(status.state.unreadable for status in self._shards.statuses())
 
     def _records(self) -> Rows:
         return {_labels(key): lag.records for key, lag in self._fresh().lags.items()}
@@ -155,7 +152,7 @@ class GroupGauges:
         for number in self._shards.owned():
             try:
                 groups += await self._shards.ask_shard(
-                    number, lambda shard, now: Decision(_told(shard)), timeout=_ASK_S, from_memory=True
+                    number, lambda shard, now: Decision(_told(shard)), timeout=_ASK_S, without_confirmation=True
                 )
             except OttlaError as error:
                 _log.debug("shard %d is not among the gauges: %s", number, error)

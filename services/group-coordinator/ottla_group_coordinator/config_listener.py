@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from ottla_core.cluster.image import ClusterImage
-from ottla_core.coordination.effects import Limits
-from ottla_core.coordination.runtime import Standing
+from ottla_core.coordination.shards import Shards
 from ottla_core.errors import OttlaError
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.machines.shard import GroupShard
@@ -18,19 +16,11 @@ _EVERY_BROKER: Final = ("broker", "")
 _log = logging.getLogger(__name__)
 
 
-class OwnShards(Protocol):
-    """The shards of this instance (ottla_core.coordination.runtime)."""
+class GroupConfigListener:
+    """`settings` are for shards that are new, and are put into those that exist. `on_image` is for the follower,
+    after the shards have taken what that image gives them: no request is decided in between."""
 
-    def standings(self) -> Sequence[Standing[GroupShard]]: ...
-
-    def limit(self, limits: Limits) -> None: ...
-
-
-class Heeding:
-    """`settings` are for shards that are new, and are put into those that are there. `on_image` is for the follower,
-    before anybody takes shards by that image."""
-
-    def __init__(self, config: GroupCoordinatorConfig, shards: OwnShards) -> None:
+    def __init__(self, config: GroupCoordinatorConfig, shards: Shards[GroupShard]) -> None:
         self._config: Final = config
         self._shards: Final = shards
         self.settings = config.groups()
@@ -46,5 +36,5 @@ class Heeding:
             _log.warning("the cluster's configs can't be heeded, and what held before goes on: %s", error)
             return
         self._shards.limit(config.limits())
-        for each in self._shards.standings():
+        for each in self._shards.statuses():
             each.state.settings = self.settings

@@ -1,0 +1,68 @@
+"""The shards of one coordinator process, as its service sees them; `runtime.OwnedShards` are they."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol
+
+from ottla_core.coordination.effects import ShardLimits
+from ottla_core.coordination.owner import Phase
+from ottla_core.coordination.shard import Decide, S
+
+
+@dataclass(frozen=True, slots=True)
+class ShardStatus(Generic[S]):
+    """One shard: for how long it has been here, up to where its log was read and written, and what keeps it, if it is
+    not served."""
+
+    shard: int
+    phase: Phase
+    for_s: float
+    next_offset: int
+    trouble: str
+    state: S
+
+    @property
+    def is_served(self) -> bool:
+        return self.phase is Phase.SERVING
+
+
+class Shards(Protocol[S]):
+    async def ask(
+        self, key: str, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+    ) -> Any:
+        """The response to what is decided in the shard of `key`, once it is durable; it holds `size_bytes`.
+
+        Raises NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS or COORDINATOR_NOT_AVAILABLE: ask again, elsewhere maybe,
+        for it may have been done; REQUEST_TIMED_OUT; and what the decision, or a log that surely has not taken it,
+        raises.
+        """
+        ...
+
+    async def ask_shard(
+        self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+    ) -> Any: ...
+
+    def begin(
+        self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
+    ) -> asyncio.Future[Any]:
+        """The response to come, which raises what `ask` does; a caller that waits no longer for it cancels it."""
+        ...
+
+    def owned(self) -> Sequence[int]:
+        """The shards that are served, or will be when they are loaded."""
+        ...
+
+    def shard_of(self, key: str) -> int:
+        """Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
+        ...
+
+    def statuses(self) -> Sequence[ShardStatus[S]]:
+        """The status of each shard, by its number; from any thread."""
+        ...
+
+    def limit(self, limits: ShardLimits) -> None:
+        """From now on: what waits already waits as it would have."""
+        ...

@@ -1,0 +1,161 @@
+"""What a coordinator of any kind runs on: metadata, a registration, the shards that it is given, and their log.
+
+A service joins with its kind, the state of its shards and its contract, and adds its own components. A stop begins with
+the shards: what is under way becomes durable under their fences. Then the registration ends, while calls are still
+served, so that another process takes the shards over before clients have to look for it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any, Final, Generic, Protocol
+
+from ottla_core.admin_http import AdminHttp
+from ottla_core.clock import Clock, SystemClock
+from ottla_core.cluster.controller_peer import ControllerPeer
+from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
+from ottla_core.cluster.etcd import EtcdStore
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.cluster.following import Following
+from ottla_core.cluster.image import Coordinator
+from ottla_core.cluster.store import MetaStore
+from ottla_core.coordination.broker_log import BrokerShardLog
+from ottla_core.coordination.effects import ShardLimits
+from ottla_core.coordination.runtime import NewShard, OwnedShards, PerformEffect
+from ottla_core.coordination.shard import S
+from ottla_core.lifecycle import App, Component
+from ottla_core.process import ServiceSettings
+from ottla_core.rpc.server import Around, RpcServer, as_it_is
+from ottla_core.telemetry import Metrics
+from ottla_proto import controller_pb2 as pb
+from ottla_proto.contracts import Controller
+
+_RELEASE_S: Final = 5.0
+
+
+class CoordinatorSettings(ServiceSettings, Protocol):
+    """What the settings of every coordinator have."""
+
+    @property
+    def cluster_id(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def admin_port(self) -> int: ...
+    @property
+    def lease_ttl_s(self) -> int: ...
+
+
+class CoordinatorHost(Generic[S]):
+    """`new_shard(n)` gives an empty state. The connection to etcd is its own unless a `store` is given, which stays the
+    caller's; tests give a store, a clock and what is to be `around` each method that is served."""
+
+    def __init__(
+        self,
+        kind: str,
+        settings: CoordinatorSettings,
+        new_shard: NewShard[S],
+        limits: ShardLimits,
+        *,
+        store: MetaStore | None = None,
+        clock: Clock | None = None,
+        around: Around = as_it_is,
+    ) -> None:
+        self.kind: Final = kind
+        self.metrics: Final = Metrics()
+        self.clock: Final = clock or SystemClock()
+        self._settings: Final = settings
+        self._incarnation: Final = uuid.uuid4().hex
+        self._performers: Final[list[PerformEffect]] = []
+        self._components: Final[list[Component]] = []
+        name = f"{kind}-coordinator-{settings.node_id}"
+        self._app: Final = App(name, self._components, self.ready, self.address, metrics=self.metrics)
+        self._own_store: Final = EtcdStore(settings.etcd) if store is None else None
+        store = store or self._own_store
+        assert store is not None
+        self.follower: Final = MetadataFollower(store, settings.cluster_id)
+        self._controller: Final = ControllerPeer(self.follower)
+        self._server: Final = RpcServer(settings.host, settings.port, self.metrics, ready=self.ready, around=around)
+        lost = self.metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran.")
+        self._registration: Final = CoordinatorRegistration(
+            store, settings.cluster_id, settings.lease_ttl_s, self.describe, self._app.fail, lost
+        )
+        self._log: Final = BrokerShardLog(kind, lambda: self.follower.image)
+        self.shards: Final = OwnedShards(
+            kind,
+            settings.node_id,
+            lambda: self._registration.epoch,
+            self._log,
+            new_shard,
+            self._release,
+            metrics=self.metrics,
+            perform=self._perform,
+            limits=limits,
+            clock=self.clock,
+        )
+        self.follower.on_change(self._registration.on_image)
+        self.follower.on_change(self.shards.on_image)
+
+    def on_effect(self, perform: PerformEffect) -> None:
+        """Call `perform(shard, effect)` for each effect of the service's own, in the order of these calls."""
+        self._performers.append(perform)
+
+    def serve(self, contract: type, service: object, *parts: Component) -> App:
+        """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
+        settings = self._settings
+        self._server.add(contract, service)
+        self._components.extend(
+            [
+                AdminHttp(settings.host, settings.admin_port, self.metrics, self.ready),
+                Following(self.follower, self._own_store),
+                self._controller,
+                self._log,
+                self.shards,
+                *parts,
+                self._server,
+                self._registration,
+                _StopFirst(self.shards.stop),
+            ]
+        )
+        return self._app
+
+    def ready(self) -> str | None:
+        """None, or why it does not serve yet."""
+        if self.follower.image.revision == 0:
+            return "there is no metadata yet: etcd has not answered"
+        return None if self._registration.epoch is not None else "not registered yet"
+
+    def address(self) -> str:
+        return f"{self._settings.advertised_host or self._settings.host}:{self._server.port}"
+
+    def describe(self) -> Coordinator:
+        """The coordinator as it is registered."""
+        return Coordinator(self.kind, self._settings.node_id, 0, self.address(), self._incarnation)
+
+    def _perform(self, shard: int, effect: Any) -> None:
+        for perform in self._performers:
+            perform(shard, effect)
+
+    async def _release(self, shard: int, epoch: int) -> None:
+        request = pb.ReleaseShardRequest(
+            kind=self.kind,
+            shard=shard,
+            shard_epoch=epoch,
+            instance_id=self._settings.node_id,
+            instance_epoch=self._registration.epoch or 0,
+        )
+        await self._controller.call(Controller.RELEASE_SHARD, request, timeout=_RELEASE_S)
+
+
+class _StopFirst:
+    """The last component, so its stop comes before that of all others."""
+
+    def __init__(self, stop: Callable[[], Any]) -> None:
+        self._stop: Final = stop
+
+    async def start(self) -> None:
+        """Nothing: what it stops has begun long before."""
+
+    async def stop(self) -> None:
+        await self._stop()
