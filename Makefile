@@ -80,6 +80,12 @@ check: $(VENV)/.dev  ## format, lint, strict types, import rules, unit tests
 	$(BIN)/lint-imports --no-cache
 	$(PYTEST) -n $(UNIT_WORKERS) --dist worksteal tests/unit tests/architecture
 
+house: $(VENV)/.dev  ## sizes, complexity, import cycles, purity, docstrings: each with its goal
+	$(BIN)/python tools/house.py
+
+pictures: $(VENV)/.dev  ## draw the imports of each package into docs/design/pictures
+	$(BIN)/python tools/pictures.py
+
 format: $(VENV)/.dev  ## format and sort
 	$(BIN)/ruff format -q .
 	$(BIN)/ruff check -q --fix .
@@ -149,4 +155,4 @@ clean:  ## what builds leave behind (not the data in .ottla)
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark walk regressions coverage-table bench-before bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean
+.PHONY: help setup lock proto demo demo-selftest up down check format test test-busy test-spark walk regressions coverage-table house pictures bench-before bench bench-kafka bench-spark scaling compose compat faults faults-spark fuzz sim load soak clean

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -80,19 +80,19 @@ def modules() -> list[Module]:
 
 def figures(found: list[Module]) -> list[Figure]:
     return [
-        _longest("longest function, lines", found, 60, ast.FunctionDef, ast.AsyncFunctionDef),
-        _longest("largest class, lines", found, 350, ast.ClassDef),
+        longest("longest function, lines", found, 60, ast.FunctionDef, ast.AsyncFunctionDef),
+        longest("largest class, lines", found, 350, ast.ClassDef),
         _complexity(),
         _cycles(),
-        _without_io(found),
-        _docstrings(found),
-        _folders(found),
+        without_io(found),
+        docstrings(found),
+        folders(found),
         Figure("files at the root of the SDK", len(list((ROOT / "sdk/ottla").glob("*.py"))), 12, "ls"),
         Figure("code lines", sum(map(code_lines, found)), MOST_CODE_LINES, "tokenize: no comments, no docstrings"),
     ]
 
 
-def _longest(name: str, found: list[Module], goal: int, *kinds: type[ast.AST]) -> Figure:
+def longest(name: str, found: list[Module], goal: int, *kinds: type[ast.AST]) -> Figure:
     lengths = (
         (node.end_lineno - node.lineno + 1, f"{module.name}:{node.name}")
         for module in found
@@ -113,19 +113,23 @@ def _complexity() -> Figure:
 
 
 def _cycles() -> Figure:
-    """What is left when modules that import nothing, or that nothing imports, are taken away again and again."""
     graph = grimp.build_graph(*PACKAGES)
-    imports = {module: graph.find_modules_directly_imported_by(module) & graph.modules for module in graph.modules}
+    found = in_cycles({module: graph.find_modules_directly_imported_by(module) for module in graph.modules})
+    return Figure("modules in an import cycle", len(found), 0, "grimp", ", ".join(sorted(found)[:4]))
+
+
+def in_cycles(imports: Mapping[str, Set[str]]) -> Set[str]:
+    """What is left when modules that import none of the others, or that none of them imports, are taken away."""
     left = set(imports)
     while True:
-        imported = {name for module in left for name in imports[module] if name != module}
-        inner = {module for module in left if module in imported and imports[module] & left - {module}}
+        imported = {name for module in left for name in imports[module]}
+        inner = {module for module in left & imported if imports[module] & left}
         if inner == left:
-            return Figure("modules in an import cycle", len(left), 0, "grimp", ", ".join(sorted(left)[:4]))
+            return left
         left = inner
 
 
-def _without_io(found: list[Module]) -> Figure:
+def without_io(found: list[Module]) -> Figure:
     law = configparser.ConfigParser()
     law.read(ROOT / ".importlinter")
     forbidden = set(law["importlinter:contract:pure"]["forbidden_modules"].split())
@@ -146,7 +150,7 @@ def _imported(module: Module) -> set[str]:
     return names
 
 
-def _docstrings(found: list[Module]) -> Figure:
+def docstrings(found: list[Module]) -> Figure:
     public = [node for module in found for node in _public(module.tree)]
     share = round(sum(ast.get_docstring(node) is not None for node in public) / len(public), 3)
     return Figure("public docstrings", share, 0.80, f"ast, of {len(public):,}", at_least=True)
@@ -167,7 +171,7 @@ def _is_repeated(node: Function) -> bool:
     return any(ast.unparse(decorator).endswith(("overload", ".setter")) for decorator in node.decorator_list)
 
 
-def _folders(found: list[Module]) -> Figure:
+def folders(found: list[Module]) -> Figure:
     sizes = Counter(module.path.parent for module in found if module.path.parent.name not in _FOLDERS_OF_MANY)
     folder, size = sizes.most_common(1)[0]
     return Figure("files in a folder", size, 25, "ls", str(folder.relative_to(ROOT)))
