@@ -100,7 +100,6 @@ def build(
         config,
         replicas,
         follower,
-        service,
         controller,
         coordinators,
         producer_ids,

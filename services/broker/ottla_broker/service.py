@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.registration_view import Seat
 from ottla_broker.replication.delete_records import delete_records
-from ottla_broker.replication.fetch import Audience, Closest, Consumers, FetchWant, Followers, fetch
+from ottla_broker.replication.fetch import (
+    MAX_RESPONSE_BYTES,
+    Audience,
+    Consumers,
+    FetchWant,
+    Followers,
+    closest_to,
+    fetch,
+)
 from ottla_broker.replication.follower_epochs import Lives
 from ottla_broker.replication.leadership_confirmation import check_fence
-from ottla_broker.replication.produce import TURN_S, Taken, append, check_acks
+from ottla_broker.replication.produce import Produce, ProduceResult, check_acks
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.shard_append import append_to_shard
@@ -35,13 +42,9 @@ from ottla_core.records.fence import ShardFence
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
-from ottla_core.slices import Slice, few_at_once, sliced
+from ottla_core.slices import few_at_once, sliced
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
-
-MAX_RESPONSE_BYTES: Final = 4 << 20
-"""Of one fetch, whatever it asks for (but for a first batch that is larger): what a client that does not read its
-answers can hold in memory is this, times the frames that a stream may have in flight."""
 
 _DELETE_RECORDS_S: Final = 30.0
 """For the followers to do the same; a client that has less patience ends its call."""
@@ -74,41 +77,32 @@ class BrokerService:
         self._seat = seat
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
-        acks = request.acks
-        check_acks(acks)
-        response, waits = self._append_all(request, context)
-        if waits:
+        check_acks(request.acks)
+        acks, produce = request.acks, Produce(self._replicas.leader, request.acks)
+        results = [produce.append(_id_of(p), _epoch_of(p), p.records) for p in request.partitions]
+        if produce.waits:
             del request
             context.in_flight.let_go()  # one partition that is late must not stop what goes to the others
-            await asyncio.gather(*waits)
+            await produce.acknowledged()
         if acks == 0:
-            _check_silence(response)
+            _check_silence(results)
             return None
+        response = pb.ProduceResponse()
+        for result in results:
+            self._add_produced(response, result, context)
         return response
 
-    def _append_all(
-        self, request: pb.ProduceRequest, context: RequestContext
-    ) -> tuple[pb.ProduceResponse, list[Coroutine[Any, Any, None]]]:
-        """The response, and what is to be waited for before it is true."""
-        response = pb.ProduceResponse()
-        waits = []
-        turn = Slice(TURN_S)
-        for wanted in request.partitions:
-            appended = response.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition, base_offset=-1)
-            try:
-                replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
-                appended.log_start_offset = replica.log.log_start_offset
-                taken = append(replica, wanted.records, request.acks, turn)
-            except OttlaError as error:
-                self._describe(appended, _id_of(appended), error, context)
-                continue
-            if not isinstance(taken, Taken):
-                waits.append(self._append_later(taken, appended, context))
-                continue
-            _note(taken, appended)
-            if not taken.is_acknowledged:
-                waits.append(self._acknowledge(taken, appended, context))
-        return response, waits
+    def _add_produced(self, response: pb.ProduceResponse, result: ProduceResult, context: RequestContext) -> None:
+        appended = response.partitions.add(
+            topic_id=result.id.topic_id,
+            partition=result.id.partition,
+            base_offset=result.base_offset,
+            log_start_offset=max(0, result.log_start_offset),
+        )
+        if result.error is None:
+            appended.log_append_time_ms = result.log_append_time_ms
+        else:
+            self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
         wants = [_want_of(p, request) for p in request.partitions]
@@ -145,20 +139,11 @@ class BrokerService:
 
     def _audience(self, request: pb.FetchRequest, context: RequestContext) -> Audience:
         if not request.HasField("follower"):
-            closest = self.closest_to(request.rack)
+            closest = closest_to(request.rack, self._metadata.image, self._log_dir().identity.node_id)
             return Consumers(self._replicas, closest, from_follower=request.from_follower)
         follower = request.follower
         self._lives.check(follower, context)
         return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_check)
-
-    def closest_to(self, rack: str) -> Closest | None:
-        """Which replica a consumer in that rack is sent to; None for one that is nowhere. The brokers are looked at
-        once, for all partitions of a fetch."""
-        if not rack:
-            return None
-        racks = {broker_id: broker.rack for broker_id, broker in self._metadata.image.live_brokers().items()}
-        node_id = self._log_dir().identity.node_id
-        return lambda replica, offset: find_closest(replica.check_leader(None), node_id, racks, rack, offset)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be asked for several times: its start, its end, and so on."""
@@ -317,25 +302,6 @@ class BrokerService:
             self._describe(response, _id_of(request), error, context)
         return response
 
-    async def _append_later(
-        self, pending: asyncio.Future[Taken], appended: pb.PartitionAppended, context: RequestContext
-    ) -> None:
-        try:
-            taken = await pending
-        except OttlaError as error:
-            self._describe(appended, _id_of(appended), error, context)
-            return
-        _note(taken, appended)
-        await self._acknowledge(taken, appended, context)
-
-    async def _acknowledge(self, taken: Taken, appended: pb.PartitionAppended, context: RequestContext) -> None:
-        """Wait until what was appended may be acknowledged; or say why it may not."""
-        try:
-            await taken.acknowledged()
-        except OttlaError as error:
-            appended.base_offset = -1
-            self._describe(appended, _id_of(appended), error, context)
-
     def _describe(
         self,
         answer: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
@@ -359,11 +325,6 @@ class _OfPartition(Protocol):
     def topic_id(self) -> bytes: ...
     @property
     def partition(self) -> int: ...
-
-
-def _note(taken: Taken, appended: pb.PartitionAppended) -> None:
-    appended.base_offset = taken.appended.base_offset
-    appended.log_append_time_ms = taken.appended.log_append_time_ms
 
 
 def _id_of(wanted: _OfPartition) -> PartitionId:
@@ -403,11 +364,11 @@ def _epoch_of(
     return wanted.current_leader_epoch if wanted.HasField("current_leader_epoch") else None
 
 
-def _check_silence(response: pb.ProduceResponse) -> None:
+def _check_silence(results: Iterable[ProduceResult]) -> None:
     """acks=0: silence, or the end of the stream where something failed, so that the client looks again (rule 66)."""
-    for partition in response.partitions:
-        if partition.error.code:
-            raise EndStreamError(f"an acks=0 produce failed: {partition.error.message}")
+    for result in results:
+        if result.error is not None:
+            raise EndStreamError(f"an acks=0 produce failed: {error_message(result.error).message}")
 
 
 def _topic_metadata(image: ClusterImage, name: str) -> pb.TopicMetadata:

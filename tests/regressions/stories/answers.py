@@ -36,11 +36,11 @@ STORIES = (
         "log-start-is-missing-beside-an-error",
         "A refused produce told a log_start_offset of -1",
         Edit(
-            "services/broker/ottla_broker/kafka/handlers/produce.py",
-            "        result.log_start_offset = replica.log.log_start_offset\n"
-            "        taken = append(replica, records, acks, turn)\n",
-            "        taken = append(replica, records, acks, turn)\n"
-            "        result.log_start_offset = replica.log.log_start_offset\n",
+            "services/broker/ottla_broker/replication/produce.py",
+            "            result.log_start_offset = replica.log.log_start_offset\n"
+            "            appended = append(replica, records, self._acks, self._slice)\n",
+            "            appended = append(replica, records, self._acks, self._slice)\n"
+            "            result.log_start_offset = replica.log.log_start_offset\n",
         ),
     ),
     Story(

@@ -111,16 +111,16 @@ STORIES = (
         ),
         Edit(
             "services/broker/ottla_broker/kafka/handlers/produce.py",
-            "request.caller, acks)\n    if any(",
-            "request.caller, acks, request)\n    if any(",
+            "request.caller, acks)\n    if produce",
+            "request.caller, acks, request)\n    if produce",
         ),
     ),
     Story(
         "refusal-pins-the-frame",
         "A refused partition's error kept, by its traceback, the frame for as long as other partitions waited",
         Edit(
-            "services/broker/ottla_broker/kafka/handlers/produce.py",
-            "result.error = _without_traces(error)",
+            "services/broker/ottla_broker/replication/produce.py",
+            "result.error = without_traces(error)",
             "result.error = error",
         ),
     ),

@@ -13,7 +13,6 @@ from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
-from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
@@ -26,7 +25,6 @@ from ottla_core.model import PartitionId
 class Backend:
     replicas: Replicas
     metadata: MetadataFollower
-    service: BrokerService
     controller: ControllerPeer
     coordinators: CoordinatorPeers
     producer_ids: ProducerIds

@@ -16,7 +16,6 @@ from ottla_broker.kafka.listener import Listener
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIds
 from ottla_broker.replication.replicas import Replicas
-from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
@@ -34,7 +33,6 @@ class KafkaSide:
         config: BrokerConfig,
         replicas: Replicas,
         metadata: MetadataFollower,
-        service: BrokerService,
         controller: ControllerPeer,
         coordinators: CoordinatorPeers,
         producer_ids: ProducerIds,
@@ -50,7 +48,6 @@ class KafkaSide:
         backend = Backend(
             replicas,
             metadata,
-            service,
             controller,
             coordinators,
             producer_ids,

@@ -12,14 +12,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
 from ottla_broker.replication.fetch_purgatory import Checks, Waiters
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.response_memory import UNBOUNDED, Room
+from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 from ottla_core.records.batch import whole_batches
 from ottla_core.slices import Slice
+
+MAX_RESPONSE_BYTES: Final = 4 << 20
+"""Of one fetch, whatever limit it sets (but for a first batch that is larger): what a client that does not read its
+responses can hold in memory is this, times the frames that a stream may have in flight."""
 
 _ANY_OFFSET: Final = 2**63 - 1
 
@@ -224,6 +230,15 @@ class Closest(Protocol):
     def __call__(self, replica: Replica, offset: int) -> int | None:
         """An in-sync replica in the consumer's rack that has `offset`, unless this broker is as close."""
         ...
+
+
+def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None:
+    """Which replica a consumer in that rack is sent to; None for one that has no rack. The brokers are looked at once,
+    for all partitions of a fetch."""
+    if not rack:
+        return None
+    racks = {broker_id: broker.rack for broker_id, broker in image.live_brokers().items()}
+    return lambda replica, offset: find_closest(replica.check_leader(None), leader_id, racks, rack, offset)
 
 
 class Followers:

@@ -1,23 +1,25 @@
-"""Producing to one partition, up to its acknowledgement: what both adapters do with a client's batches."""
+"""Producing to partitions, up to their acknowledgement: what both adapters do with a client's batches."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from ottla_broker.replication.replica import ACKS_ALL, Replica
 from ottla_broker.storage.log import Appended
 from ottla_broker.storage.validator import is_quickly_checked
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import INTERNAL_TOPICS
+from ottla_core.model import INTERNAL_TOPICS, PartitionId
 from ottla_core.records.batch import Buffer
 from ottla_core.slices import Slice
 
-TURN_S: Final = 0.02
+SLICE_S: Final = 0.02
 """For the appends of one request, before others have a turn: as many as most requests have."""
 
 
-class Taken(NamedTuple):
+class ReplicaAppend(NamedTuple):
     """What was appended, and is acknowledged once `acknowledged` returns."""
 
     replica: Replica
@@ -54,23 +56,25 @@ def check_client_may_write(topic: str) -> None:
         )
 
 
-def append(replica: Replica, records: Buffer, acks: int, turn: Slice) -> Taken | asyncio.Future[Taken]:
+def append(
+    replica: Replica, records: Buffer, acks: int, slice_: Slice
+) -> ReplicaAppend | asyncio.Future[ReplicaAppend]:
     """Append at once, without a yield (I1), or say when it is done: what has to be looked into first, what comes for a
-    partition behind it, and all of a request that has had its `turn`. A partition's order stays that of the calls.
+    partition behind it, and all of a request whose `slice_` is over. A partition's order stays that of the calls.
 
     Raises, or gives later, what `check_client_may_write`, `Replica.append` and `PendingBytes.take` raise.
     """
     check_client_may_write(replica.topic)
-    if not replica.pending and not turn.is_over and is_quickly_checked(records, replica.log.config):
+    if not replica.pending and not slice_.is_over and is_quickly_checked(records, replica.log.config):
         return _append(replica, records, acks, looked_inside=False)
-    return _append_later(replica, bytes(records), acks)  # its buffer is somebody else's soon
+    return _append_later(replica, bytes(records), acks)  # its buffer is reused soon
 
 
-def _append(replica: Replica, records: Buffer, acks: int, *, looked_inside: bool) -> Taken:
-    return Taken(replica, replica.append(records, acks, looked_inside=looked_inside), acks, replica.tenure)
+def _append(replica: Replica, records: Buffer, acks: int, *, looked_inside: bool) -> ReplicaAppend:
+    return ReplicaAppend(replica, replica.append(records, acks, looked_inside=looked_inside), acks, replica.tenure)
 
 
-def _append_later(replica: Replica, records: bytes, acks: int) -> asyncio.Future[Taken]:
+def _append_later(replica: Replica, records: bytes, acks: int) -> asyncio.Future[ReplicaAppend]:
     looked_inside = False
 
     async def prepare() -> None:
@@ -81,3 +85,92 @@ def _append_later(replica: Replica, records: bytes, acks: int) -> asyncio.Future
     done = replica.pending.add(prepare, lambda: _append(replica, records, acks, looked_inside=looked_inside))
     done.add_done_callback(lambda _: replica.pending_bytes.give_back(len(records)))
     return done
+
+
+@dataclass(slots=True)
+class ProduceResult:
+    """What became of one partition's batches; those in `pending` are not appended yet, `unacknowledged` ones are."""
+
+    id: PartitionId
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    error: OttlaError | None = None
+    unacknowledged: ReplicaAppend | None = None
+    pending: asyncio.Future[ReplicaAppend] | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.unacknowledged is not None or self.pending is not None
+
+    def on_appended(self, append: ReplicaAppend) -> None:
+        self.base_offset, self.log_append_time_ms = append.appended.base_offset, append.appended.log_append_time_ms
+        self.unacknowledged, self.pending = None if append.is_acknowledged else append, None
+
+    def fail(self, error: OttlaError) -> None:
+        self.unacknowledged, self.pending, self.error = None, None, error
+        self.base_offset = self.log_append_time_ms = -1
+
+
+class Produce:
+    """The appends of one request. `leader`: the replica of a partition that this broker leads in the given epoch."""
+
+    def __init__(self, leader: Callable[[PartitionId, int | None], Replica], acks: int) -> None:
+        self._leader: Final = leader
+        self._acks: Final = acks
+        self._slice: Final = Slice(SLICE_S)
+        self._waiting: Final[list[ProduceResult]] = []
+
+    @property
+    def waits(self) -> bool:
+        """Whether a result is only true once `acknowledged` has returned."""
+        return bool(self._waiting)
+
+    def append(self, partition_id: PartitionId, leader_epoch: int | None, records: Buffer) -> ProduceResult:
+        """Append, or put into the partition's order what is appended later; errors stand in the result."""
+        result = ProduceResult(partition_id)
+        try:
+            replica = self._leader(partition_id, leader_epoch)
+            result.log_start_offset = replica.log.log_start_offset
+            appended = append(replica, records, self._acks, self._slice)
+        except OttlaError as error:
+            result.error = without_traces(error)
+            return result
+        if isinstance(appended, ReplicaAppend):
+            result.on_appended(appended)
+        else:
+            result.pending = appended
+        if result.waits:
+            self._waiting.append(result)
+        return result
+
+    async def acknowledged(self) -> None:
+        """Wait until every result is what it will be."""
+        await asyncio.gather(*map(self._acknowledge, self._waiting))
+
+    async def _acknowledge(self, result: ProduceResult) -> None:
+        try:
+            if result.pending is not None:
+                # With acks=0 the client may be gone at once; else what no client waits for is not appended.
+                result.on_appended(await (asyncio.shield(result.pending) if self._acks == 0 else result.pending))
+            if result.unacknowledged is not None:
+                await result.unacknowledged.acknowledged()
+                result.unacknowledged = None
+        except OttlaError as error:
+            result.fail(error)
+
+    def time_out(self, timeout_ms: int) -> None:
+        """Fail what is not acknowledged by now."""
+        for result in self._waiting:
+            if result.waits:
+                text = f"not acknowledged within {timeout_ms} ms"
+                result.fail(OttlaError(ErrorCode.REQUEST_TIMED_OUT, text))
+
+
+def without_traces(error: OttlaError) -> OttlaError:
+    """The error alone: its traceback keeps the batch, and so the frame, for as long as other partitions wait."""
+    cause: BaseException | None = error
+    while cause is not None:
+        cause.__traceback__ = None
+        cause = cause.__context__
+    return error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ottla_broker.replication.produce import Taken
+from ottla_broker.replication.produce import ReplicaAppend
 from ottla_broker.replication.replica import ACKS_ALL, Replica
 from ottla_broker.storage.owned import check_owned
 from ottla_core.errors import ErrorCode, OttlaError
@@ -43,15 +43,15 @@ async def append_to_shard(
     """
     check_shard(replica.topic, kind)
     batch = check_owned(owner, expected_offset, records, replica.log.config)
-    taken = Taken(replica, replica.append_owned(batch, leader_epoch), ACKS_ALL, replica.tenure)
+    append = ReplicaAppend(replica, replica.append_owned(batch, leader_epoch), ACKS_ALL, replica.tenure)
     try:
         async with asyncio.timeout(timeout_s):
-            await taken.acknowledged()
+            await append.acknowledged()
     except TimeoutError:
         raise OttlaError(
             ErrorCode.REQUEST_TIMED_OUT,
-            f"{replica} has the batch at offset {taken.appended.base_offset}, and its high watermark is still at "
+            f"{replica} has the batch at offset {append.appended.base_offset}, and its high watermark is still at "
             f"{replica.high_watermark}",
             hint="send the same batch again",
         ) from None
-    return taken.appended.base_offset
+    return append.appended.base_offset

@@ -18,6 +18,7 @@ from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.leaders import Leaders
 from ottla_broker.replication.fetch import Fetched
+from ottla_broker.replication.produce import ProduceResult
 from ottla_broker.storage.bad_records import BadRecord, BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -67,12 +68,18 @@ def test_a_produce_of_kio_is_read(version: int) -> None:
 def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
     refused = OttlaError(ErrorCode.CORRUPT_MESSAGE, "its CRC is wrong")
     results = [
-        ("a", [produce._Result(0, None, 41, 1_700_000_000_000, 5), produce._Result(7, None, error=refused)]),
-        ("ü" * 100, [produce._Result(0, PartitionId(TOPIC_ID, 0), error=MOVED)]),
+        (
+            "a",
+            [
+                ProduceResult(PartitionId(TOPIC_ID, 0), 41, 1_700_000_000_000, 5),
+                ProduceResult(PartitionId(TOPIC_ID, 7), error=refused),
+            ],
+        ),
+        ("ü" * 100, [ProduceResult(PartitionId(TOPIC_ID, 0), error=MOVED)]),
         ("none", []),
     ]
     flexible = reader_of(b"", PRODUCE, version).flexible
-    parts = produce._encoded(backend_of_two(), produce._Asked(version, flexible, CALLER, 1), results)
+    parts = produce._encoded(backend_of_two(), produce._Context(version, flexible, CALLER, 1), results)
     answer = read(load_response_schema(PRODUCE, version), b"".join(parts))
     assert ms(answer.throttle_time) == 0
     assert [t.name for t in answer.responses] == ["a", "ü" * 100, "none"]
@@ -97,9 +104,9 @@ def test_our_answer_to_a_produce_is_read_by_kio(version: int) -> None:
 def test_the_bad_records_of_a_batch_are_named(version: int) -> None:
     bad = [BadRecord(0, "no key"), BadRecord(70_000, "ü")]
     error = BadRecordsError(ErrorCode.INVALID_RECORD, "two of them", bad, hint="take others")
-    results = [("a", [produce._Result(3, None, log_start_offset=5, error=error)])]
+    results = [("a", [ProduceResult(PartitionId(TOPIC_ID, 3), log_start_offset=5, error=error)])]
     flexible = reader_of(b"", PRODUCE, version).flexible
-    parts = produce._encoded(backend_of_two(), produce._Asked(version, flexible, CALLER, 1), results)
+    parts = produce._encoded(backend_of_two(), produce._Context(version, flexible, CALLER, 1), results)
     ((told,),) = (
         t.partition_responses for t in read(load_response_schema(PRODUCE, version), b"".join(parts)).responses
     )

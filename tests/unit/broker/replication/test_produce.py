@@ -12,7 +12,7 @@ from batches import sealed, simple_records
 from logs import values_batch
 from replicas import PARTITION, Brokers
 
-from ottla_broker.replication.produce import Taken, append, check_acks
+from ottla_broker.replication.produce import ReplicaAppend, append, check_acks
 from ottla_broker.replication.replica import ACKS_ALL, Replica
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_config import LogConfig
@@ -56,10 +56,10 @@ async def test_what_takes_long_to_look_into_is_appended_later_and_what_comes_beh
     replica, turn = brokers.replicas[1], Slice(60.0)
     small = sealed(simple_records(1))
     at_once = append(replica, small, 1, turn)
-    assert isinstance(at_once, Taken)
+    assert isinstance(at_once, ReplicaAppend)
     later = [append(replica, records, 1, turn) for records in (sealed(simple_records(1_000)), small)]
     assert replica.log.log_end_offset == 1
-    offsets = [(await cast(asyncio.Future[Taken], each)).appended.base_offset for each in later]
+    offsets = [(await cast(asyncio.Future[ReplicaAppend], each)).appended.base_offset for each in later]
     assert offsets == [1, 1_001]
 
 

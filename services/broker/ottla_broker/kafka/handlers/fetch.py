@@ -14,10 +14,9 @@ from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
 from ottla_broker.kafka.frames import Parts, Request
 from ottla_broker.kafka.leaders import Leaders
-from ottla_broker.replication.fetch import Consumers, Fetched, FetchWant, fetch
+from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, Fetched, FetchWant, closest_to, fetch
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.response_memory import Room
-from ottla_broker.service import MAX_RESPONSE_BYTES
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.slices import Slice, sliced
@@ -90,7 +89,8 @@ def _id_of(backend: Backend, asked: Asked) -> PartitionId | None:
 
 def _audience(backend: Backend, version: int, rack: str) -> Consumers:
     consumers = Consumers if version < fetch_wire.RACK_FROM else _NearbyConsumers
-    return consumers(backend.replicas, backend.service.closest_to(rack), from_follower=False)
+    closest = closest_to(rack, backend.image, backend.node_id)
+    return consumers(backend.replicas, closest, from_follower=False)
 
 
 class _NearbyConsumers(Consumers):

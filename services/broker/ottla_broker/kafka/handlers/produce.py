@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.backend import Backend
@@ -21,12 +20,11 @@ from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, Parts, Request
 from ottla_broker.kafka.leaders import CHANGED, Leaders
-from ottla_broker.replication.produce import TURN_S, Taken, append, check_acks
+from ottla_broker.replication.produce import Produce, ProduceResult, check_acks, without_traces
 from ottla_broker.storage.bad_records import BadRecordsError
-from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.model import PartitionId
+from ottla_core.errors import OttlaError
+from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
-from ottla_core.slices import Slice
 
 MOST_PARTITIONS: Final = 5_000
 """Of one request: all of them get their places before anybody else is served."""
@@ -37,36 +35,17 @@ _LEADER_FROM: Final = 10
 _ACKS_TIMEOUT: Final = struct.Struct(">hi")
 _RESULT: Final = struct.Struct(">ihqq")
 _INT64: Final = struct.Struct(">q")
+_NO_TOPIC: Final = TopicId(bytes(16))
 _PARTITION_MIN_BYTES: Final = 5  # its number and a length
 _TOPIC_MIN_BYTES: Final = 2
 
 
-@dataclass(slots=True)
-class _Result:
-    """What became of one partition's batches; `taken` waits for its acknowledgement, `pending` to be appended."""
-
-    partition: int
-    id: PartitionId | None = None
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    error: OttlaError | None = None
-    taken: Taken | None = None
-    pending: asyncio.Future[Taken] | None = None
-
-    @property
-    def waits(self) -> bool:
-        return self.taken is not None or self.pending is not None
-
-
-_Results = list[tuple[str, list[_Result]]]
-
-
+_Results = list[tuple[str, list[ProduceResult]]]
 _Topics = list[tuple[str, list[tuple[int, memoryview | bytes]]]]
 
 
-class _Asked(NamedTuple):
-    """What the answer needs of the request. Its frame, up to 100 MiB, is not kept while acknowledgements are waited
+class _Context(NamedTuple):
+    """What the response needs of the request. Its frame, up to 100 MiB, is not kept while acknowledgements are waited
     for."""
 
     version: int
@@ -79,15 +58,15 @@ def answer(backend: Backend, request: Request) -> Answered:
     """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
     returns may still wait for that, or for acknowledgements."""
     acks, timeout_ms, topics = _read(request.body)
-    turn, twice = Slice(TURN_S), _named_twice(topics)
+    produce, twice = Produce(backend.replicas.leader, acks), _named_twice(topics)
     results = [
-        (topic, [_append(backend, topic, number, records, acks, turn, twice) for number, records in partitions])
+        (topic, [_append(backend, produce, topic, number, records, acks, twice) for number, records in partitions])
         for topic, partitions in topics
     ]
-    asked = _Asked(request.version, request.body.flexible, request.caller, acks)
-    if any(each.waits for _, partitions in results for each in partitions):
-        return _when_acknowledged(backend, asked, results, timeout_ms)
-    return _finish(backend, asked, results)
+    context = _Context(request.version, request.body.flexible, request.caller, acks)
+    if produce.waits:
+        return _when_acknowledged(backend, produce, context, results, timeout_ms)
+    return _finish(backend, context, results)
 
 
 def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
@@ -122,85 +101,41 @@ def _read(reader: Reader) -> tuple[int, int, _Topics]:
 
 def _append(
     backend: Backend,
+    produce: Produce,
     topic: str,
     number: int,
     records: memoryview | bytes,
     acks: int,
-    turn: Slice,
     twice: Mapping[tuple[str, int], OttlaError],
-) -> _Result:
-    result = _Result(number)
+) -> ProduceResult:
+    partition_id = backend.id_of(topic, number)
     try:
         check_acks(acks)
         if (topic, number) in twice:
             raise twice[topic, number]
-        partition_id = result.id = backend.id_of(topic, number)
         if partition_id is None:
             raise unknown_topic(topic)
-        replica = backend.replicas.leader(partition_id, None)
-        result.log_start_offset = replica.log.log_start_offset
-        taken = append(replica, records, acks, turn)
     except OttlaError as error:
-        result.error = _without_traces(error)
-        return result
-    if isinstance(taken, Taken):
-        _note(result, taken)
-    else:
-        result.pending = taken
-    return result
+        return ProduceResult(partition_id or PartitionId(_NO_TOPIC, number), error=without_traces(error))
+    return produce.append(partition_id, None, records)
 
 
-def _note(result: _Result, taken: Taken) -> None:
-    result.base_offset = taken.appended.base_offset
-    result.log_append_time_ms = taken.appended.log_append_time_ms
-    result.taken = None if taken.is_acknowledged else taken
-
-
-def _without_traces(error: OttlaError) -> OttlaError:
-    """The error alone: its traceback keeps the batch, and so the frame, for as long as other partitions wait."""
-    each: BaseException | None = error
-    while each is not None:
-        each.__traceback__ = None
-        each = each.__context__
-    return error
-
-
-async def _when_acknowledged(backend: Backend, asked: _Asked, results: _Results, timeout_ms: int) -> Parts | None:
-    waiting = [each for _, partitions in results for each in partitions if each.waits]
+async def _when_acknowledged(
+    backend: Backend, produce: Produce, context: _Context, results: _Results, timeout_ms: int
+) -> Parts | None:
     try:
         async with asyncio.timeout(max(0, timeout_ms) / 1000):
-            await asyncio.gather(*(_acknowledge(each, asked.acks) for each in waiting))
+            await produce.acknowledged()
     except TimeoutError:
-        for each in waiting:
-            if each.waits:
-                _fail(each, OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"not acknowledged within {timeout_ms} ms"))
-    return _finish(backend, asked, results)
+        produce.time_out(timeout_ms)
+    return _finish(backend, context, results)
 
 
-async def _acknowledge(result: _Result, acks: int) -> None:
-    try:
-        if result.pending is not None:
-            # Whoever wants no acknowledgement may be gone at once; else what nobody waits for is not appended.
-            taken = await (asyncio.shield(result.pending) if acks == 0 else result.pending)
-            result.pending = None
-            _note(result, taken)
-        if result.taken is not None:
-            await result.taken.acknowledged()
-            result.taken = None
-    except OttlaError as error:
-        _fail(result, error)
-
-
-def _fail(result: _Result, error: OttlaError) -> None:
-    result.taken, result.pending, result.error, result.base_offset = None, None, error, -1
-    result.log_append_time_ms = -1
-
-
-def _finish(backend: Backend, asked: _Asked, results: _Results) -> Parts | None:
-    if asked.acks == 0:
+def _finish(backend: Backend, context: _Context, results: _Results) -> Parts | None:
+    if context.acks == 0:
         _check_silence(results)
         return None
-    return _encoded(backend, asked, results)
+    return _encoded(backend, context, results)
 
 
 def _check_silence(results: _Results) -> None:
@@ -208,7 +143,7 @@ def _check_silence(results: _Results) -> None:
     for topic, partitions in results:
         for each in partitions:
             if each.error is not None:
-                raise CloseConnectionError(f"an acks=0 produce to {topic}-{each.partition} failed: {each.error}")
+                raise CloseConnectionError(f"an acks=0 produce to {topic}-{each.id.partition} failed: {each.error}")
 
 
 def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
@@ -221,9 +156,9 @@ def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
         writer.tags()
 
 
-def _encoded(backend: Backend, asked: _Asked, results: Sequence[tuple[str, list[_Result]]]) -> Parts:
-    version = asked.version
-    writer, leaders = Writer(flexible=asked.flexible), Leaders(backend, asked.caller)
+def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
+    version = context.version
+    writer, leaders = Writer(flexible=context.flexible), Leaders(backend, context.caller)
     writer.array(len(results))
     for topic, partitions in results:
         writer.string(topic)
@@ -231,14 +166,14 @@ def _encoded(backend: Backend, asked: _Asked, results: Sequence[tuple[str, list[
         for each in partitions:
             error = each.error
             code = 0 if error is None else code_by_name(error)
-            writer.pack(_RESULT, each.partition, code, each.base_offset, each.log_append_time_ms)
+            writer.pack(_RESULT, each.id.partition, code, each.base_offset, each.log_append_time_ms)
             if version >= _LOG_START_FROM:
                 writer.pack(_INT64, each.log_start_offset)
             if version >= _MESSAGE_FROM:
                 _write_record_errors(writer, error)
                 writer.string(None if error is None else words_of(error))
             leader = None
-            if version >= _LEADER_FROM and error is not None and error.code in CHANGED and each.id is not None:
+            if version >= _LEADER_FROM and error is not None and error.code in CHANGED:
                 leader = leaders.of(each.id)
             writer.tags(None if leader is None else {0: leader})
         writer.tags()
