@@ -25,8 +25,9 @@ from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.registration_view import Seat
 from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.replication.follower_role import LeaderAnswer
 from ottla_broker.replication.isr_changes import IsrChanges
-from ottla_broker.replication.replica import LeaderAnswer, Replica
+from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.service import BrokerService

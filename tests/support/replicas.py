@@ -11,7 +11,9 @@ from logs import SMALL, open_log
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.replication.fetch import Fetched, FetchWant, Followers, fetch
 from ottla_broker.replication.fetch_purgatory import Checks, Waiters
-from ottla_broker.replication.replica import LeaderAnswer, Replica, Surroundings
+from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_state import ReplicaState, Surroundings
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
@@ -26,7 +28,7 @@ def surroundings(
     clock: Clock,
     threads: DiskThreads,
     on_disk_failure: Callable[[OttlaError], None] = lambda error: None,
-    on_proposal: Callable[[Replica], None] = lambda replica: None,
+    on_proposal: Callable[[ReplicaState], None] = lambda replica: None,
     live: Mapping[int, int] = {},
 ) -> Surroundings:
     parked = (Waiters(), Waiters(), Waiters(), Checks())
@@ -43,7 +45,7 @@ class Brokers:
     clock: ManualClock = field(default_factory=ManualClock)
     live: dict[int, int] = field(default_factory=dict)
     failures: list[OttlaError] = field(default_factory=list)
-    proposals: list[Replica] = field(default_factory=list)
+    proposals: list[ReplicaState] = field(default_factory=list)
     replicas: dict[int, Replica] = field(default_factory=dict)
     around: dict[int, Surroundings] = field(default_factory=dict)
     topic: str = "t"

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla_broker.machines.partition import Proposal
 from ottla_broker.registration_view import Seat
-from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_state import ReplicaState
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -46,7 +46,7 @@ class IsrChanges:
     def __init__(self, controller: ControllerPeer, seat: Seat) -> None:
         self._controller = controller
         self._seat = seat
-        self._waiting: dict[PartitionId, Replica] = {}
+        self._waiting: dict[PartitionId, ReplicaState] = {}
         self._settled: dict[PartitionId, Proposal] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class IsrChanges:
         self._waiting.pop(partition_id, None)
         self._settled.pop(partition_id, None)
 
-    def submit(self, replica: Replica) -> None:
+    def submit(self, replica: ReplicaState) -> None:
         """The replica has a proposal; said again and again as long as it has."""
         if self._settled.get(replica.id) != replica.proposal:
             self._waiting[replica.id] = replica
@@ -89,9 +89,9 @@ class IsrChanges:
                 _log.exception("sending ISR changes failed, trying on")
                 await asyncio.sleep(backoff.next())
 
-    def _take(self) -> list[tuple[Replica, Proposal]]:
+    def _take(self) -> list[tuple[ReplicaState, Proposal]]:
         """What is still proposed of what was submitted; it stays submitted until it is settled, behind the others."""
-        batch: list[tuple[Replica, Proposal]] = []
+        batch: list[tuple[ReplicaState, Proposal]] = []
         for partition_id, replica in list(self._waiting.items()):
             proposal = replica.proposal
             if proposal is None or self._settled.get(partition_id) == proposal:
@@ -103,7 +103,7 @@ class IsrChanges:
             self._wake.clear()
         return batch
 
-    async def _send(self, batch: list[tuple[Replica, Proposal]]) -> bool:
+    async def _send(self, batch: list[tuple[ReplicaState, Proposal]]) -> bool:
         """Whether it is known now what becomes of each."""
         broker_id, epoch = self._seat.life()
         request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
@@ -116,7 +116,7 @@ class IsrChanges:
         _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in response.partitions))
         return all(decided.error.code in _REFUSED | _SETTLED for decided in response.partitions)
 
-    def _on_decided(self, replica: Replica, proposal: Proposal, decided: pb.IsrDecided) -> None:
+    def _on_decided(self, replica: ReplicaState, proposal: Proposal, decided: pb.IsrDecided) -> None:
         if decided.error.code in _REFUSED:
             _log.info("%s: the ISR %s was refused: %s", replica, list(proposal.isr), decided.error.message)
             replica.on_refused(proposal)
@@ -124,7 +124,7 @@ class IsrChanges:
             self._settled[replica.id] = proposal
 
 
-def _message(replica: Replica, proposal: Proposal) -> pb.IsrProposal:
+def _message(replica: ReplicaState, proposal: Proposal) -> pb.IsrProposal:
     members = zip(proposal.isr, proposal.broker_epochs, strict=True)
     return pb.IsrProposal(
         topic_id=replica.id.topic_id,

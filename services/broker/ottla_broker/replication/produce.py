@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla_broker.replication.replica import ACKS_ALL, Replica
+from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.log import Appended
 from ottla_broker.storage.validator import is_quickly_checked
 from ottla_core.errors import ErrorCode, OttlaError

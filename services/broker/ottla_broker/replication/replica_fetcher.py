@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.registration_view import UNREGISTERED, Seat
-from ottla_broker.replication.replica import LeaderAnswer, Replica
+from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -20,9 +20,10 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import relied_upon
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.restored_metadata import is_older
-from ottla_broker.replication.fetch_purgatory import Checks, Waiters
 from ottla_broker.replication.removals import Removals
-from ottla_broker.replication.replica import Replica, Surroundings
+from ottla_broker.replication.replica import Replica
+from ottla_broker.replication.replica_state import ReplicaState, Surroundings
+from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import ReplicationSettings, replication_settings
 from ottla_broker.replication.topic_config import log_config
 from ottla_broker.storage.checkpoint import Followed
@@ -71,7 +72,7 @@ class _Failure:
         return wait_s
 
 
-class Replicas:
+class Replicas(ReplicaTable):
     """A component: `start` opens what the image assigns to this broker; later images are followed until `stop`."""
 
     def __init__(
@@ -83,24 +84,19 @@ class Replicas:
         on_disk_failure: Callable[[OttlaError], None],
         is_registered: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.consumers: Final = Waiters()
-        self.followers: Final = Waiters()
-        self.deletions: Final = Waiters()
-        self.checks: Final = Checks()
+        super().__init__(metadata)
         self.settings = ReplicationSettings()
-        self._metadata = metadata
         self._log_dir = log_dir
         self._clock = clock
         self._threads = threads
         self._on_disk_failure = on_disk_failure
         self._is_registered = is_registered
-        self._on_proposal: Callable[[Replica], None] = lambda replica: None
+        self._on_proposal: Callable[[ReplicaState], None] = lambda replica: None
         self._on_removed: Callable[[PartitionId], None] = lambda partition_id: None
         self._on_older_metadata: Callable[[int], None] = lambda revision: None
         self._on_change: list[Callable[[], None]] = []
         self._live: dict[int, int] = {}
         self._read_only: set[int] = set()
-        self._replicas: dict[PartitionId, Replica] = {}
         self._applied = ClusterImage(metadata.image.cluster_id)
         self._failures: dict[PartitionId, _Failure] = {}
         self._applying: dict[PartitionId, asyncio.Task[None]] = {}
@@ -115,7 +111,7 @@ class Replicas:
         self._news = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def on_proposal(self, listener: Callable[[Replica], None], forget: Callable[[PartitionId], None]) -> None:
+    def on_proposal(self, listener: Callable[[ReplicaState], None], forget: Callable[[PartitionId], None]) -> None:
         """Who takes what leaders propose to the controller, and forgets a partition that is gone."""
         self._on_proposal, self._on_removed = listener, forget
 
@@ -175,29 +171,6 @@ class Replicas:
             if late:
                 _log.warning("%d logs wait for the disk still", len(late))
 
-    def drain(self) -> None:
-        """Answer what is parked: the broker goes down."""
-        self.consumers.close()
-        self.followers.close()
-        self.deletions.close()
-        self.checks.close()
-
-    def all(self) -> Collection[Replica]:
-        return self._replicas.values()
-
-    def find(self, partition_id: PartitionId) -> Replica:
-        """The replica on this broker, or OttlaError."""
-        replica = self._replicas.get(partition_id)
-        if replica is None:
-            raise self._not_here(partition_id)
-        return replica
-
-    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
-        """The replica that this broker leads in the epoch that the client knows, or OttlaError."""
-        replica = self.find(partition_id)
-        replica.check_leader(known_epoch)
-        return replica
-
     @property
     def failing(self) -> int:
         """How many partitions can't take their part, and are tried again."""
@@ -229,9 +202,6 @@ class Replicas:
             return None
         return EpochStart(replica.log.epochs.latest, replica.log.log_end_offset)
 
-    def high_watermarks(self) -> dict[PartitionId, int]:
-        return {replica.id: replica.high_watermark for replica in self._replicas.values()}
-
     async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
         """Return once an image for which it holds is applied to the replicas here. Raises REQUEST_TIMED_OUT."""
         try:
@@ -244,25 +214,6 @@ class Replicas:
                 f"{self._applied.revision}",
                 hint="is a controller elected, and does etcd answer?",
             ) from None
-
-    def _not_here(self, partition_id: PartitionId) -> OttlaError:
-        topic = self._metadata.image.topic_by_id(partition_id.topic_id)
-        if topic is None:
-            return OttlaError(
-                ErrorCode.UNKNOWN_TOPIC_ID,
-                f"no topic has the id {partition_id.topic_id.hex()}",
-                hint="it was deleted, or this broker's metadata is behind; refresh the metadata",
-            )
-        if not 0 <= partition_id.partition < topic.partition_count:
-            return OttlaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic.name!r} has no partition {partition_id.partition}, only {topic.partition_count}",
-            )
-        return OttlaError(
-            ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            f"this broker has no replica of {topic.name}-{partition_id.partition}",
-            hint="refresh the metadata",
-        )
 
     # ---- time ----------------------------------------------------------------------------------------------------
 

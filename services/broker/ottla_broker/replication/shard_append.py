@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
+from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.produce import ReplicaAppend
-from ottla_broker.replication.replica import ACKS_ALL, Replica
+from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.owned import check_owned
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS

@@ -12,8 +12,9 @@ from batches import sealed, simple_records
 from logs import values_batch
 from replicas import PARTITION, Brokers
 
+from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.produce import ReplicaAppend, append, check_acks
-from ottla_broker.replication.replica import ACKS_ALL, Replica
+from ottla_broker.replication.replica import Replica
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.cluster.image import Partition

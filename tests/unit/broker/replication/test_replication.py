@@ -12,7 +12,9 @@ from replicas import PARTITION, Brokers
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.replication.fetch import Consumers, FetchWant, fetch
-from ottla_broker.replication.replica import ACKS_ALL, LeaderAnswer, Replica
+from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.replication.leader_role import ACKS_ALL
+from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode, OttlaError
 

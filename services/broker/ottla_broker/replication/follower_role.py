@@ -1,0 +1,71 @@
+"""What a replica does while it follows: write what its leader wrote, and truncate what its leader does not have."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.partition import find_cut
+from ottla_broker.replication.replica_state import ReplicaState
+
+_log = logging.getLogger(__name__)
+
+
+class LeaderAnswer(NamedTuple):
+    """What a leader says of one partition to a follower's fetch."""
+
+    records: bytes
+    high_watermark: int
+    log_start_offset: int
+
+
+class FollowerRole(ReplicaState):
+    def on_fetched(self, offset: int, leader_epoch: int, answer: LeaderAnswer) -> None:
+        """Write what the leader answered to a fetch from `offset` in that leader epoch; late answers change nothing.
+
+        Raises what `Log.append_replicated` raises.
+        """
+        if not self._follows(leader_epoch) or offset != self.log.log_end_offset:
+            return
+        with self._watching_the_disk():
+            if answer.records:
+                self.log.append_replicated(answer.records, self._clock.wall_ms())
+            if self.log.is_flush_due(self._clock.wall_ms()):
+                self.start_flush()
+            self._on_leader_high_watermark(answer.high_watermark)
+            if self.log.log_start_offset < answer.log_start_offset <= self._high_watermark:  # DeleteRecords, there
+                self.log.delete_records_before(answer.log_start_offset, self._high_watermark)
+
+    def _on_leader_high_watermark(self, high_watermark: int) -> None:
+        """A new leader may know an older one for a while (rule 15): what was committed stays so."""
+        before = self._high_watermark
+        self._high_watermark = max(before, min(high_watermark, self.log.log_end_offset))
+        if self._high_watermark > before:
+            self._around.consumers.wake(self.id)
+
+    async def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
+        """Cut the log where it leaves the leader's, whose end of the epoch asked for is given (rule 2)."""
+        if self._follows(leader_epoch):
+            log = self.log
+            cut_at = find_cut(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
+            await self._cut(log.truncate_to, cut_at)
+
+    async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
+        """The leader's log does not hold what would come next here: begin anew where it begins."""
+        if self._follows(leader_epoch):
+            await self._cut(self.log.truncate_fully_and_start_at, leader_start)
+
+    def _follows(self, leader_epoch: int) -> bool:
+        """Whether an answer of the leader of that epoch is to be acted upon."""
+        return self.leader_id is not None and leader_epoch == self.leader_epoch and self._working is None
+
+    async def _cut(self, cut: Callable[[int], object], offset: int) -> None:
+        before, leader_id = self.log.log_end_offset, self.leader_id
+        committed = self._high_watermark - offset
+        await self._in_thread(cut, offset, is_cut=True)
+        end = self.log.log_end_offset
+        _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
+        if committed > 0:
+            _log.warning("%s: up to %d records that were committed are gone: an unclean election?", self, committed)

@@ -1,0 +1,207 @@
+"""What a replica does while it leads: append, answer followers, acknowledge, confirm that it leads still.
+
+Everything here runs on the loop and an append never yields (I1).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla_broker.machines.epochs import EpochStart
+from ottla_broker.machines.partition import Leader, find_divergence
+from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.pending import PendingBytes
+from ottla_broker.replication.replica_state import ReplicaState
+from ottla_broker.storage.log import Appended
+from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
+from ottla_broker.storage.reading import FoundOffset
+from ottla_broker.storage.validator import check_appendable
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla_core.records.batch import Buffer
+
+ACKS_ALL: Final = -1
+
+
+class LeaderRole(ReplicaState):
+    # ---- appending -----------------------------------------------------------------------------------------------
+
+    async def look_inside(self, records: bytes) -> bool:
+        """Check what `append` would check and takes long, in a thread; whether there was any need to.
+
+        Raises what `Log.append` raises.
+        """
+        config = self.log.config
+        if config.compacts:
+            await self._threads.work(check_appendable, records, config, self._clock.wall_ms())
+        await self._around.turn.rest()
+        return config.compacts
+
+    @property
+    def pending_bytes(self) -> PendingBytes:
+        return self._around.pending_bytes
+
+    def append(self, records: Buffer, acks: int = 1, *, looked_inside: bool = False) -> Appended:
+        """Check, give offsets, write; without a yield (I1). `looked_inside`: `look_inside` has, into these records.
+
+        Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
+        was appended (rule 9).
+        """
+        leader = self.check_leader(None)
+        if acks == ACKS_ALL:
+            self._check_min_isr(leader)
+        now_ms = self._clock.wall_ms()
+        with self._watching_the_disk():
+            done = self.log.append(records, leader.epoch, now_ms, looked_inside=looked_inside)
+        if not done.duplicate:
+            self._on_appended(leader, done, now_ms)
+        return done
+
+    def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> Appended:
+        """The same for the owner of a shard; whether it may append, and where, is compared in this step.
+
+        What is a repeat is found before the ISR is looked at: it must not be refused as if it were not in the log.
+        Raises what `check_leader`, `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.
+        """
+        leader = self.check_leader(leader_epoch)
+        now_ms = self._clock.wall_ms()
+        with self._watching_the_disk():
+            repeated = find_repeated(self.log, batch)
+            if repeated is not None:
+                return repeated
+            self._check_min_isr(leader)
+            done = append_owned(self.log, batch, leader.epoch, now_ms)
+        self._on_appended(leader, done, now_ms)
+        return done
+
+    def _on_appended(self, leader: Leader, done: Appended, now_ms: int) -> None:
+        self.traffic.bytes_in += done.size_bytes
+        self.traffic.records_in += done.record_count
+        self._commits.on_appended(self.log.log_end_offset, done.size_bytes)
+        self._around.followers.on_bytes(self.id, done.size_bytes)
+        self._after(leader.on_appended(self.log.log_end_offset, self._now()))
+        if self.log.is_flush_due(now_ms):
+            self.start_flush()
+
+    def _check_min_isr(self, leader: Leader) -> None:
+        if not leader.has_min_isr:
+            raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS, leader, "nothing was appended")
+
+    async def committed(self, end_offset: int, tenure: int) -> None:
+        """Return once the high watermark has reached `end_offset`, for acks=all; `tenure` is that of the append.
+
+        Raises NOT_LEADER_OR_FOLLOWER where leadership went meanwhile, NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR
+        became too small: either way the batch may survive (rules 9 and 10).
+        """
+        if tenure != self._tenures:
+            raise self._not_leader()
+        if self.high_watermark < end_offset:
+            await self._commits.until(end_offset)
+        leader = self.check_leader(None)
+        if not leader.has_min_isr:
+            raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, leader, "the batch may survive")
+
+    def _not_enough(self, code: ErrorCode, leader: Leader, consequence: str) -> OttlaError:
+        return OttlaError(
+            code,
+            f"{self} has {len(leader.isr)} replicas in sync and min.insync.replicas is {leader.effective_min_isr}: "
+            f"{consequence}",
+            hint="try again when the other brokers are back",
+        )
+
+    # ---- its followers -------------------------------------------------------------------------------------------
+
+    def on_follower_fetch(
+        self, follower_id: int, broker_epoch: int, offset: int, last_epoch: int, log_start_offset: int
+    ) -> EpochStart | None:
+        """A follower has everything from `log_start_offset` up to `offset`, the last of it in `last_epoch`.
+
+        Where its log has left this one, nothing is noted and it is told the end of that epoch here. Raises
+        NOT_LEADER_OR_FOLLOWER for who is no replica, OFFSET_OUT_OF_RANGE for what this log never held.
+        """
+        leader = self.check_leader(None)
+        if not leader.is_replica(follower_id):
+            raise OttlaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {follower_id} has no replica of {self}",
+                hint="its metadata, or this broker's, is behind",
+            )
+        diverging = find_divergence(self.log.epochs, self.log.log_end_offset, last_epoch, offset)
+        if diverging is not None:
+            return diverging
+        if not self.log.log_start_offset <= offset <= self.log.log_end_offset:
+            raise OttlaError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"follower {follower_id} of {self} is at {offset}, and the leader's log goes from "
+                f"{self.log.log_start_offset} to {self.log.log_end_offset}",
+            )
+        self._after(leader.on_fetch(follower_id, broker_epoch, offset, self._now(), log_start_offset=log_start_offset))
+        self._around.deletions.wake(self.id)
+        return None
+
+    @property
+    def checks(self) -> Checks:
+        """Where who waits for proof that this broker leads is parked."""
+        return self._around.checks
+
+    def begin_check(self) -> int:
+        """The number of a check that is made now; the followers' parked fetches are answered for it."""
+        self.newest_check = self.checks.begin()
+        self._around.followers.wake(self.id)
+        return self.newest_check
+
+    def on_seen_check(self, follower_id: int, number: int) -> None:
+        """A follower in this leader's epoch has sent its fetch after check `number`."""
+        self.check_leader(None).on_seen_check(follower_id, number)
+        self.checks.wake(self.id)
+
+    # ---- its log's ends ------------------------------------------------------------------------------------------
+
+    async def offset_for_time(self, timestamp_ms: int) -> FoundOffset | None:
+        """The first record at or after `timestamp_ms`, or what Kafka's -1, -2, -3 ask for; None where there is none.
+
+        Raises OFFSET_NOT_AVAILABLE while a new leader does not know yet how much is committed (KIP-207, rule 15).
+        """
+        leader = self.check_leader(None)
+        with self._watching_the_disk():
+            if timestamp_ms in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
+                found = self.log.offset_for_time(timestamp_ms, leader.high_watermark)  # which reads nothing
+            else:
+                found = await self._threads.look_up(
+                    lambda: self.log.offset_for_time(timestamp_ms, leader.high_watermark)
+                )
+        if (found is None or timestamp_ms == LATEST_TIMESTAMP) and not leader.is_settled:
+            raise OttlaError(
+                ErrorCode.OFFSET_NOT_AVAILABLE,
+                f"{self} has a new leader, which does not know its high watermark yet",
+                hint="try again",
+            )
+        return found
+
+    @property
+    def deletions(self) -> Waiters:
+        """Where who waits for the low watermark is parked."""
+        return self._around.deletions
+
+    @property
+    def low_watermark(self) -> int:
+        """What lies before it is gone on every live replica, as far as their fetches tell; on the leader only."""
+        return self.check_leader(None).low_watermark(self.log.log_start_offset)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Make everything below `before_offset` (-1: the high watermark) unreadable here; that offset.
+
+        Raises POLICY_VIOLATION where cleanup.policy does not have delete: a compacted topic keeps its newest values.
+        """
+        high_watermark = self.check_leader(None).high_watermark
+        if not self.log.config.deletes:
+            raise OttlaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records of {self} can't be deleted: its cleanup.policy has no delete",
+                hint="delete keys by tombstones, or set cleanup.policy to compact,delete",
+            )
+        offset = high_watermark if before_offset == -1 else before_offset
+        with self._watching_the_disk():
+            self.log.delete_records_before(offset, high_watermark)
+        self._wake()
+        return offset

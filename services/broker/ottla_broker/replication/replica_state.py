@@ -1,0 +1,187 @@
+"""What a replica is whoever leads it: its log, its part in the partition, and one thread at a time on its log.
+
+A request that names another leader epoch is told which side is behind (rule 5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla_broker.disk_threads import DiskThreads
+from ottla_broker.machines.partition import Leader, Proposal
+from ottla_broker.replication.disk_log import HeldLog
+from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.high_watermark_waiters import Commits
+from ottla_broker.replication.pending import PendingActs, PendingBytes
+from ottla_broker.storage.log import Log
+from ottla_broker.topic_metrics import Traffic
+from ottla_core.clock import Clock
+from ottla_core.cluster.image import Partition
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import NO_LEADER, PartitionId
+from ottla_core.slices import Slice
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What every replica of a broker shares. `live`: who may be in an ISR, with the epoch of its present life."""
+
+    broker_id: int
+    clock: Clock
+    threads: DiskThreads
+    on_disk_failure: Callable[[OttlaError], None]
+    on_proposal: Callable[[ReplicaState], None]
+    """An ISR is to be proposed to the controller (`ReplicaState.proposal`)."""
+    live: Mapping[int, int]
+    consumers: Waiters
+    followers: Waiters
+    deletions: Waiters
+    checks: Checks
+    is_registered: Callable[[], bool] = lambda: True
+    read_only: Set[int] = frozenset()
+    """Brokers whose disks take no appends for the moment."""
+    pending_bytes: PendingBytes = field(default_factory=PendingBytes)
+    turn: Slice = field(default_factory=Slice)
+    """Of what is appended later than it came, for all partitions."""
+    traffic: Callable[[str], Traffic] = Traffic
+    """What a topic's replicas count in."""
+
+
+class ReplicaState(HeldLog):
+    def __init__(
+        self, partition_id: PartitionId, topic: str, log: Log, around: Surroundings, *, high_watermark: int = 0
+    ) -> None:
+        super().__init__(partition_id, topic, log, around.threads, around.clock, around.on_disk_failure)
+        self._around: Final = around
+        self._commits: Final = Commits()
+        self._leader: Leader | None = None
+        self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
+        self._high_watermark = high_watermark
+        self._lag_max_s = 30.0
+        self._tenures = 0
+        self._working: asyncio.Future[object] | None = None
+        self.newest_check = 0
+        self.traffic: Final = around.traffic(topic)
+        self.pending: Final = PendingActs()
+        """What is to be appended before anything that comes now."""
+
+    @property
+    def leader_epoch(self) -> int:
+        return self._partition.leader_epoch
+
+    @property
+    def tenure(self) -> int:
+        """Changes whenever this broker ceases to lead: what it appended before may have been cut off since."""
+        return self._tenures
+
+    @property
+    def leads(self) -> bool:
+        return self._leader is not None
+
+    @property
+    def leader_id(self) -> int | None:
+        """The broker to copy from; None where this one leads, and where nobody does."""
+        leader = self._partition.leader
+        return None if leader in (NO_LEADER, self._around.broker_id) else leader
+
+    @property
+    def high_watermark(self) -> int:
+        """Up to where every in-sync replica has the log, as far as is known here."""
+        return self._high_watermark if self._leader is None else self._leader.high_watermark
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return self._leader is not None and len(self._leader.isr) < len(self._leader.replicas)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        return self._leader is not None and not self._leader.has_min_isr
+
+    @property
+    def proposal(self) -> Proposal | None:
+        return None if self._leader is None else self._leader.proposal
+
+    def on_refused(self, proposal: Proposal) -> None:
+        if self._leader is not None:
+            self._leader.on_refused(proposal)
+
+    def check_epoch(self, known_epoch: int | None) -> None:
+        """Raise unless the caller knows the present leader epoch, or none (KIP-320, rule 5)."""
+        if known_epoch is None or known_epoch == self.leader_epoch:
+            return
+        if known_epoch > self.leader_epoch:
+            raise OttlaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{self} is at leader epoch {self.leader_epoch} here, the client knows {known_epoch}",
+                hint="this broker's metadata is behind; try again",
+            )
+        raise OttlaError(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"{self} is at leader epoch {self.leader_epoch}, the client knows {known_epoch}",
+            hint="refresh the metadata",
+        )
+
+    def check_leader(self, known_epoch: int | None) -> Leader:
+        """The leader's part. Raises unless this broker leads in the epoch that the client knows."""
+        self.check_epoch(known_epoch)
+        if self._leader is None:
+            raise self._not_leader()
+        return self._leader
+
+    def _not_leader(self) -> OttlaError:
+        return OttlaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self}", hint="refresh the metadata"
+        )
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether this broker holds its registration, as far as it knows."""
+        return self._around.is_registered()
+
+    def _after(self, moved: bool) -> None:
+        """What an event of the leader brings: news for who waits for the high watermark, and a proposal to send."""
+        assert self._leader is not None
+        if moved:
+            self._around.consumers.on_bytes(self.id, self._commits.on_high_watermark(self._leader.high_watermark))
+            self._around.followers.wake(self.id)  # a follower's readers wait for it too (rule 18)
+        if self._leader.proposal is not None:
+            self._around.on_proposal(self)
+
+    def _wake(self) -> None:
+        for waiters in (self._around.consumers, self._around.followers, self._around.deletions, self._around.checks):
+            waiters.wake(self.id)
+
+    def _now(self) -> float:
+        return self._clock.monotonic()
+
+    # ---- one thread at a time ------------------------------------------------------------------------------------
+
+    async def until_whole(self) -> None:
+        """Return once no thread has the log in hand. What it does goes on where who waited for it has gone."""
+        while self._working is not None:
+            await asyncio.wait({self._working})
+
+    @property
+    def is_in_a_thread(self) -> bool:
+        """Whether a thread has the log in hand, and nothing is written to it by anybody else."""
+        return self._working is not None
+
+    async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_cut: bool = False) -> None:
+        """What waits for the disk. Never two at a time on one log, whoever has given up waiting for the first."""
+        assert self._working is None, f"{self}: a thread has the log in hand already"
+        run = self._threads.cut if is_cut else self._threads.keep
+        self._working = asyncio.ensure_future(run(work, argument))
+        self._working.add_done_callback(self._on_worked)
+        with self._watching_the_disk():
+            await asyncio.shield(self._working)
+
+    def _on_worked(self, done: asyncio.Future[object]) -> None:
+        """Here and not after the wait, which may have been given up: the log may end earlier now."""
+        self._working = None
+        if not done.cancelled():
+            done.exception()  # told to who waits, if anybody does
+        self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, self.log.log_end_offset))
+        self._around.consumers.wake(self.id)

@@ -1,0 +1,67 @@
+"""The replicas of this broker as its adapters see them: found by partition, with the purgatories of those who wait."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.replica import Replica
+from ottla_core.cluster.follower import MetadataFollower
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import PartitionId
+
+
+class ReplicaTable:
+    def __init__(self, metadata: MetadataFollower) -> None:
+        self.consumers: Final = Waiters()
+        self.followers: Final = Waiters()
+        self.deletions: Final = Waiters()
+        self.checks: Final = Checks()
+        self._metadata: Final = metadata
+        self._replicas: Final[dict[PartitionId, Replica]] = {}
+
+    def drain(self) -> None:
+        """Answer what is parked: the broker goes down."""
+        self.consumers.close()
+        self.followers.close()
+        self.deletions.close()
+        self.checks.close()
+
+    def all(self) -> Collection[Replica]:
+        return self._replicas.values()
+
+    def find(self, partition_id: PartitionId) -> Replica:
+        """The replica on this broker, or OttlaError."""
+        replica = self._replicas.get(partition_id)
+        if replica is None:
+            raise self._not_here(partition_id)
+        return replica
+
+    def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
+        """The replica that this broker leads in the epoch that the client knows, or OttlaError."""
+        replica = self.find(partition_id)
+        replica.check_leader(known_epoch)
+        return replica
+
+    def high_watermarks(self) -> dict[PartitionId, int]:
+        return {replica.id: replica.high_watermark for replica in self._replicas.values()}
+
+    def _not_here(self, partition_id: PartitionId) -> OttlaError:
+        topic = self._metadata.image.topic_by_id(partition_id.topic_id)
+        if topic is None:
+            return OttlaError(
+                ErrorCode.UNKNOWN_TOPIC_ID,
+                f"no topic has the id {partition_id.topic_id.hex()}",
+                hint="it was deleted, or this broker's metadata is behind; refresh the metadata",
+            )
+        if not 0 <= partition_id.partition < topic.partition_count:
+            return OttlaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                f"topic {topic.name!r} has no partition {partition_id.partition}, only {topic.partition_count}",
+            )
+        return OttlaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"this broker has no replica of {topic.name}-{partition_id.partition}",
+            hint="refresh the metadata",
+        )
