@@ -63,7 +63,7 @@ STORIES = (
             "        await self._in_thread(",
         ),
         Edit(
-            "services/broker/ottla_broker/replication/replica.py",
+            "services/broker/ottla_broker/replication/replica_state.py",
             '        assert self._working is None, f"{self}: a thread has the log in hand already"\n',
             "",
         ),

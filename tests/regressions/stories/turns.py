@@ -27,7 +27,7 @@ STORIES = (
         "lookups-take-the-readers-threads",
         "Lookups by time had the threads of cold fetches: 200 of them kept every consumer waiting for seconds",
         Edit(
-            "services/broker/ottla_broker/replication/replica.py",
+            "services/broker/ottla_broker/replication/leader_role.py",
             "found = await self._threads.look_up(",
             "found = await self._threads.read(",
         ),

@@ -238,10 +238,7 @@ class Replicas(ReplicaTable):
             except Exception as error:
                 known = isinstance(error, OttlaError)
                 _log.error("can't follow the metadata of revision %d: %s", image.revision, error, exc_info=not known)
-                self._try_again()
-
-    def _try_again(self) -> None:
-        asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
+                asyncio.get_running_loop().call_later(_RETRY_S, self._changed.set)
 
     async def _reconcile(self, image: ClusterImage, *, whole: bool = False) -> None:
         """Bring the replicas to what `image` says: gone ones first, then leadership, logs and configs.

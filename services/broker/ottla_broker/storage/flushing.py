@@ -36,7 +36,7 @@ class Flusher:
     def on_append(self, size_bytes: int) -> None:
         self._appended_bytes += size_bytes
 
-    def on_cut(self, recovery_point: int) -> None:
+    def on_truncated(self, recovery_point: int) -> None:
         """With the lock held: the log ends elsewhere, and another segment is active."""
         self.recovery_point = recovery_point
         self._durable_active = None

@@ -1,14 +1,13 @@
 """One partition's log: batches in, offsets out; segments roll, age and go (rules 1, 25 to 30, 57 to 60, 63 to 65).
 
-**Threads.** `read`, `offset_for_time` and `flush` may run in any thread beside everything (module view). All else never
-runs beside itself: it belongs to the loop, or to one thread that the loop waits for. An append never yields, so what
-was checked before it still holds when it is done.
+**Threads.** `read`, `offset_for_time` and `flush` may run in any thread beside everything (`LogSegments`). All else
+never runs beside itself: it belongs to the loop, or to one thread that the loop waits for. An append never yields, so
+what was checked before it still holds when it is done.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -20,13 +19,13 @@ from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
-from ottla_broker.storage.placing import PlacedBatch, kept, placed, stamped
+from ottla_broker.storage.log_segments import LogSegments
+from ottla_broker.storage.placing import kept, placed, stamped
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
 from ottla_broker.storage.segment import Segment, ranges_of
 from ottla_broker.storage.validator import check_appendable, check_replicated
-from ottla_broker.storage.view import LogView
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, Buffer
 
@@ -59,16 +58,16 @@ class Log:
         history: ProducerHistory,
         *,
         flushed: int,
-        on_cut: Callable[[], None],
+        on_truncation: Callable[[], None],
     ) -> None:
         self.directory = directory
         self.config = config
         self.epochs = epochs
         self._disk: Final = disk
-        self._view: Final = LogView(directory, disk, state.segments, state.log_start_offset, state.log_end_offset)
+        self._segments: Final = LogSegments(directory, disk, state, history.on_roll)
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
-        self._on_cut: Final = on_cut
+        self._on_truncation: Final = on_truncation
         self._unsettled_from: int | None = None
 
     @classmethod
@@ -82,11 +81,11 @@ class Log:
         clean: bool = False,
         recovery_point: int = 0,
         log_start_offset: int = 0,
-        on_cut: Callable[[], None] = lambda: None,
+        on_truncation: Callable[[], None] = lambda: None,
     ) -> Log:
         """The log in `directory`, empty or mended; the offsets are those of the checkpoints (module recovery).
 
-        `on_cut` is called where a cut may have left those checkpoints behind, before anything is appended again.
+        `on_truncation` is called where those checkpoints may have been left behind, before anything is appended again.
         """
         path = directory / checkpoint.LEADER_EPOCHS
         entries = checkpoint.read_epochs(path)
@@ -109,20 +108,20 @@ class Log:
         history.restore(ranges_of(state.segments, state.log_end_offset))
         history.producers.expire(now_ms, config.producer_expiration_ms)
         flushed = state.log_end_offset if clean else recovery_point
-        return cls(directory, disk, config, epochs, state, history, flushed=flushed, on_cut=on_cut)
+        return cls(directory, disk, config, epochs, state, history, flushed=flushed, on_truncation=on_truncation)
 
     @property
     def log_start_offset(self) -> int:
-        return self._view.start_offset
+        return self._segments.start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self._view.end_offset
+        return self._segments.end_offset
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """Oldest first, the last one active; for another thread as they are at the moment."""
-        return self._view.segments
+        return self._segments.segments
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
@@ -158,7 +157,8 @@ class Log:
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch)
         buffers, batches = placed(records, headers, base_offset, leader_epoch)
-        rolled = self._write(base_offset, buffers, len(records), batches, now_ms)
+        rolled = self._segments.write(base_offset, buffers, len(records), batches, now_ms, self.config)
+        self._flusher.on_append(len(records))
         if headers[0].is_control:
             self._history.on_control(records, base_offset)
         last_offset = batches[-1].last_offset
@@ -183,7 +183,8 @@ class Log:
             self._write_epochs(epochs)
         buffer, batches = kept(records, headers)
         base_offset, last_offset = headers[0].base_offset, headers[-1].last_offset
-        rolled = self._write(base_offset, [buffer], len(buffer), batches, now_ms)
+        rolled = self._segments.write(base_offset, [buffer], len(buffer), batches, now_ms, self.config)
+        self._flusher.on_append(len(buffer))
         self.epochs = epochs
         self._history.on_replicated(headers, buffer, now_ms)
         count = sum(header.record_count for header in headers)
@@ -197,12 +198,7 @@ class Log:
         """
         self._check_appendable()
         if leader_epoch < self.epochs.latest:
-            raise OttlaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"the log in {self.directory.name} has leader epoch {self.epochs.latest}, and the metadata say "
-                f"{leader_epoch}: they are older than the log",
-                hint="was etcd restored from a backup? an election in a higher epoch is needed",
-            )
+            raise _older_metadata(self, leader_epoch)
         epochs = self.epochs.copy()
         if epochs.assign(leader_epoch, self.log_end_offset):
             self._write_epochs(epochs)
@@ -212,50 +208,22 @@ class Log:
         """The largest epoch at or below this one here, and where it ended (OffsetsForLeaderEpoch); -1, -1: unknown."""
         return self.epochs.end_offset_for(leader_epoch, self.log_end_offset)
 
-    def _write(
-        self,
-        base_offset: int,
-        buffers: Sequence[bytes | memoryview],
-        size_bytes: int,
-        batches: Sequence[PlacedBatch],
-        now_ms: int,
-    ) -> bool:
-        """Put batches behind the last one; whether the log has rolled for them."""
-        last_offset, rolled = batches[-1].last_offset, False
-        largest_ms = max(batch.max_timestamp_ms for batch in batches)
-        if self._view.segments[-1].must_roll(size_bytes, last_offset, largest_ms, now_ms, self.config):
-            self._roll(base_offset, now_ms)
-            rolled = True
-        self._view.segments[-1].append(buffers, size_bytes, batches)
-        self._view.end_offset = last_offset + 1
-        self._flusher.on_append(size_bytes)
-        return rolled
-
-    def _roll(self, base_offset: int, now_ms: int) -> None:
-        """Seal the active segment and start the next one."""
-        fresh = Segment(self.directory, base_offset, self._disk, self.config, now_ms)
-        try:
-            fresh.activate()
-        except OSError as error:
-            raise self._disk.error(f"starting a segment of {self.directory.name}", error) from error
-        self._view.segments[-1].seal()
-        self._view.segments = (*self._view.segments, fresh)
-        self._history.on_roll(base_offset)
-
-    # ---- cutting ------------------------------------------------------------------------------------------------
+    # ---- truncating ---------------------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off the batch that holds `offset` and all after it; the log's end after it.
+        """Take away the batch that holds `offset` and all after it; the log's end after it.
 
         Epochs that begin there are forgotten, and the producers are what they were (rule 29). All is on the platter
         when this returns (rule 60): it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
-            self._view.check_open()
+            self._segments.check_open()
             if offset >= self.log_end_offset:
                 self._forget_epochs(offset)
             elif offset > self.log_start_offset:
-                self._cut(offset)
+                self._segments.truncate(
+                    offset, self.config, lambda end: self._on_truncated(min(self.recovery_point, end), end)
+                )
             else:
                 self._start_anew(offset)
             self._settle()
@@ -264,58 +232,27 @@ class Log:
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Empty the log and go on at `offset`, as a follower does whose leader has nothing of what is here."""
         with self._flusher.lock:
-            self._view.check_open()
+            self._segments.check_open()
             self._start_anew(offset)
             self._settle()
 
-    def _cut(self, offset: int) -> None:
-        segments = self._view.segments
-        number = max(n for n, segment in enumerate(segments) if segment.base_offset < offset)
-        try:
-            short, end_offset = segments[number].shortened(offset, self.config)
-        except OSError as error:
-            raise self._disk.error(f"cutting {self.directory.name}", error) from error
-        with self._changing_files():
-            self._view.cut((*segments[:number], short), end_offset)
-            # The newest first: a crash in between leaves a log that ends later, never one with a hole.
-            for segment in reversed(segments[number + 1 :]):
-                segment.discard()
-            short.trim()
-            self._on_files_cut(min(self.recovery_point, end_offset), end_offset)
-
     def _start_anew(self, offset: int) -> None:
-        doomed = self._view.segments
-        fresh = Segment(self.directory, offset, self._disk, self.config, doomed[-1].created_at_ms)
-        with self._changing_files():
-            self._view.start_offset = offset
-            self._view.cut((fresh,), offset)
-            for segment in reversed(doomed):
-                segment.discard()
-            fresh.activate()
-            self._on_files_cut(offset, 0)
+        self._segments.start_anew(offset, self.config, lambda: self._on_truncated(offset, 0))
 
-    @contextmanager
-    def _changing_files(self) -> Iterator[None]:
-        """Half of a cut is no log: what can't be finished here has to be by a start."""
-        try:
-            yield
-        except OSError as error:
-            raise self._disk.fail(f"cutting {self.directory.name}", error) from error
-
-    def _on_files_cut(self, recovery_point: int, epochs_end: int) -> None:
-        self._flusher.on_cut(recovery_point)
-        self._history.on_cut(self._view.ranges(), self.log_start_offset)
+    def _on_truncated(self, recovery_point: int, epochs_end: int) -> None:
+        self._flusher.on_truncated(recovery_point)
+        self._history.on_truncated(self._segments.ranges(), self.log_start_offset)
         self._unsettled_from = epochs_end
 
     def _settle(self) -> None:
-        """After a cut: names, checkpoints and epochs, too. What fails here is done before the next append.
+        """After a truncation: names, checkpoints and epochs, too. What fails here is done before the next append.
 
         The epochs come last: a start cuts them to where the log ends, but never a log to where its epochs do.
         """
         if self._unsettled_from is None:
             return
         self._disk.sync_directory(self.directory)
-        self._on_cut()
+        self._on_truncation()
         self._forget_epochs(self._unsettled_from)
         self._unsettled_from = None
 
@@ -334,20 +271,20 @@ class Log:
         At most `max_bytes`, but the first batch comes whole (rule 57) unless `min_one_batch` is off; empty where
         `offset` has reached the limit. May wait for the disk. Raises OFFSET_OUT_OF_RANGE outside the log.
         """
-        data = self._view.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=False)
+        data = self._segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=False)
         assert data is not None
         return data
 
     def read_hot(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool = True) -> bytes | None:
         """The same without waiting for the disk: None asks the caller to `read` in a thread."""
-        return self._view.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
+        return self._segments.read(offset, max_bytes, limit_offset, min_one_batch=min_one_batch, hot=True)
 
     def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
         """ListOffsets: the first record at or after the time and below the limit, None without one. For a thread.
 
         -2 is the log's start, -1 the limit, -3 the record with the largest timestamp (KIP-734).
         """
-        return self._view.offset_for_time(timestamp_ms, limit_offset)
+        return self._segments.offset_for_time(timestamp_ms, limit_offset)
 
     # ---- durability ---------------------------------------------------------------------------------------------
 
@@ -366,44 +303,33 @@ class Log:
         Raises KAFKA_STORAGE_ERROR; after a failed fsync the whole data directory is offline (rule 20).
         """
         with self._flusher.lock:
-            self._view.check_open()
+            self._segments.check_open()
             self._history.write_pending()
-            return self._flusher.flush(self._view.ranges, now_ms)
+            return self._flusher.flush(self._segments.ranges, now_ms)
 
     def close(self, now_ms: int) -> None:
         """Everything on the platter, indexes and producers too, so that the next `open` may be told it is clean."""
         self.flush(now_ms)
-        active = self._view.segments[-1]
+        active = self._segments.segments[-1]
         active.seal()
-        self._flusher.flush_segment(active, self._view.ranges, sealed=True)
-        self._history.write(self._view.ranges())
-        self._view.is_closed = True
+        self._flusher.flush_segment(active, self._segments.ranges, sealed=True)
+        self._history.write(self._segments.ranges())
+        self._segments.is_closed = True
 
     def abandon(self) -> None:
         """Take no more calls; nothing is written. Waits for a flush that runs. For a partition that is deleted."""
         with self._flusher.lock:
-            self._view.is_closed = True
-            self._view.segments[-1].abandon()
+            self._segments.is_closed = True
+            self._segments.segments[-1].abandon()
 
     # ---- deleting -----------------------------------------------------------------------------------------------
 
     def delete_old_segments(self, high_watermark: int, now_ms: int) -> list[retention.Cause]:
         """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
-        self._view.check_open()
-        facts = [
-            retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms())
-            for segment, end in self._view.ranges()
-        ]
-        causes = retention.decide(
-            facts,
-            log_start_offset=self.log_start_offset,
-            high_watermark=high_watermark,
-            now_ms=now_ms,
-            retention_ms=self.config.retention_ms,
-            retention_bytes=self.config.retention_bytes,
-        )
-        if len(causes) == len(facts):
-            self._roll(self.log_end_offset, now_ms)
+        self._segments.check_open()
+        causes = self._segments.expired(high_watermark, now_ms, self.config)
+        if len(causes) == len(self.segments):
+            self._segments.roll(self.log_end_offset, now_ms, self.config)
         self._drop(len(causes), self.log_start_offset)
         return causes
 
@@ -413,15 +339,11 @@ class Log:
         Whole segments go at once, the rest when retention gets there. Raises OFFSET_OUT_OF_RANGE above the high
         watermark.
         """
-        self._view.check_open()
+        self._segments.check_open()
         if not 0 <= offset <= high_watermark:
-            raise OttlaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"records can't be deleted up to offset {offset}: the high watermark is {high_watermark}",
-                hint="give an offset from 0 to the high watermark, or -1 for the latter",
-            )
+            raise _not_deletable(offset, high_watermark)
         if offset > self.log_start_offset:
-            self._drop(sum(end <= offset for _, end in self._view.ranges()[:-1]), offset)
+            self._drop(sum(end <= offset for _, end in self._segments.ranges()[:-1]), offset)
         return self.log_start_offset
 
     def expire_producers(self, now_ms: int) -> int:
@@ -430,14 +352,14 @@ class Log:
 
     def _drop(self, count: int, log_start_offset: int) -> None:
         """Forget the first `count` segments and rename their files away; `Disk.unlink_discarded` frees the space."""
-        dropped = self._view.drop(count, log_start_offset)
+        dropped = self._segments.drop(count, log_start_offset)
         # Not written now: opening the log does the same again.
         self.epochs.truncate_from_start(self.log_start_offset)
         try:
             for segment in dropped:
                 segment.discard()
             if dropped:
-                self._history.on_dropped(self._view.segments[0].base_offset)
+                self._history.on_dropped(self._segments.segments[0].base_offset)
         except OSError as error:
             raise self._disk.error(f"deleting segments of {self.directory.name}", error) from error
 
@@ -455,7 +377,7 @@ class Log:
 
     @property
     def size_bytes(self) -> int:
-        return sum(segment.size_bytes for segment in self._view.segments)
+        return sum(segment.size_bytes for segment in self._segments.segments)
 
     @property
     def is_offline(self) -> bool:
@@ -463,16 +385,12 @@ class Log:
         return bool(self._disk.failure)
 
     @property
-    def segment_count(self) -> int:
-        return len(self.segments)
-
-    @property
     def is_read_only(self) -> bool:
         """Whether its disk takes no appends for the moment, and is not broken."""
         return bool(self._disk.full) and not self._disk.failure
 
     def _check_appendable(self) -> None:
-        self._view.check_open()
+        self._segments.check_open()
         self._settle()
 
     def _write_epochs(self, epochs: LeaderEpochs) -> None:
@@ -482,3 +400,20 @@ class Log:
 def _repeated(original: Original, append_time_ms: int) -> Appended:
     time_ms = -1 if append_time_ms < 0 else original.timestamp_ms
     return Appended(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
+
+
+def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.FENCED_LEADER_EPOCH,
+        f"the log in {log.directory.name} has leader epoch {log.epochs.latest}, and the metadata say {leader_epoch}: "
+        "they are older than the log",
+        hint="was etcd restored from a backup? an election in a higher epoch is needed",
+    )
+
+
+def _not_deletable(offset: int, high_watermark: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        f"records can't be deleted up to offset {offset}: the high watermark is {high_watermark}",
+        hint="give an offset from 0 to the high watermark, or -1 for the latter",
+    )

@@ -156,7 +156,7 @@ class LogDir:
             clean=clean,
             recovery_point=self._checkpoints.recovery_points.get(partition, 0),
             log_start_offset=self._checkpoints.log_starts.get(partition, 0),
-            on_cut=lambda: self._on_cut(partition),
+            on_truncation=lambda: self._on_truncation(partition),
         )
 
     def _reaches_checkpoints(self) -> bool:
@@ -240,11 +240,11 @@ class LogDir:
             )
             self.disk.sync_directory(self.disk.path)
             log = self._logs[partition] = Log.open(
-                directory, self.disk, config, now_ms=now_ms, on_cut=lambda: self._on_cut(partition)
+                directory, self.disk, config, now_ms=now_ms, on_truncation=lambda: self._on_truncation(partition)
             )
         except OSError as error:
             raise self.disk.error(f"making {directory}", error) from error
-        self._on_cut(partition)  # a replica that is back begins at 0, whatever the former one's checkpoints say
+        self._on_truncation(partition)  # a replica that is back begins at 0, whatever the former one's checkpoints say
         return log
 
     def delete(self, partitions: Iterable[PartitionId]) -> None:
@@ -305,7 +305,7 @@ class LogDir:
             checkpoint.write_followed(self.disk, self.disk.path / checkpoint.METADATA, followed)
             self._noted = followed
 
-    def _on_cut(self, partition: PartitionId) -> None:
+    def _on_truncation(self, partition: PartitionId) -> None:
         """Take back, before anything is appended, what the checkpoints promise of a log that is shorter now (rule 60).
 
         Else a start would take for flushed what is not, and for committed what is another leader's.

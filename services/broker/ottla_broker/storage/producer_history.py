@@ -85,7 +85,7 @@ class ProducerHistory:
         """A segment begins at `offset`, where the log ends; `write_pending` writes what is known now."""
         self._pending.append((offset, self._snapshot()))
 
-    def on_cut(self, ranges: Ranges, log_start_offset: int) -> None:
+    def on_truncated(self, ranges: Ranges, log_start_offset: int) -> None:
         """The log ends earlier, or begins anew. The caller syncs the directory."""
         self._pending.clear()
         end_offset = ranges[-1][1]

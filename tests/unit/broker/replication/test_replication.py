@@ -430,9 +430,9 @@ async def test_a_fetch_that_waits_hears_of_what_comes_after_the_log_has_rolled(b
     want = FetchWant(PARTITION, 1, 1, 10_000)
     parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=600, max_bytes=10_000))
     await asyncio.sleep(0)
-    segments = leader.log.segment_count
+    segments = len(leader.log.segments)
     append(leader, bytes(600))
-    assert leader.log.segment_count == segments + 1
+    assert len(leader.log.segments) == segments + 1
     [answer] = await asyncio.wait_for(parked, 10)
     assert len(answer.records) > 600
 

@@ -162,7 +162,7 @@ def test_a_request_of_more_offsets_than_a_segment_holds_is_refused_whole(log: Lo
     assert refused(log, batch * batches).code == ErrorCode.RECORD_LIST_TOO_LARGE
     assert log.segments[0].path.read_bytes() == data
     assert log.append(batch * (batches - 1), 1, NOON).last_offset == (batches - 1) * count
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
 
 
 @pytest.mark.story("refused-batches-come-to-life", "interrupted-write-stays")

@@ -23,7 +23,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 def log(tmp_path: Path) -> Log:
     log = open_log(tmp_path / "log", SMALL)
     fill(log, 60)
-    assert log.segment_count > 5
+    assert len(log.segments) > 5
     return log
 
 
@@ -109,7 +109,7 @@ def test_deleting_records_hides_them_before_their_segment_goes(log: Log) -> None
     assert log.delete_records_before(2, 180) == 4, "it never goes back"
     assert log.delete_records_before(180, 180) == 180
     assert log.read(180, 100, 180) == b""
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
 
 
 def test_records_that_are_not_replicated_are_not_deleted(log: Log) -> None:
@@ -125,7 +125,7 @@ def test_a_read_of_a_segment_that_goes_meanwhile_is_out_of_range(log: Log, monke
 
     def deleted_just_now(path: str, *rest: int) -> int:
         if str(path).endswith(".log"):
-            log._view.start_offset = 90
+            log._segments.start_offset = 90
             raise FileNotFoundError(path)
         return real(path, *rest)
 

@@ -133,7 +133,7 @@ def test_a_restart_forgets_no_producer(tmp_path: Path, clean: bool) -> None:
 @pytest.mark.rule(29)
 def test_a_snapshot_is_taken_where_the_log_rolls_and_written_by_a_flush(tmp_path: Path) -> None:
     log = open_log(tmp_path / "log", SMALL)
-    while log.segment_count < 3:
+    while len(log.segments) < 3:
         fill_with_producers(log, 1, start=log.log_end_offset // 2)
     last_roll = log.segments[-1].base_offset
     at_the_roll = told_by([header for header in stored_headers(log) if header.base_offset < last_roll])
@@ -168,7 +168,7 @@ def test_after_an_orderly_stop_no_batch_is_read(tmp_path: Path, monkeypatch: pyt
     for path in log.directory.glob("*.snapshot"):
         path.unlink()
     assert known(open_log(log.directory, SMALL, clean=True).producers) == known(again.producers)
-    assert len(seen) == with_producers + again.segment_count
+    assert len(seen) == with_producers + len(again.segments)
 
 
 @pytest.mark.rule(29)
@@ -287,7 +287,7 @@ def test_a_snapshot_that_can_not_be_written_stops_no_flush(tmp_path: Path, monke
 
     monkeypatch.setattr(Disk, "replace_file", full)
     fill(log, 20)
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     assert log.flush(NOON) == log.log_end_offset == log.recovery_point
 
     def broken(disk: Disk, path: Path, content: str | bytes) -> None:

@@ -1,0 +1,210 @@
+"""The segments of a log: written by one, rolled, truncated and dropped by it, and read by all.
+
+Changed by the log's one writer, read by any thread beside it. The tuple of segments is replaced, never changed, and a
+segment's size grows only after its bytes are written. Only a truncation takes bytes away: it replaces the segments,
+then counts itself, and then its files are touched. A reader that finds another count than it began with has read in
+vain, for what it saw may be torn, and reads again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ottla_broker.machines import retention
+from ottla_broker.storage.disk import Disk
+from ottla_broker.storage.log_config import LogConfig
+from ottla_broker.storage.placing import PlacedBatch
+from ottla_broker.storage.reading import BatchReader, FoundOffset, find_offset
+from ottla_broker.storage.recovery import Recovered
+from ottla_broker.storage.segment import Ranges, Segment, ranges_of
+from ottla_core.errors import ErrorCode, OttlaError
+
+T = TypeVar("T")
+
+
+class LogSegments:
+    def __init__(self, directory: Path, disk: Disk, recovered: Recovered, on_roll: Callable[[int], None]) -> None:
+        self.segments = tuple(recovered.segments)
+        self.start_offset = recovered.log_start_offset
+        self.end_offset = recovered.log_end_offset
+        self.is_closed = False
+        self._directory: Final = directory
+        self._disk: Final = disk
+        self._on_roll: Final = on_roll
+        self._reader = BatchReader()
+        self._truncations = 0
+
+    def ranges(self) -> Ranges:
+        """Each segment with the offset after it; for other threads, the last is at most what the segment holds."""
+        end_offset = self.end_offset
+        return ranges_of(self.segments, end_offset)
+
+    def check_open(self) -> None:
+        """Raise KAFKA_STORAGE_ERROR once the disk has failed, NOT_LEADER_OR_FOLLOWER once the log is closed."""
+        self._disk.check_online()
+        if self.is_closed:
+            raise OttlaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"the log {self._directory.name} is closed",
+                hint="refresh the metadata and try again",
+            )
+
+    # ---- for the writer -----------------------------------------------------------------------------------------
+
+    def write(
+        self,
+        base_offset: int,
+        buffers: Sequence[bytes | memoryview],
+        size_bytes: int,
+        batches: Sequence[PlacedBatch],
+        now_ms: int,
+        config: LogConfig,
+    ) -> bool:
+        """Put batches behind the last one; whether the log has rolled for them."""
+        last_offset, rolled = batches[-1].last_offset, False
+        largest_ms = max(batch.max_timestamp_ms for batch in batches)
+        if self.segments[-1].must_roll(size_bytes, last_offset, largest_ms, now_ms, config):
+            self.roll(base_offset, now_ms, config)
+            rolled = True
+        self.segments[-1].append(buffers, size_bytes, batches)
+        self.end_offset = last_offset + 1
+        return rolled
+
+    def roll(self, base_offset: int, now_ms: int, config: LogConfig) -> None:
+        """Seal the active segment and start the next one."""
+        fresh = Segment(self._directory, base_offset, self._disk, config, now_ms)
+        try:
+            fresh.activate()
+        except OSError as error:
+            raise self._disk.error(f"starting a segment of {self._directory.name}", error) from error
+        self.segments[-1].seal()
+        self.segments = (*self.segments, fresh)
+        self._on_roll(base_offset)
+
+    def truncate(self, offset: int, config: LogConfig, on_truncated: Callable[[int], None]) -> None:
+        """Without the batch that holds `offset` and all after it; `on_truncated` is told where the log ends now."""
+        segments = self.segments
+        number = max(n for n, segment in enumerate(segments) if segment.base_offset < offset)
+        try:
+            short, end_offset = segments[number].shortened(offset, config)
+        except OSError as error:
+            raise self._disk.error(f"cutting {self._directory.name}", error) from error
+        with self._changing_files():
+            self._replace((*segments[:number], short), end_offset)
+            # The newest first: a crash in between leaves a log that ends later, never one with a hole.
+            for segment in reversed(segments[number + 1 :]):
+                segment.discard()
+            short.trim()
+            on_truncated(end_offset)
+
+    def start_anew(self, offset: int, config: LogConfig, on_truncated: Callable[[], None]) -> None:
+        """Empty, from `offset` on."""
+        doomed = self.segments
+        fresh = Segment(self._directory, offset, self._disk, config, doomed[-1].created_at_ms)
+        with self._changing_files():
+            self.start_offset = offset
+            self._replace((fresh,), offset)
+            for segment in reversed(doomed):
+                segment.discard()
+            fresh.activate()
+            on_truncated()
+
+    @contextmanager
+    def _changing_files(self) -> Iterator[None]:
+        """Half of a truncation is no log: what can't be finished here has to be by a start."""
+        try:
+            yield
+        except OSError as error:
+            raise self._disk.fail(f"cutting {self._directory.name}", error) from error
+
+    def _replace(self, segments: tuple[Segment, ...], end_offset: int) -> None:
+        """The log ends earlier. In this order, and before any file is touched: `_undisturbed` relies on it."""
+        self.segments, self.end_offset = segments, end_offset
+        self._reader = BatchReader()
+        self._truncations += 1
+
+    def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> list[retention.Cause]:
+        """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each."""
+        facts = [
+            retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms())
+            for segment, end in self.ranges()
+        ]
+        return retention.decide(
+            facts,
+            log_start_offset=self.start_offset,
+            high_watermark=high_watermark,
+            now_ms=now_ms,
+            retention_ms=config.retention_ms,
+            retention_bytes=config.retention_bytes,
+        )
+
+    def drop(self, count: int, start_offset: int) -> Sequence[Segment]:
+        """Without the first `count` segments, which are returned; nothing before `start_offset` is served any more."""
+        dropped, kept = self.segments[:count], self.segments[count:]
+        # Readers take the segments first and look at the start after that: it must never be behind.
+        self.start_offset = max(start_offset, kept[0].base_offset)
+        self.segments = kept
+        return dropped
+
+    # ---- for readers --------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, max_bytes: int, limit_offset: int, *, min_one_batch: bool, hot: bool) -> bytes | None:
+        """See `Log.read`; `hot`: None instead of waiting for the disk."""
+
+        def read(reader: BatchReader, segments: Sequence[Segment]) -> bytes | None:
+            if not self.start_offset <= offset <= self.end_offset:
+                raise self._out_of_range(offset)
+            limit = min(limit_offset, self.end_offset)
+            if offset >= limit:
+                return b""
+            return reader.read(segments, offset, max_bytes, limit, min_one_batch=min_one_batch, hot=hot)
+
+        return self._undisturbed(offset, read)
+
+    def offset_for_time(self, timestamp_ms: int, limit_offset: int) -> FoundOffset | None:
+        """See `Log.offset_for_time`."""
+        return self._undisturbed(
+            self.start_offset,
+            lambda _, segments: find_offset(segments, self.start_offset, timestamp_ms, limit_offset),
+        )
+
+    def _undisturbed(self, offset: int, read: Callable[[BatchReader, Sequence[Segment]], T]) -> T:
+        """What `read` gives while no truncation comes in between."""
+        while True:
+            self.check_open()
+            # In this order: with a reader that a truncation has made go at least the segments that it left.
+            truncations, reader, segments = self._truncations, self._reader, self.segments
+            try:
+                found = read(reader, segments)
+            except OttlaError:
+                if truncations == self._truncations:
+                    raise
+            except OSError as error:
+                if truncations == self._truncations:
+                    raise self._unreadable(offset, error) from error
+            else:
+                if truncations == self._truncations:
+                    return found
+
+    def _unreadable(self, offset: int, error: OSError) -> OttlaError:
+        if not isinstance(error, FileNotFoundError):
+            return self._disk.error(f"reading {self._directory.name}", error)
+        # The segment was deleted a moment ago, by retention or with the log, or it is lost.
+        self.check_open()
+        if offset < self.start_offset:
+            return self._out_of_range(offset)
+        return OttlaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"a segment of {self._directory} that holds offset {offset} is not there any more",
+            hint="restore the file, or restart the broker, which then goes on with what is left",
+        )
+
+    def _out_of_range(self, offset: int) -> OttlaError:
+        return OttlaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"offset {offset} lies outside the log, which goes from {self.start_offset} to {self.end_offset}",
+            hint="start at the earliest or the latest offset",
+        )
