@@ -17,6 +17,7 @@ from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.wiring import KafkaSide
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.membership.controlled_shutdown import ControlledShutdown
+from ottla_broker.membership.description import Description
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.membership.registration import Registration
 from ottla_broker.membership.restored_metadata import OlderMetadata
@@ -32,14 +33,12 @@ from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.service import BrokerService
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import Life
 from ottla_core.admin_http import AdminHttp
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.cluster.etcd import EtcdStore
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
-from ottla_core.cluster.image import Broker, LastLife
 from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
@@ -61,112 +60,128 @@ def build(
 
     Tests give a store, a clock and what is to be around each method and each API of Kafka's that is served.
     """
-    clock = clock or SystemClock()
-    metrics = Metrics()
-    own_store = store is None
-    store = store or EtcdStore(config.etcd)
-    follower = MetadataFollower(store, config.cluster_id)
-    server = RpcServer(
-        config.host,
-        config.port,
-        metrics,
-        ready=lambda: ready(),
-        around=around,
-        on_drain=lambda: replicas.drain(),
+    parts = _Parts(config, store or EtcdStore(config.etcd), clock or SystemClock(), around, around_kafka)
+    parts.app = App(
+        f"broker-{config.node_id}",
+        parts.components(owned_store=parts.store if store is None else None),
+        parts.ready,
+        parts.address,
+        {"kafka": parts.kafka.address},
+        metrics=parts.metrics,
     )
+    return parts.app
 
-    def on_fatal(error: OttlaError) -> None:
-        app.fail(error)
 
-    def log_dir() -> LogDir:
-        return directory.log_dir
+class _Parts:
+    """A part that calls one that is made after it does so through a method or a lambda."""
 
-    controller, threads = ControllerPeer(follower), DiskThreads()
-    coordinators = CoordinatorPeers(follower)
-    directory = DataDirectory(config, follower, controller, clock, lambda: replicas.high_watermarks())
-    replicas = Replicas(follower, log_dir, clock, threads, on_fatal, lambda: registration.registered)
-    incarnation = uuid.uuid4().hex
-    seat = Seat(follower, incarnation, lambda: log_dir().identity.node_id, new_secret())
-    own = OwnRegistration(store, follower, lambda: log_dir().identity.node_id, incarnation)
-    older_metadata = OlderMetadata(own)
-    replicas.on_older_metadata(older_metadata.found)
-    isr_changes, replication = IsrChanges(controller, seat), Replication(replicas, follower, seat)
-    replicas.on_proposal(isr_changes.submit, isr_changes.forget)
-    producer_ids = ProducerIds(controller, seat)
-    addresses, lives = Addresses(config.published_hosts), Lives(follower, clock)
-    service = BrokerService(replicas, follower, log_dir, addresses, producer_ids, lives, seat)
-    server.add(contracts.Broker, service)
-    kafka = KafkaSide(
-        config,
-        replicas,
-        follower,
-        controller,
-        coordinators,
-        producer_ids,
-        log_dir,
-        clock,
-        threads,
-        metrics,
-        around_kafka,
-    )
+    app: App
 
-    def address() -> str:
-        return f"{config.advertised_host or config.host}:{server.port}"
-
-    def describe(newest: LastLife | None) -> Broker:
-        identity = log_dir().identity
-        life = None if newest is None else Life(newest.incarnation, newest.epoch)
-        if (life is None or life.incarnation != incarnation) and log_dir().compare(life):
-            older_metadata.found(0 if life is None else life.epoch)
-        return Broker(
-            identity.node_id,
-            0,
-            identity.directory_id,
-            address(),
-            kafka_address=kafka.address(),
-            kafka_listeners=kafka.addresses(),
-            rack=config.rack,
-            incarnation=incarnation,
-            unclean=log_dir().may_have_lost_tail,
-            read_only=bool(log_dir().disk.full),
-            ahead_of=older_metadata.revision,
-            secret=seat.secret,
+    def __init__(
+        self, config: BrokerConfig, store: MetaStore, clock: Clock, around: Around, around_kafka: AroundApi
+    ) -> None:
+        self.config, self.store, self.clock = config, store, clock
+        self.metrics, self.threads = Metrics(), DiskThreads()
+        self.metadata = metadata = MetadataFollower(store, config.cluster_id)
+        self.server = RpcServer(
+            config.host,
+            config.port,
+            self.metrics,
+            ready=self.ready,
+            around=around,
+            on_drain=lambda: self.replicas.drain(),
         )
+        self.controller, self.coordinators = ControllerPeer(metadata), CoordinatorPeers(metadata)
+        self.directory = DataDirectory(
+            config, metadata, self.controller, clock, lambda: self.replicas.high_watermarks()
+        )
+        self.replicas = Replicas(metadata, self.log_dir, clock, self.threads, self.fail, self._is_registered)
+        incarnation = uuid.uuid4().hex
+        self.seat = Seat(metadata, incarnation, self._node_id, new_secret())
+        self.own_registration = OwnRegistration(store, metadata, self._node_id, incarnation)
+        self.older_metadata = OlderMetadata(self.own_registration)
+        self.replicas.on_older_metadata(self.older_metadata.found)
+        self.isr_changes = IsrChanges(self.controller, self.seat)
+        self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
+        self.replication = Replication(self.replicas, metadata, self.seat)
+        self.producer_ids = ProducerIds(self.controller, self.seat)
+        self.kafka = KafkaSide(
+            config,
+            self.replicas,
+            metadata,
+            self.controller,
+            self.coordinators,
+            self.producer_ids,
+            self.log_dir,
+            clock,
+            self.threads,
+            self.metrics,
+            around_kafka,
+        )
+        self._serve()
+        self.registration = self._registration(incarnation)
+        add_gauges(self.metrics, metadata, self.replicas, self.replication)
 
-    async def fit(revision: int, epoch: int) -> None:
-        await fitness.until(revision, Life(incarnation, epoch))
+    def _serve(self) -> None:
+        addresses, lives = Addresses(self.config.published_hosts), Lives(self.metadata, self.clock)
+        service = BrokerService(
+            self.replicas, self.metadata, self.log_dir, addresses, self.producer_ids, lives, self.seat
+        )
+        self.server.add(contracts.Broker, service)
 
-    fitness = Fitness(replicas, log_dir, threads)
-    lost = metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran.")
-    registration = Registration(
-        store, config.cluster_id, lambda: log_dir().identity.node_id, config.lease_ttl_s, describe, fit, on_fatal, lost
-    )
-    follower.on_change(registration.on_image)
+    def _registration(self, incarnation: str) -> Registration:
+        registration = Registration(
+            self.store,
+            self.config.cluster_id,
+            self._node_id,
+            self.config.lease_ttl_s,
+            Description(self.config, self.log_dir, self.seat, self.older_metadata, self.address, self.kafka.addresses),
+            Fitness(self.replicas, self.log_dir, self.threads, incarnation).until,
+            self.fail,
+            self.metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran."),
+        )
+        self.metadata.on_change(registration.on_image)
+        return registration
 
-    def ready() -> str | None:
-        if follower.image.revision == 0:
+    def components(self, owned_store: MetaStore | None) -> list[Component]:
+        """In the order in which they start."""
+        config, replicas, threads = self.config, self.replicas, self.threads
+        return [
+            AdminHttp(config.host, config.admin_port, self.metrics, self.ready),
+            Following(self.metadata, owned_store),
+            self.controller,
+            self.coordinators,
+            threads,
+            self.directory,
+            DiskRoom(self.own_registration, self.log_dir, threads),
+            self.older_metadata,
+            replicas,
+            self.isr_changes,
+            self.producer_ids,
+            Maintenance(config, replicas, self.log_dir, self.clock, threads, self.fail),
+            self.server,
+            self.kafka.listener,
+            self.replication,
+            self.registration,
+            ControlledShutdown(self.controller, replicas, self.seat),
+        ]
+
+    def fail(self, error: OttlaError) -> None:
+        self.app.fail(error)
+
+    def log_dir(self) -> LogDir:
+        return self.directory.log_dir
+
+    def ready(self) -> str | None:
+        if self.metadata.image.revision == 0:
             return "there is no metadata yet: etcd has not answered"
-        return None if registration.registered else "not registered yet"
+        return None if self.registration.registered else "not registered yet"
 
-    add_gauges(metrics, follower, replicas, replication)
-    components: list[Component] = [
-        AdminHttp(config.host, config.admin_port, metrics, ready),
-        Following(follower, store if own_store else None),
-        controller,
-        coordinators,
-        threads,
-        directory,
-        DiskRoom(own, log_dir, threads),
-        older_metadata,
-        replicas,
-        isr_changes,
-        producer_ids,
-        Maintenance(config, replicas, log_dir, clock, threads, on_fatal),
-        server,
-        kafka.listener,
-        replication,
-        registration,
-        ControlledShutdown(controller, replicas, seat),
-    ]
-    app = App(f"broker-{config.node_id}", components, ready, address, {"kafka": kafka.address}, metrics=metrics)
-    return app
+    def address(self) -> str:
+        return f"{self.config.advertised_host or self.config.host}:{self.server.port}"
+
+    def _node_id(self) -> int:
+        return self.log_dir().identity.node_id
+
+    def _is_registered(self) -> bool:
+        return self.registration.registered

@@ -25,7 +25,7 @@ class Seat:
     ) -> None:
         self.secret: Final = secret  # in the registration, and said with what is asked as this broker
         self._metadata = metadata
-        self._incarnation = incarnation
+        self.incarnation: Final = incarnation
         self._node_id = node_id
         self._epoch = UNREGISTERED
 
@@ -33,6 +33,6 @@ class Seat:
         """The last registration of this process: one that has lapsed stays its name until it has another."""
         broker_id = self._node_id()
         registered = self._metadata.image.brokers.get(broker_id)
-        if registered is not None and registered.incarnation == self._incarnation:
+        if registered is not None and registered.incarnation == self.incarnation:
             self._epoch = registered.epoch
         return BrokerLife(broker_id, self._epoch)

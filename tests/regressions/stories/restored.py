@@ -113,7 +113,11 @@ STORIES = (
     Story(
         "found-at-a-start-and-told-too-late",
         "A start found that the store is older than its data, and said so only once it might lead by it",
-        Edit("services/broker/ottla_broker/app.py", "            ahead_of=older_metadata.revision,\n", ""),
+        Edit(
+            "services/broker/ottla_broker/membership/description.py",
+            "            ahead_of=self._older_metadata.revision,\n",
+            "",
+        ),
     ),
     Story(
         "follows-by-metadata-that-is-too-old",

@@ -15,20 +15,23 @@ _LIMIT_S: Final = 60.0
 
 
 class Fitness:
-    def __init__(self, replicas: Replicas, log_dir: Callable[[], LogDir], threads: DiskThreads) -> None:
+    def __init__(
+        self, replicas: Replicas, log_dir: Callable[[], LogDir], threads: DiskThreads, incarnation: str
+    ) -> None:
         self._replicas = replicas
         self._log_dir = log_dir
         self._threads = threads
+        self._incarnation = incarnation
 
-    async def until(self, revision: int, life: Life) -> None:
-        """Return once the metadata of `revision`, that of its registration as `life`, is applied (rule C8) and known to
-        be restored where it is (rule C18); where its logs may be short, once nobody relies on what they had (rule C15).
-        Raises REQUEST_TIMED_OUT.
+    async def until(self, revision: int, epoch: int) -> None:
+        """Return once the metadata of `revision`, that of its registration, is applied (rule C8) and known to be
+        restored where it is (rule C18); where its logs may be short, once no partition relies on what they had (rule
+        C15). Raises REQUEST_TIMED_OUT.
 
-        From then on the directory is `life`'s: what it has is all that counts (rule C17).
+        From then on the directory is that life's: what it has is all that counts (rule C17).
         """
         await self._replicas.until(lambda image: image.revision >= revision and not image.is_behind, timeout=_LIMIT_S)
-        log_dir = self._log_dir()
+        log_dir, life = self._log_dir(), Life(self._incarnation, epoch)
         if log_dir.may_have_lost_tail:
             me = log_dir.identity.node_id
             await self._replicas.until(lambda image: not is_relied_upon(image, me), timeout=_LIMIT_S)

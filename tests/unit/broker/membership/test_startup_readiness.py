@@ -34,7 +34,7 @@ async def test_who_is_ahead_of_the_metadata_waits_until_they_are_known_to_be_res
     log_dir = LogDir.open(tmp_path, Identity("c", 1, "d" * 22), SMALL, now_ms=0)
     replicas: Any = Applied()
     threads = DiskThreads()
-    fit = asyncio.create_task(Fitness(replicas, lambda: log_dir, threads).until(7, Life("now", 7)))
+    fit = asyncio.create_task(Fitness(replicas, lambda: log_dir, threads, "now").until(7, 7))
     done, _ = await asyncio.wait([fit], timeout=0.1)
     assert not done
     assert log_dir.life is None
