@@ -18,13 +18,13 @@ _PLAIN_COLUMNS: Final = 7
 
 
 def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """One RecordBatch of `schema` (the seven columns and, where it has an eighth, the headers) a run of one partition.
+    """One RecordBatch of `schema` (seven columns and perhaps the headers) for adjacent segments of one partition.
 
     The batches of a log are small, and every RecordBatch costs Spark about as much as two thousand rows. But they are
-    turned on their side one by one: ten thousand tuples at once would make the garbage collector look at all of them.
+    transposed one by one: ten thousand tuples at once would make the garbage collector look at all of them.
     """
-    for (partition, kind), run in groupby(segments, lambda segment: (segment[0], segment[1].has_log_append_time)):
-        parts = [_columns(part, schema) for _, part in run]
+    for (partition, kind), group in groupby(segments, lambda segment: (segment[0], segment[1].has_log_append_time)):
+        parts = [_columns(part, schema) for _, part in group]
         columns = [pa.concat_arrays(pieces) for pieces in zip(*parts, strict=True)]
         count = len(columns[0])
         columns[2:2] = [
@@ -36,7 +36,7 @@ def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Re
 
 
 def _columns(part: Part, schema: pa.Schema) -> list[pa.Array]:
-    """What differs from record to record: key, value, offset, timestamp and, where they are wanted, the headers."""
+    """What differs from record to record: key, value, offset, timestamp and, where they are read, the headers."""
     raws = list(part)  # and a list a column, which costs a third of zip(*raws)
     columns = [
         pa.array([raw[2] for raw in raws], pa.binary()),
@@ -46,6 +46,6 @@ def _columns(part: Part, schema: pa.Schema) -> list[pa.Array]:
         pa.array([raw[1] for raw in raws], pa.timestamp("ms", tz="UTC")).cast(schema.field(5).type),
     ]
     if len(schema) > _PLAIN_COLUMNS:
-        told = [[{"key": name, "value": value} for name, value in raw[4]] or None for raw in raws]
-        columns.append(pa.array(told, schema.field(_PLAIN_COLUMNS).type))
+        headers = [[{"key": name, "value": value} for name, value in raw[4]] or None for raw in raws]
+        columns.append(pa.array(headers, schema.field(_PLAIN_COLUMNS).type))
     return columns

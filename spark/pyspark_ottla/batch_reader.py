@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.errors import config_error
-from pyspark_ottla.cluster import Partitions
+from pyspark_ottla.cluster import SourcePartitions
 from pyspark_ottla.errors import beyond_end, data_lost, raise_or_warn
 from pyspark_ottla.machines.ranges import Range, cut, lost, without
 from pyspark_ottla.options import ReadOptions
@@ -38,17 +38,17 @@ class OttlaBatchReader(DataSourceReader):
         self._reader: Final = RangeReader(options, schema)
 
     def partitions(self) -> list[InputPartition]:
-        """One range a task. Raises what the brokers say, ConfigError, and OffsetOutOfRangeError for what is gone."""
-        partitions = Partitions(self._options)
+        """One range a task. Raises the brokers' errors, ConfigError, and OffsetOutOfRangeError for deleted records."""
+        partitions = SourcePartitions(self._options)
         try:
             ranges = self.select(self._ranges(partitions), partitions)
         finally:
             partitions.close()
         options = self._options
         tasks = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [RangeOfOffsets(each) for each in tasks]
+        return [RangeOfOffsets(task) for task in tasks]
 
-    def select(self, ranges: list[Range], partitions: Partitions) -> list[Range]:
+    def select(self, ranges: list[Range], partitions: SourcePartitions) -> list[Range]:
         """The ranges that have something to read; all of them, where nothing is filtered."""
         return ranges
 
@@ -57,19 +57,19 @@ class OttlaBatchReader(DataSourceReader):
         if isinstance(partition, RangeOfOffsets):  # Spark makes one of its own where there is nothing to read
             yield from self._reader.read(partition.range)
 
-    def _ranges(self, partitions: Partitions) -> list[Range]:
-        wanted = partitions.wanted()
-        start = partitions.at(self._options.starting, wanted, "starting")
-        end = partitions.at(self._options.ending, wanted, "ending")
-        first, last = partitions.earliest(wanted), partitions.latest(wanted)
-        if missing := [Range(p, last[p], max(start[p], end[p])) for p in wanted if max(start[p], end[p]) > last[p]]:
+    def _ranges(self, partitions: SourcePartitions) -> list[Range]:
+        existing = partitions.existing()
+        start = partitions.at(self._options.starting, existing, "starting")
+        end = partitions.at(self._options.ending, existing, "ending")
+        first, last = partitions.earliest(existing), partitions.latest(existing)
+        if missing := [Range(p, last[p], max(start[p], end[p])) for p in existing if max(start[p], end[p]) > last[p]]:
             raise_or_warn(beyond_end(missing), self._options)
-        ranges = [Range(p, min(start[p], last[p]), min(end[p], last[p])) for p in wanted]
-        if crossed := [each for each in ranges if each.size < 0]:
+        ranges = [Range(p, min(start[p], last[p]), min(end[p], last[p])) for p in existing]
+        if crossed := [crossed for crossed in ranges if crossed.size < 0]:
             partition, begins, ends = crossed[0]
             raise config_error(
                 f"{partition} would be read from offset {begins} back to {ends}",
-                hint="let the starting… options mean an earlier place than the ending… ones",
+                hint="let the starting… options mean an earlier offset than the ending… ones",
             )
         if gone := lost(ranges, first):
             raise_or_warn(data_lost(gone), self._options)

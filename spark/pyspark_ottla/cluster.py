@@ -1,4 +1,4 @@
-"""What planning asks the brokers: which partitions there are, where they begin and end, how large their records are.
+"""What planning looks up: which partitions exist, where they begin and end, how large their records are.
 
 Brokers may be away for a while: every lookup is tried again until `fetchOffset.numRetries` tries have failed.
 """
@@ -26,7 +26,7 @@ from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound, Offsets, TopicIds
-from pyspark_ottla.options import ReadOptions, Wanted
+from pyspark_ottla.options import ConsumerStrategy, ReadOptions
 
 T = TypeVar("T")
 
@@ -34,35 +34,35 @@ _TRY_S: Final = 30.0
 _UNKNOWN_PAUSE_S: Final = 0.2
 
 
-class Partitions:
-    """The partitions that a query wants, as the brokers know them now. For one thread at a time."""
+class SourcePartitions:
+    """The partitions that a query reads, as the brokers know them now. For one thread at a time."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options: Final = options
         self.ids: TopicIds = {}
-        """Of the topics that `wanted` has found last."""
+        """Of the topics that `existing` has found last."""
         self._cluster: Final = Cluster(bootstrap_addresses(options.bootstrap), grpc_transport(options.client_id))
 
-    def wanted(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
-        """All there are, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is not there.
+    def existing(self, *, skip_missing: bool = False, known: Iterable[TopicPartition] = ()) -> list[TopicPartition]:
+        """All that exist, in order. Raises UnknownTopicError, ConfigError for an assigned partition that is missing.
 
-        With `skip_missing` topics that do not exist have no partitions. Those of `known` have been there: where some
+        With `skip_missing` topics that do not exist have no partitions. Those of `known` did exist: where some
         are missing, it asks for a while until that is sure, and raises nothing.
         """
         known = frozenset(known)
         until = time.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
-            there = self._there(skip_missing, {partition.topic for partition in known})
-            if known.issubset(there) or time.monotonic() > until:
-                return there
+            existing = self._existing(skip_missing, {partition.topic for partition in known})
+            if known.issubset(existing) or time.monotonic() > until:
+                return existing
             time.sleep(_UNKNOWN_PAUSE_S)
 
-    def _there(self, skip_missing: bool, known_topics: Set[str]) -> list[TopicPartition]:
-        wanted = self._options.wanted
-        topics = self._tried(lambda: self._topics(wanted, skip_missing, known_topics))
+    def _existing(self, skip_missing: bool, known_topics: Set[str]) -> list[TopicPartition]:
+        strategy = self._options.strategy
+        topics = self._tried(lambda: self._topics(strategy, skip_missing, known_topics))
         self.ids = {name: str(UUID(bytes=topic.id)) for name, topic in topics.items()}
-        if wanted.partitions:
-            for partition in wanted.partitions:
+        if strategy.partitions:
+            for partition in strategy.partitions:
                 if partition.topic not in topics:
                     continue
                 count = len(topics[partition.topic].partitions)
@@ -72,7 +72,7 @@ class Partitions:
                         f"{partition} does not exist",
                         hint=f"{partition.topic} has partitions 0 to {count - 1}",
                     )
-            return [partition for partition in wanted.partitions if partition.topic in topics]
+            return [partition for partition in strategy.partitions if partition.topic in topics]
         return sorted(
             TopicPartition(name, number) for name, topic in topics.items() for number in range(len(topic.partitions))
         )
@@ -82,42 +82,42 @@ class Partitions:
         return self._at(dict.fromkeys(partitions, EARLIEST))
 
     def latest(self, partitions: Iterable[TopicPartition], read: Offsets | None = None) -> Offsets:
-        """Where each log ends. A new leader may be behind what was `read` for a moment: then it is asked again."""
-        asked = dict.fromkeys(partitions, LATEST)
+        """Where each log ends. A new leader may be behind what was `read` for a moment: then it is looked up again."""
+        timestamps = dict.fromkeys(partitions, LATEST)
         for _ in range(self._options.fetch_offset_retries):
-            found = self._at(asked)
+            found = self._at(timestamps)
             if all(found.get(partition, offset) >= offset for partition, offset in (read or {}).items()):
                 return found
             time.sleep(self._options.fetch_offset_interval_s)
-        return self._at(asked)
+        return self._at(timestamps)
 
     def at(self, bound: Bound, partitions: Iterable[TopicPartition], which: str) -> Offsets:
         """The offset that `bound` means for each partition; `which` is the beginning of its options' names.
 
         Raises ConfigError where it names more or fewer partitions than these, and for a time after the last record.
         """
-        wanted = sorted(partitions)
-        if bound.named and bound.named != set(wanted):
-            partition = min(bound.named.symmetric_difference(wanted))
-            there = "is not among the partitions that are read" if partition in bound.named else "is not named"
+        expected = sorted(partitions)
+        if bound.named and bound.named != set(expected):
+            partition = min(bound.named.symmetric_difference(expected))
+            reason = "is not among the partitions that are read" if partition in bound.named else "is not named"
             name = f"{which}OffsetsByTimestamp" if bound.timestamps_ms else f"{which}Offsets"
             raise ConfigError(
                 ErrorCode.INVALID_CONFIG,
-                f"{name}: {partition} {there}",
-                hint=f"it has to name exactly these: {_names(wanted)}",
+                f"{name}: {partition} {reason}",
+                hint=f"it has to name exactly these: {_names(expected)}",
             )
-        asked = {p: at for p in wanted if (at := bound.timestamp_of(p)) is not None}
-        found = {p: bound.offsets[p] for p in wanted if p not in asked}
-        if bound.or_latest or not any(at >= 0 for at in asked.values()):
-            return {**found, **self._at(asked)}
-        for partition, place in self._tried(lambda: list_offsets(self._cluster, asked, timeout=_TRY_S)).items():
-            if place is None:
+        timestamps = {p: at for p in expected if (at := bound.timestamp_of(p)) is not None}
+        found = {p: bound.offsets[p] for p in expected if p not in timestamps}
+        if bound.or_latest or not any(at >= 0 for at in timestamps.values()):
+            return {**found, **self._at(timestamps)}
+        for partition, offset in self._tried(lambda: list_offsets(self._cluster, timestamps, timeout=_TRY_S)).items():
+            if offset is None:
                 raise ConfigError(
                     ErrorCode.INVALID_CONFIG,
-                    f"{partition} has no record at or after {asked[partition]} ms",
+                    f"{partition} has no record at or after {timestamps[partition]} ms",
                     hint=f"give an earlier time, or {which}OffsetsByTimestampStrategy=latest",
                 )
-            found[partition] = place.offset
+            found[partition] = offset.offset
         return found
 
     def record_bytes(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, float]:
@@ -126,33 +126,33 @@ class Partitions:
         sizes: dict[TopicPartition, int] = {}
         for broker in self._cluster.view.brokers.values():
             response = self._tried(partial(self._log_dirs, broker.address))
-            for told in (each for directory in response.log_dirs for each in directory.partitions):
-                partition = TopicPartition(told.topic, told.partition)
-                sizes[partition] = max(told.size_bytes, sizes.get(partition, 0))
+            for replica in (replica for directory in response.log_dirs for replica in directory.partitions):
+                partition = TopicPartition(replica.topic, replica.partition)
+                sizes[partition] = max(replica.size_bytes, sizes.get(partition, 0))
         return {p: sizes[p] / (last[p] - first[p]) for p in last if p in sizes and last[p] > first[p]}
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._cluster.close()
 
     def _log_dirs(self, address: str) -> pb.DescribeLogDirsResponse:
         return self._cluster.call(address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=_TRY_S)
 
-    def _at(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        if not asked:
+    def _at(self, timestamps: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if not timestamps:
             return {}
-        return self._tried(lambda: list_offsets_or_end(self._cluster, asked, timeout=_TRY_S))
+        return self._tried(lambda: list_offsets_or_end(self._cluster, timestamps, timeout=_TRY_S))
 
-    def _topics(self, wanted: Wanted, skip_missing: bool, known: Set[str]) -> Mapping[str, TopicView]:
-        if wanted.pattern:
-            there = self._cluster.fetch_metadata(all_topics=True, timeout=_TRY_S).topics
-            pattern = re.compile(wanted.pattern)
-            return {name: t for name, t in there.items() if pattern.search(name) and not t.is_internal}
-        names = wanted.topics or tuple(sorted({p.topic for p in wanted.partitions}))
-        there = self._cluster.fetch_metadata(names, timeout=_TRY_S).topics
+    def _topics(self, strategy: ConsumerStrategy, skip_missing: bool, known: Set[str]) -> Mapping[str, TopicView]:
+        if strategy.pattern:
+            topics = self._cluster.fetch_metadata(all_topics=True, timeout=_TRY_S).topics
+            pattern = re.compile(strategy.pattern)
+            return {name: t for name, t in topics.items() if pattern.search(name) and not t.is_internal}
+        names = strategy.topics or tuple(sorted({p.topic for p in strategy.partitions}))
+        topics = self._cluster.fetch_metadata(names, timeout=_TRY_S).topics
         found = {}
         for name in names:
-            topic = there.get(name)
+            topic = topics.get(name)
             if topic is not None and not topic.error:
                 found[name] = topic
             elif topic is not None and topic.error != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -161,11 +161,11 @@ class Partitions:
                 raise self._cluster.unknown_topic(name)
         return found
 
-    def _tried(self, ask: Callable[[], T]) -> T:
+    def _tried(self, lookup: Callable[[], T]) -> T:
         left, unknown_until = self._options.fetch_offset_retries, time.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
             try:
-                return ask()
+                return lookup()
             except UnknownTopicError:
                 if time.monotonic() > unknown_until:
                     raise

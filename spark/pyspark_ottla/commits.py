@@ -1,8 +1,8 @@
 """What a query has processed, committed to a consumer group: so that `ottla group show` and lag tools know it.
 
-Spark's own checkpoint decides where a query goes on; nothing reads these commits back. So they never hold up a query:
-one thread sends them, only the newest waits, and one that fails is a line in the log. But for the last ones of a query
-over what is there now: Spark kills the process as soon as such a query ends.
+Spark's own checkpoint decides where a query continues; these commits are not read back. So they never hold up a query:
+one thread sends them, only the newest waits, and one that fails is logged. Except the last ones of a query over the
+existing records (Trigger.AvailableNow): Spark kills the process as soon as such a query ends.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TIMEOUT_S: Final = 10.0
 _PAUSE_S: Final = 5.0
 
 
-class Commits:
+class OffsetCommits:
     """The commits of one query."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._group: Final = options.commit_group
         self._admin: Final = ottla.Admin(options.bootstrap, request_timeout=_TIMEOUT_S, client_id=options.client_id)
-        self._news: Final = Condition()
-        self._wanted: Offsets = {}
+        self._changed: Final = Condition()
+        self._newest: Offsets = {}
         self._done: Offsets = {}
         self._tried: Offsets = {}
         self._closed = False
@@ -38,48 +38,48 @@ class Commits:
         self._thread.start()
 
     def commit(self, processed: Offsets) -> None:
-        """Soon, in place of what waits: what the query has processed of all that it reads."""
-        with self._news:
-            self._wanted = dict(processed)
-            self._news.notify_all()
+        """Commit soon, in place of what waits: what the query has processed of all that it reads."""
+        with self._changed:
+            self._newest = dict(processed)
+            self._changed.notify_all()
 
     def settle(self) -> None:
         """Until what waits has been sent once, well or not, and no longer than one commit may take."""
-        with self._news:
-            self._news.wait_for(lambda: self._tried == self._wanted, _TIMEOUT_S)
+        with self._changed:
+            self._changed.wait_for(lambda: self._tried == self._newest, _TIMEOUT_S)
 
     def close(self) -> None:
         """Send what waits, and end; waits for the brokers as long as one commit may take."""
-        with self._news:
+        with self._changed:
             self._closed = True
-            self._news.notify_all()
+            self._changed.notify_all()
         self._thread.join(_TIMEOUT_S + 1)
         self._admin.close()
 
     def _run(self) -> None:
         while True:
-            with self._news:
-                while self._wanted == self._done and not self._closed:
-                    self._news.wait()
-                if self._wanted == self._done:
+            with self._changed:
+                while self._newest == self._done and not self._closed:
+                    self._changed.wait()
+                if self._newest == self._done:
                     return
-                wanted = self._wanted
+                newest = self._newest
                 closing = self._closed
-            failed = self._send(wanted)
-            with self._news:
-                self._tried = wanted
-                self._news.notify_all()
+            failed = self._send(newest)
+            with self._changed:
+                self._tried = newest
+                self._changed.notify_all()
                 if failed and closing:
                     return
                 if failed:
-                    self._news.wait_for(lambda: self._closed, _PAUSE_S)
+                    self._changed.wait_for(lambda: self._closed, _PAUSE_S)
                 else:
-                    self._done = wanted
+                    self._done = newest
 
-    def _send(self, wanted: Offsets) -> bool:
+    def _send(self, newest: Offsets) -> bool:
         """Whether it failed."""
         try:
-            self._admin.groups.commit(self._group, wanted)
+            self._admin.groups.commit(self._group, newest)
         except OttlaError as error:
             self._warn(error)
             return True

@@ -1,4 +1,4 @@
-"""What is said when records that a query wanted are gone, and whether the query ends of it."""
+"""Errors for records that a query was to read and that are deleted, and whether the query fails of it."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _NAMED: Final = 20
 
 
 class PartitionsGoneError(UnknownTopicError):
-    """Partitions that a query has read are no more."""
+    """Partitions that a query has read do not exist any more."""
 
 
 def raise_or_warn(error: OttlaError, options: ReadOptions) -> None:
-    """What failOnDataLoss is about: raise, or log a warning and let the query go on."""
+    """What failOnDataLoss is about: raise, or log a warning and let the query continue."""
     if options.fail_on_data_loss:
         raise error
     logger.warning("%s", error)
@@ -29,7 +29,7 @@ def raise_or_warn(error: OttlaError, options: ReadOptions) -> None:
 
 def data_lost(gone: Sequence[Range]) -> OffsetOutOfRangeError:
     """The error for ranges that can't be read any more: raised, or logged where the user allows it."""
-    total = sum(each.size for each in gone)
+    total = sum(lost.size for lost in gone)
     named = "; ".join(map(str, gone[:_NAMED])) + ("; …" if len(gone) > _NAMED else "")
     return OffsetOutOfRangeError(
         ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -50,11 +50,11 @@ def beyond_end(missing: Sequence[Range]) -> OffsetOutOfRangeError:
     )
 
 
-def foreign_checkpoint(told: str, read: str) -> ConfigError:
+def foreign_checkpoint(held: str, read: str) -> ConfigError:
     """The error for a checkpoint that holds other partitions than the query reads, or no offsets at all."""
     return ConfigError(
         ErrorCode.INVALID_CONFIG,
-        f"the checkpoint is of another query: it holds {told}, and this one reads {read}",
+        f"the checkpoint is of another query: it holds {held}, and this one reads {read}",
         hint="give each query a checkpointLocation of its own; to let go of topics that are no longer subscribed, set "
         "failOnDataLoss to false",
     )

@@ -1,4 +1,4 @@
-"""Filters of a batch query on topic, partition, offset and timestamp, made use of before anything is read.
+"""Filters of a batch query on topic, partition, offset and timestamp, used before anything is read.
 
 Spark hands filters over only where the session allows it (spark.sql.python.filterPushdown.enabled), and evaluates each
 of them again on what comes: here they only spare reading. A filter on a timestamp moves the beginning of a range to the
@@ -25,7 +25,7 @@ from pyspark.sql.datasource import (
 
 from ottla_core.model import TopicPartition
 from pyspark_ottla.batch_reader import OttlaBatchReader
-from pyspark_ottla.cluster import Partitions
+from pyspark_ottla.cluster import SourcePartitions
 from pyspark_ottla.machines.offsets import Bound
 from pyspark_ottla.machines.ranges import Range
 
@@ -36,61 +36,61 @@ class FilteringBatchReader(OttlaBatchReader):
     _pushed: tuple[Filter, ...] = ()
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Note them, and give all of them back: Spark filters too, so nothing depends on what is spared."""
+        """Note them, and give all of them back: Spark filters too, so nothing depends on it."""
         self._pushed = tuple(filters)
         return filters
 
-    def select(self, ranges: list[Range], partitions: Partitions) -> list[Range]:
+    def select(self, ranges: list[Range], partitions: SourcePartitions) -> list[Range]:
         """What of `ranges` can have rows that pass."""
-        for each in self._pushed:
-            ranges = [kept for wanted in ranges if (kept := narrowed(wanted, each)) is not None and kept.size > 0]
-        since_ms = max((ms for each in self._pushed if (ms := _since_ms(each)) is not None), default=None)
+        for pushed in self._pushed:
+            ranges = [part for range_ in ranges if (part := narrowed(range_, pushed)) is not None and part.size > 0]
+        since_ms = max((ms for pushed in self._pushed if (ms := _since_ms(pushed)) is not None), default=None)
         if since_ms is None or since_ms < 0 or not ranges:  # before 1970: a record without a timestamp has -1
             return ranges
         first = partitions.at(Bound(timestamp_ms=since_ms, or_latest=True), _partitions(ranges), "timestamp")
-        later = (each._replace(start=max(each.start, first[each.partition])) for each in ranges)
-        return [each for each in later if each.size > 0]
+        later = (range_._replace(start=max(range_.start, first[range_.partition])) for range_ in ranges)
+        return [range_ for range_ in later if range_.size > 0]
 
 
-def narrowed(wanted: Range, pushed: Filter) -> Range | None:
+def narrowed(range_: Range, pushed: Filter) -> Range | None:
     """What of a range can pass one filter on topic, partition or offset; None for nothing, all of it if unsure."""
     column = getattr(pushed, "attribute", ())
     if getattr(pushed, "value", None) is None:
-        return wanted  # a comparison with null, or none at all
+        return range_  # a comparison with null, or none at all
     if column == ("topic",):
-        return wanted if _passes(wanted.partition.topic, pushed) else None
+        return range_ if _passes(range_.partition.topic, pushed) else None
     if column == ("partition",):
-        return wanted if _passes(wanted.partition.partition, pushed) else None
+        return range_ if _passes(range_.partition.partition, pushed) else None
     if column == ("offset",):
-        return _between(wanted, pushed)
-    return wanted
+        return _between(range_, pushed)
+    return range_
 
 
-def _passes(given: Any, pushed: Filter) -> bool:
+def _passes(column: Any, pushed: Filter) -> bool:
     match pushed:
         case EqualTo(value=value):
-            return bool(given == value)
+            return bool(column == value)
         case In(value=values):
-            return given in values
+            return column in values
         case StringStartsWith(value=prefix):
-            return str(given).startswith(prefix)
+            return str(column).startswith(prefix)
         case GreaterThan(value=value):
-            return bool(given > value)
+            return bool(column > value)
         case GreaterThanOrEqual(value=value):
-            return bool(given >= value)
+            return bool(column >= value)
         case LessThan(value=value):
-            return bool(given < value)
+            return bool(column < value)
         case LessThanOrEqual(value=value):
-            return bool(given <= value)
+            return bool(column <= value)
     return True
 
 
-def _between(wanted: Range, pushed: Filter) -> Range:
-    partition, start, end = wanted
+def _between(range_: Range, pushed: Filter) -> Range:
+    partition, start, end = range_
     match pushed:
         case EqualTo(value=value):
             start, end = max(start, value), min(end, value + 1)
-        case In(value=given) if values := [each for each in given if each is not None]:
+        case In(value=options) if values := [value for value in options if value is not None]:
             start, end = max(start, min(values)), min(end, max(values) + 1)
         case GreaterThan(value=value):
             start = max(start, value + 1)
@@ -118,4 +118,4 @@ def _since_ms(pushed: Filter) -> int | None:
 
 
 def _partitions(ranges: list[Range]) -> list[TopicPartition]:
-    return sorted({each.partition for each in ranges})
+    return sorted({range_.partition for range_ in ranges})

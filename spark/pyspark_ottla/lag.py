@@ -2,7 +2,7 @@
 
     spark.streams.addListener(LagListener(prometheus_port=9464))
 
-It runs in the driver. Records are counted here; how old the oldest unread one is tells `ottla group show`, for a query
+It runs in the driver. Records are counted here; how old the oldest unread one is, `ottla group show` says, for a query
 that commits its offsets (commitOffsets).
 """
 
@@ -71,7 +71,7 @@ class LagListener(StreamingQueryListener):
         """Nothing new: the lag is what it was."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query that has ended keeps its last lag: it is behind as long as nobody starts it again."""
+        """A query that has ended keeps its last lag: it is behind until it is started again."""
 
 
 def lag_of(end: str | None, latest: str | None) -> dict[TopicPartition, int]:
@@ -80,9 +80,9 @@ def lag_of(end: str | None, latest: str | None) -> dict[TopicPartition, int]:
     None where they are not offsets of partitions: the source is another one.
     """
     try:
-        ended, told = json.loads(end or "null"), json.loads(latest or "null")
-        read, there, anew = from_json(ended), from_json(told), differing(ids_in(ended), ids_in(told))
-        return {p: at if p.topic in anew else max(0, at - read.get(p, 0)) for p, at in there.items()}
+        ended, latest_json = json.loads(end or "null"), json.loads(latest or "null")
+        read, ends, recreated = from_json(ended), from_json(latest_json), differing(ids_in(ended), ids_in(latest_json))
+        return {p: at if p.topic in recreated else max(0, at - read.get(p, 0)) for p, at in ends.items()}
     except (ValueError, TypeError, AttributeError):
         return {}
 

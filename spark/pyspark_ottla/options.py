@@ -1,7 +1,7 @@
 """The options of a read or a write: those of Spark's own Kafka source and sink, with their names and defaults.
 
 Spark hands them over with their names in lower case. One table a direction says what there is; a name that is in none
-is refused with the nearest that is, and what can't be combined is refused in words. Nothing is ignored silently.
+is rejected with the nearest that is, and so are options that can't be combined. Nothing is ignored silently.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Final
 from ottla.connect import CONSUMER_NAMES, PRODUCER_NAMES, check_topic, size_bytes
 from ottla.errors import config_error
 from ottla_core.model import TopicPartition
-from pyspark_ottla.given import Given
-from pyspark_ottla.machines.admission import Limits
+from pyspark_ottla.machines.admission import AdmissionLimits
 from pyspark_ottla.machines.offsets import EARLIEST, ID, LATEST, Bound
+from pyspark_ottla.spark_options import SparkOptions
 
 READ_OPTIONS: Final = (
     "kafka.bootstrap.servers",
@@ -51,7 +51,7 @@ READ_OPTIONS: Final = (
 WRITE_OPTIONS: Final = ("kafka.bootstrap.servers", "topic", "includeHeaders", "delivery")
 """All of a sink but `kafka.*`; `delivery` is ours.
 
-`includeHeaders` is taken and changes nothing, as in Spark's own sink: a column of headers is written.
+`includeHeaders` is accepted and changes nothing, as in Spark's own sink: a column of headers is written.
 """
 
 _STREAMING_ONLY: Final = frozenset(
@@ -61,7 +61,7 @@ _BATCH_ONLY: Final = frozenset(["endingTimestamp", "endingOffsetsByTimestamp", "
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ConsumerStrategy:
     """What to read: exactly one of names, a pattern to be found in names, and single partitions."""
 
     topics: tuple[str, ...] = ()
@@ -85,11 +85,11 @@ class ReadOptions:
     """A source's options, checked. Times in seconds, `client` under Kafka's names."""
 
     bootstrap: str
-    wanted: Wanted
+    strategy: ConsumerStrategy
     starting: Bound
     ending: Bound
     fail_on_data_loss: bool
-    limits: Limits
+    limits: AdmissionLimits
     min_partitions: int | None
     max_records_per_partition: int | None
     client_id: str
@@ -110,18 +110,18 @@ class WriteOptions:
     client: Mapping[str, str]
 
 
-def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
+def read_options(spark_options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """The options of a source. Raises ConfigError for what can't be, with the remedy."""
-    options = Given(given, READ_OPTIONS, CONSUMER_NAMES)
-    options.refuse(_BATCH_ONLY if streaming else _STREAMING_ONLY, "batch" if streaming else "streaming")
-    wanted = _wanted(options)
+    options = SparkOptions(spark_options, READ_OPTIONS, CONSUMER_NAMES)
+    options.reject(_BATCH_ONLY if streaming else _STREAMING_ONLY, "batch" if streaming else "streaming")
+    strategy = _strategy(options)
     group = options.text("kafka.group.id", "")
     client_id = options.client.pop("client.id", "")
     return ReadOptions(
         bootstrap=options.bootstrap(),
-        wanted=wanted,
-        starting=_starting(options, wanted, streaming=streaming),
-        ending=_ending(options, wanted),
+        strategy=strategy,
+        starting=_starting(options, strategy, streaming=streaming),
+        ending=_ending(options, strategy),
         fail_on_data_loss=options.flag("failOnDataLoss", True),
         limits=_limits(options),
         min_partitions=options.number("minPartitions"),
@@ -136,9 +136,9 @@ def read_options(given: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     )
 
 
-def write_options(given: Mapping[str, str]) -> WriteOptions:
+def write_options(spark_options: Mapping[str, str]) -> WriteOptions:
     """The options of a sink. Raises ConfigError for what can't be, with the remedy."""
-    options = Given(given, WRITE_OPTIONS, PRODUCER_NAMES)
+    options = SparkOptions(spark_options, WRITE_OPTIONS, PRODUCER_NAMES)
     if options.choice("delivery", ("at_least_once", "exactly_once"), "at_least_once") == "exactly_once":
         raise config_error(
             "delivery=exactly_once can't be had yet: it needs transactions",
@@ -156,46 +156,59 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
     return WriteOptions(options.bootstrap(), topic, options.client)
 
 
-def wants_headers(given: Mapping[str, str]) -> bool:
+def wants_headers(spark_options: Mapping[str, str]) -> bool:
     """Whether a source's columns include the headers. Raises ConfigError."""
-    return Given(given, (*READ_OPTIONS, *WRITE_OPTIONS), CONSUMER_NAMES | PRODUCER_NAMES).flag("includeHeaders", False)
+    return SparkOptions(spark_options, (*READ_OPTIONS, *WRITE_OPTIONS), CONSUMER_NAMES | PRODUCER_NAMES).flag(
+        "includeHeaders", False
+    )
 
 
-def _wanted(options: Given) -> Wanted:
-    strategies = [name for name in ("assign", "subscribe", "subscribePattern") if options.has(name)]
+def _strategy(options: SparkOptions) -> ConsumerStrategy:
+    strategies = [name for name in _STRATEGIES if options.has(name)]
     if len(strategies) != 1:
         raise config_error(
             f"{' and '.join(strategies)} are given" if strategies else "nothing says what to read",
             hint="give exactly one of subscribe, subscribePattern and assign",
         )
-    if strategies == ["subscribe"]:
-        topics = tuple(dict.fromkeys(name.strip() for name in options.text("subscribe", "").split(",") if name.strip()))
-        if not topics:
-            raise config_error("subscribe names no topic", hint="give names, separated by commas")
-        for topic in topics:
-            check_topic(topic)
-        return Wanted(topics=topics)
-    if strategies == ["subscribePattern"]:
-        pattern = options.text("subscribePattern", "")
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise config_error(
-                f"subscribePattern={pattern} is no regular expression: {error}", hint="as Python's re reads it"
-            ) from None
-        return Wanted(pattern=pattern)
-    told = options.json("assign")
-    if not (isinstance(told, dict) and told and all(isinstance(numbers, list) for numbers in told.values())):
+    return _STRATEGIES[strategies[0]](options)
+
+
+def _subscribed(options: SparkOptions) -> ConsumerStrategy:
+    topics = tuple(dict.fromkeys(name.strip() for name in options.text("subscribe", "").split(",") if name.strip()))
+    if not topics:
+        raise config_error("subscribe names no topic", hint="give names, separated by commas")
+    for topic in topics:
+        check_topic(topic)
+    return ConsumerStrategy(topics=topics)
+
+
+def _matching(options: SparkOptions) -> ConsumerStrategy:
+    pattern = options.text("subscribePattern", "")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise config_error(
+            f"subscribePattern={pattern} is not a regular expression: {error}", hint="as Python's re reads it"
+        ) from None
+    return ConsumerStrategy(pattern=pattern)
+
+
+def _assigned(options: SparkOptions) -> ConsumerStrategy:
+    assign = options.json("assign")
+    if not (isinstance(assign, dict) and assign and all(isinstance(numbers, list) for numbers in assign.values())):
         raise config_error("assign can't be read", hint='give JSON, such as {"orders": [0, 1]}')
-    pairs = [(topic, number) for topic, numbers in told.items() for number in numbers]
+    pairs = [(topic, number) for topic, numbers in assign.items() for number in numbers]
     if not pairs or not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for _, n in pairs):
         raise config_error("assign names no partitions", hint='give JSON, such as {"orders": [0, 1]}')
-    return Wanted(partitions=tuple(sorted({TopicPartition(*pair) for pair in pairs})))
+    return ConsumerStrategy(partitions=tuple(sorted({TopicPartition(*pair) for pair in pairs})))
 
 
-def _starting(options: Given, wanted: Wanted, *, streaming: bool) -> Bound:
-    strategy = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
-    bound = _bound(options, "starting", wanted, or_latest=strategy == "latest")
+_STRATEGIES: Final = {"assign": _assigned, "subscribe": _subscribed, "subscribePattern": _matching}
+
+
+def _starting(options: SparkOptions, strategy: ConsumerStrategy, *, streaming: bool) -> Bound:
+    too_late = options.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
+    bound = _bound(options, "starting", strategy, or_latest=too_late == "latest")
     if bound is not None:
         if not streaming and (bound.otherwise == LATEST or LATEST in bound.offsets.values()):
             raise config_error(
@@ -205,8 +218,8 @@ def _starting(options: Given, wanted: Wanted, *, streaming: bool) -> Bound:
     return Bound(otherwise=LATEST if streaming else EARLIEST)
 
 
-def _ending(options: Given, wanted: Wanted) -> Bound:
-    bound = _bound(options, "ending", wanted, or_latest=True)
+def _ending(options: SparkOptions, strategy: ConsumerStrategy) -> Bound:
+    bound = _bound(options, "ending", strategy, or_latest=True)
     if bound is None:
         return Bound(otherwise=LATEST)
     if bound.otherwise == EARLIEST or EARLIEST in bound.offsets.values():
@@ -214,13 +227,13 @@ def _ending(options: Given, wanted: Wanted) -> Bound:
     return bound
 
 
-def _bound(options: Given, which: str, wanted: Wanted, *, or_latest: bool) -> Bound | None:
+def _bound(options: SparkOptions, which: str, strategy: ConsumerStrategy, *, or_latest: bool) -> Bound | None:
     """`startingTimestamp` beats `startingOffsetsByTimestamp`, and that `startingOffsets`."""
     if options.has(f"{which}Timestamp"):
         at_ms = options.number(f"{which}Timestamp", least=0)
         return Bound(timestamp_ms=at_ms, or_latest=or_latest)
     if options.has(f"{which}OffsetsByTimestamp"):
-        times_ms = _by_partition(options, f"{which}OffsetsByTimestamp", wanted, least=0)
+        times_ms = _by_partition(options, f"{which}OffsetsByTimestamp", strategy, least=0)
         return Bound(timestamps_ms=times_ms, or_latest=or_latest)
     name = f"{which}Offsets"
     if not options.has(name):
@@ -228,33 +241,40 @@ def _bound(options: Given, which: str, wanted: Wanted, *, or_latest: bool) -> Bo
     word = options.text(name, "").lower()
     if word in ("earliest", "latest"):
         return Bound(otherwise=EARLIEST if word == "earliest" else LATEST)
-    return Bound(offsets=_by_partition(options, name, wanted, least=EARLIEST))
+    return Bound(offsets=_by_partition(options, name, strategy, least=EARLIEST))
 
 
-def _by_partition(options: Given, name: str, wanted: Wanted, *, least: int) -> dict[TopicPartition, int]:
-    told = options.json(name)
+def _by_partition(
+    options: SparkOptions, name: str, strategy: ConsumerStrategy, *, least: int
+) -> dict[TopicPartition, int]:
+    value = options.json(name)
     by_partition: dict[TopicPartition, int] = {}
-    for topic, numbers in told.items() if isinstance(told, dict) else [("", None)]:
+    for topic, numbers in value.items() if isinstance(value, dict) else [("", None)]:
         for number, at in numbers.items() if isinstance(numbers, dict) else [("", None)]:
             if number == ID:
-                continue  # the offsets are those that a query's progress tells
+                continue  # the offsets are those of a query's progress
             if not str(number).isdigit() or not isinstance(at, int) or isinstance(at, bool) or at < least:
                 raise config_error(
-                    f"{name} can't be read: {json.dumps(told)}", hint='give JSON, such as {"orders": {"0": 23, "1": 0}}'
+                    f"{name} can't be read: {json.dumps(value)}",
+                    hint='give JSON, such as {"orders": {"0": 23, "1": 0}}',
                 )
             by_partition[TopicPartition(topic, int(number))] = at
     if not by_partition:
         raise config_error(f"{name} names no partition", hint='give JSON, such as {"orders": {"0": 23, "1": 0}}')
-    foreign = {p for p in by_partition if wanted.topics and p.topic not in wanted.topics}
-    foreign |= {p for p in by_partition if wanted.partitions and p not in wanted.partitions}
+    _check_selected(name, by_partition, strategy)
+    return by_partition
+
+
+def _check_selected(name: str, by_partition: Mapping[TopicPartition, int], strategy: ConsumerStrategy) -> None:
+    foreign = {p for p in by_partition if strategy.topics and p.topic not in strategy.topics}
+    foreign |= {p for p in by_partition if strategy.partitions and p not in strategy.partitions}
     if foreign:
         raise config_error(
             f"{name} names {min(foreign)}, which is not read", hint="name partitions that are subscribed"
         )
-    return by_partition
 
 
-def _limits(options: Given) -> Limits:
+def _limits(options: SparkOptions) -> AdmissionLimits:
     if options.has("maxTriggerDelay") and not options.has("minOffsetsPerTrigger"):
         raise config_error("maxTriggerDelay without minOffsetsPerTrigger delays nothing", hint="give both, or neither")
     most, least = options.number("maxOffsetsPerTrigger"), options.number("minOffsetsPerTrigger")
@@ -267,4 +287,4 @@ def _limits(options: Given) -> Limits:
         if options.has("maxBytesPerTrigger")
         else None
     )
-    return Limits(most, max_bytes, least, options.delay("maxTriggerDelay", "15m"))
+    return AdmissionLimits(most, max_bytes, least, options.delay("maxTriggerDelay", "15m"))

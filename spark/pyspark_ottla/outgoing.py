@@ -19,7 +19,7 @@ _PART_BYTES: Final = 4 * 1024 * 1024
 """Of an Arrow batch that becomes Python objects at a time: Spark bounds batches by rows, however large a row is."""
 
 
-class Part(NamedTuple):
+class RowSlice(NamedTuple):
     """Some of a task's rows, of which the first is its number `first`, from 0."""
 
     rows: pa.RecordBatch
@@ -39,32 +39,32 @@ class Part(NamedTuple):
         return f"row {self.first + number} of the task" + ("" if key is None else f", with the key {key!r:.60},")
 
 
-class Rows(NamedTuple):
-    """Rows for one topic, and what number each of them has in its part."""
+class TopicRows(NamedTuple):
+    """TopicRows for one topic, and what number each of them has in its part."""
 
     topic: str
     columns: ByteColumns
     numbers: Sequence[int]
 
 
-def parts(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
+def row_slices(batches: Iterable[pa.RecordBatch]) -> Iterator[RowSlice]:
     """A task's rows, some megabytes at a time."""
     first = 0
     for batch in batches:
         count = max(1, batch.num_rows * _PART_BYTES // max(1, batch.nbytes))
         for start in range(0, batch.num_rows, count):
-            yield Part(batch.slice(start, count), first + start)
+            yield RowSlice(batch.slice(start, count), first + start)
         first += batch.num_rows
 
 
-def rows_by_topic(part: Part, topic: str) -> Iterator[Rows]:
+def rows_by_topic(part: RowSlice, topic: str) -> Iterator[TopicRows]:
     """The rows, in their order for each topic, all for `topic` unless it is "".
 
     Raises ConfigError for a row without a topic, before any, and SerializationError for a header without a key.
     """
     _check_header_keys(part)
     if topic:
-        yield Rows(topic, _columns(part), range(part.rows.num_rows))
+        yield TopicRows(topic, _columns(part), range(part.rows.num_rows))
         return
     topics = part.rows.column("topic")
     if topics.null_count:
@@ -73,32 +73,32 @@ def rows_by_topic(part: Part, topic: str) -> Iterator[Rows]:
             f"{part.named(pc.index(topics.is_null(), True).as_py())} has no topic",
             hint="leave rows without one out (WHERE topic IS NOT NULL), or give option('topic', …) for all of them",
         )
-    told = topics.dictionary_encode()
-    names = told.dictionary.to_pylist()
+    encoded = topics.dictionary_encode()
+    names = encoded.dictionary.to_pylist()
     if len(names) == 1:
-        yield Rows(names[0], _columns(part), range(part.rows.num_rows))
+        yield TopicRows(names[0], _columns(part), range(part.rows.num_rows))
         return
-    order = pc.sort_indices(told.indices)  # a stable sort: rows of one topic stay in their order
-    counts = Counter(told.indices.to_pylist())
+    order = pc.sort_indices(encoded.indices)  # a stable sort: rows of one topic stay in their order
+    counts = Counter(encoded.indices.to_pylist())
     first = 0
     for index, name in enumerate(names):
         mine = order.slice(first, counts[index])
         first += counts[index]
-        yield Rows(name, _columns(part._replace(rows=part.rows.take(mine))), mine.to_pylist())
+        yield TopicRows(name, _columns(part._replace(rows=part.rows.take(mine))), mine.to_pylist())
 
 
-def check_partitions(producer: BytesProducer, rows: Rows, part: Part) -> None:
-    """Raise ConfigError for a row whose partition is not there, before any of them is sent."""
-    asked = rows.columns.partitions
-    if asked is None:
+def check_partitions(producer: BytesProducer, rows: TopicRows, part: RowSlice) -> None:
+    """Raise ConfigError for a row whose partition does not exist, before any of them is sent."""
+    partitions = rows.columns.partitions
+    if partitions is None:
         return
-    given = [partition for partition in asked if partition is not None]
+    named = [partition for partition in partitions if partition is not None]
     count = producer.partitions_for(rows.topic)
-    if max(given) >= count:
+    if max(named) >= count:
         count = producer.partitions_now(rows.topic)
-    if min(given) >= 0 and max(given) < count:
+    if min(named) >= 0 and max(named) < count:
         return
-    for number, partition in zip(rows.numbers, asked, strict=True):
+    for number, partition in zip(rows.numbers, partitions, strict=True):
         if partition is not None and not 0 <= partition < count:
             raise ConfigError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -107,7 +107,7 @@ def check_partitions(producer: BytesProducer, rows: Rows, part: Part) -> None:
             )
 
 
-def _columns(part: Part) -> ByteColumns:
+def _columns(part: RowSlice) -> ByteColumns:
     values, keys = part.column("value"), part.column("key")
     headers, partitions = part.column("headers"), part.column("partition")
     return ByteColumns(
@@ -123,8 +123,8 @@ def _bytes(values: Any) -> list[bytes | None]:
         values = values.cast(pa.binary())
     elif pa.types.is_large_string(values.type):
         values = values.cast(pa.large_binary())
-    told: list[bytes | None] = values.to_pylist()
-    return told
+    texts: list[bytes | None] = values.to_pylist()
+    return texts
 
 
 def _headers(values: Any) -> list[Sequence[Header]]:
@@ -134,7 +134,7 @@ def _headers(values: Any) -> list[Sequence[Header]]:
     return [list(islice(pairs, count)) for count in counts]
 
 
-def _check_header_keys(part: Part) -> None:
+def _check_header_keys(part: RowSlice) -> None:
     headers = part.column("headers")
     if headers is None or not headers.flatten().flatten()[0].null_count:
         return

@@ -1,4 +1,4 @@
-"""Producers of this process, kept from one task to the next: Spark's Python workers live for many of them.
+"""The producers of this process, kept from one task to the next: Spark's Python workers live for many of them.
 
 A task has its producer for itself, so what its flush says is about its own rows. After a task that failed its producer
 goes, with all that it still held; after one that did not it waits for the next task for a while.
@@ -39,7 +39,7 @@ def _config(options: WriteOptions) -> Mapping[str, str]:
     return {"enable.idempotence": "true", "max.block.ms": patience_ms, **options.client}
 
 
-class Producers:
+class ProducerPool:
     """Lends producers, one to a task. Thread-safe."""
 
     def __init__(self, idle_s: float = IDLE_S) -> None:
@@ -51,30 +51,30 @@ class Producers:
     def lent(self, options: WriteOptions) -> Iterator[BytesProducer]:
         """A producer with these settings, until the block ends: in order, or with what made the task fail."""
         settings = options.bootstrap, frozenset(options.client.items())
-        producer = self._taken(settings) or new_producer(options)
+        producer = self._take_idle(settings) or new_producer(options)
         try:
             yield producer
         except BaseException:
             _end(producer)
             raise
-        self._keep(settings, producer)
+        self._put_back(settings, producer)
 
     def close(self) -> None:
-        """End those that nobody has."""
+        """End those that are idle."""
         with self._lock:
             idle, self._idle = self._idle, {}
         for producer, timer in idle.values():
             timer.cancel()
             _end(producer)
 
-    def _taken(self, settings: Any) -> BytesProducer | None:
+    def _take_idle(self, settings: Any) -> BytesProducer | None:
         with self._lock:
             producer, timer = self._idle.pop(settings, (None, None))
         if timer is not None:
             timer.cancel()
         return producer
 
-    def _keep(self, settings: Any, producer: BytesProducer) -> None:
+    def _put_back(self, settings: Any, producer: BytesProducer) -> None:
         timer = Timer(self._idle_s, self._on_idle, [settings, producer])
         timer.daemon = True
         with self._lock:
@@ -98,7 +98,7 @@ def _end(producer: BytesProducer) -> None:
         producer.close(0)
 
 
-PRODUCERS: Final = Producers()
+PRODUCER_POOL: Final = ProducerPool()
 """This process's."""
 
-atexit.register(PRODUCERS.close)
+atexit.register(PRODUCER_POOL.close)

@@ -32,9 +32,9 @@ _POLL_S: Final = 0.5
 class RangeOfOffsets(InputPartition):
     """One task's share of a batch."""
 
-    def __init__(self, wanted: Range) -> None:
-        super().__init__(wanted)
-        self.range: Final = wanted
+    def __init__(self, range_: Range) -> None:
+        super().__init__(range_)
+        self.range: Final = range_
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -49,54 +49,54 @@ class RangeReader:
     options: ReadOptions
     schema: StructType
 
-    def read(self, wanted: Range) -> Iterator[pa.RecordBatch]:
-        """The records of `wanted`. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
+    def read(self, range_: Range) -> Iterator[pa.RecordBatch]:
+        """The records of `range_`. Raises for lost ones and deleted topics unless failOnDataLoss is false."""
         schema = arrow_schema(self.schema)
-        at, heard_at = wanted.start, time.monotonic()
-        while at < wanted.end:
+        at, heard_at = range_.start, time.monotonic()
+        while at < range_.end:
             try:
-                for batch, following in self._read(wanted._replace(start=at), schema):
+                for batch, following in self._read(range_._replace(start=at), schema):
                     yield batch
                     at, heard_at = following, time.monotonic()
             except OffsetOutOfRangeError:
-                at = self._after_loss(wanted._replace(start=at))
+                at = self._after_loss(range_._replace(start=at))
             except UnknownTopicError:
-                raise_or_warn(partitions_gone([wanted.partition]), self.options)
+                raise_or_warn(partitions_gone([range_.partition]), self.options)
                 return
-            except RetriableError as error:  # a consumer gives up earlier where no broker is there when it begins
+            except RetriableError as error:  # a consumer gives up earlier where no broker answers when it begins
                 if time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise
-                logger.warning("%s is tried again from %d: %s", wanted, at, error)
+                logger.warning("%s is tried again from %d: %s", range_, at, error)
                 time.sleep(_POLL_S)
             else:
                 return
 
-    def _read(self, wanted: Range, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _read(self, range_: Range, schema: pa.Schema) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Batches, each with the offset after it."""
-        with self._consumer(wanted) as consumer:
+        with self._consumer(range_) as consumer:
             heard_at = time.monotonic()
             while not consumer.finished:
                 polled = consumer.poll(_POLL_S, max_records=_BATCH_RECORDS)
                 if polled:
-                    following = polled.offsets[wanted.partition]
+                    following = polled.offsets[range_.partition]
                     for batch in to_batches(polled.segments, schema):
                         yield batch, following
-                    heard_at = time.monotonic()  # now: whoever takes a batch may take their time
+                    heard_at = time.monotonic()  # now: the caller may take long over a batch
                 elif time.monotonic() - heard_at > self.options.poll_timeout_s:
                     raise ottla.TimeoutError(
                         ottla.ErrorCode.REQUEST_TIMED_OUT,
-                        f"no record of {wanted} came within {self.options.poll_timeout_s:.0f} s",
+                        f"no record of {range_} came within {self.options.poll_timeout_s:.0f} s",
                         hint="see whether its leader runs (ottla topic show); kafkaConsumer.pollTimeoutMs is the wait",
                     )
 
-    def _consumer(self, wanted: Range) -> ottla.Consumer[bytes, bytes]:
-        partition = wanted.partition
+    def _consumer(self, range_: Range) -> ottla.Consumer[bytes, bytes]:
+        partition = range_.partition
         return ottla.Consumer(
             partition.topic,
             bootstrap=self.options.bootstrap,
             partitions=[(partition.topic, partition.partition)],
-            start={partition: wanted.start},
-            stop={partition: wanted.end},
+            start={partition: range_.start},
+            stop={partition: range_.end},
             key="bytes",
             value="bytes",
             auto_offset_reset="none",
@@ -104,13 +104,13 @@ class RangeReader:
             config=self.options.client,
         )
 
-    def _after_loss(self, wanted: Range) -> int:
-        """Where to go on when the log no longer has the beginning of `wanted`."""
+    def _after_loss(self, range_: Range) -> int:
+        """Where to continue when the log no longer has the beginning of `range_`."""
         with ottla.Admin(self.options.bootstrap) as admin:
-            first = admin.topics.offsets(wanted.partition.topic, "earliest")[wanted.partition.partition]
+            first = admin.topics.offsets(range_.partition.topic, "earliest")[range_.partition.partition]
         assert first is not None
-        gone = wanted._replace(end=min(wanted.end, max(first, wanted.start)))
+        gone = range_._replace(end=min(range_.end, max(first, range_.start)))
         if gone.size <= 0:
-            gone = wanted  # the log ends before it: it was truncated, or made anew
+            gone = range_  # the log ends before it: it was truncated, or made anew
         raise_or_warn(data_lost([gone]), self.options)
         return gone.end

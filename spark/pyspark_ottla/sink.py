@@ -1,4 +1,4 @@
-"""Writing: what Spark's tasks do with their rows, and what the driver hears of it.
+"""Writing: what Spark's tasks do with their rows, and what the driver learns of it.
 
 At least once: a task ends well only when the brokers have acknowledged each of its rows. What fails or dies before is
 done again by Spark, from the first row of the task, so rows may come twice; none is left out. Nothing has to be undone
@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_ottla.columns import check_columns
 from pyspark_ottla.options import WriteOptions
-from pyspark_ottla.producers import PRODUCERS, BytesProducer, check_settings
+from pyspark_ottla.producers import PRODUCER_POOL, BytesProducer, check_settings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,20 +45,20 @@ class RowWriter:
     def write(self, batches: Iterable[pa.RecordBatch]) -> Written:
         """Returns once every row is acknowledged.
 
-        Raises DeliveryError with the first failure of a row, ConfigError for a row that says no topic, or a partition
-        that is not there, and what `Producer.send` raises.
+        Raises DeliveryError with the first failure of a row, ConfigError for a row without a topic, or with a partition
+        that does not exist, and what `Producer.send` raises.
         """
-        with PRODUCERS.lent(self.options) as producer:
+        with PRODUCER_POOL.lent(self.options) as producer:
             written = self.send(producer, batches)
             producer.flush()
         return written
 
     def send(self, producer: BytesProducer, batches: Iterable[pa.RecordBatch]) -> Written:
-        """Hand the rows to the producer, and say how many they are: nobody has acknowledged them yet."""
-        from pyspark_ottla.outgoing import check_partitions, parts, rows_by_topic  # not where Spark only counts
+        """Hand the rows to the producer, and count them: they are not acknowledged yet."""
+        from pyspark_ottla.outgoing import check_partitions, row_slices, rows_by_topic  # not where Spark only counts
 
         written = Written()
-        for part in parts(batches):
+        for part in row_slices(batches):
             for rows in rows_by_topic(part, self.options.topic):
                 check_partitions(producer, rows, part)
                 producer.send_columns(rows.columns, rows.topic)
@@ -78,11 +78,11 @@ class OttlaBatchWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """All tasks have ended well."""
-        logger.info("written: %s", told(messages))
+        logger.info("written: %s", summary(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Some task has failed."""
-        logger.warning("a write has failed; what its other tasks have written stays: %s", told(messages))
+        logger.warning("a write has failed; what its other tasks have written stays: %s", summary(messages))
 
 
 class OttlaStreamWriter(DataSourceStreamArrowWriter):
@@ -97,14 +97,14 @@ class OttlaStreamWriter(DataSourceStreamArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """All tasks of the micro-batch have ended well."""
-        logger.info("micro-batch %d is written: %s", batchId, told(messages))
+        logger.info("micro-batch %d is written: %s", batchId, summary(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Some task has failed: Spark does the whole micro-batch again when the query is started again."""
-        logger.warning("micro-batch %d has failed; what is written comes again: %s", batchId, told(messages))
+        logger.warning("micro-batch %d has failed; what is written comes again: %s", batchId, summary(messages))
 
 
-def told(messages: Iterable[WriterCommitMessage | None]) -> str:
+def summary(messages: Iterable[WriterCommitMessage | None]) -> str:
     """How many rows went where."""
     rows: Counter[str] = Counter()
     for message in messages:

@@ -1,4 +1,4 @@
-"""The data source's face: what Spark asks for a schema, a reader or a writer.
+"""The data source: what Spark asks for a schema, a reader or a writer.
 
 Spark asks in a process of its own each time, several of them a micro-batch, so a process imports what it needs and not
 the rest: a tenth of a second each.
@@ -55,7 +55,7 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        """The columns of Spark's own Kafka source, in its order, with the headers where they are asked for."""
+        """The columns of Spark's own Kafka source, in its order, with the headers if includeHeaders is set."""
         return COLUMNS_WITH_HEADERS if wants_headers(self.options) else COLUMNS
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 
 from ottla.errors import UnknownTopicError
 from ottla_core.model import TopicPartition
-from pyspark_ottla.cluster import Partitions
-from pyspark_ottla.commits import Commits
+from pyspark_ottla.cluster import SourcePartitions
+from pyspark_ottla.commits import OffsetCommits
 from pyspark_ottla.errors import (
     PartitionsGoneError,
     beyond_end,
@@ -51,28 +51,28 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options: Final = options
         self._reader: Final = RangeReader(options, schema)
         self._admission: Final = Admission(options.limits)
-        self._partitions: Partitions | None = None  # made by the first question, and never pickled
-        self._commits: Commits | None = None
+        self._partitions: SourcePartitions | None = None  # made at the first use, and never pickled
+        self._commits: OffsetCommits | None = None
         self._available_now = False
         self._target: Offsets | None = None
         self._latest: Offsets = {}
         self._ids: TopicIds = {}  # of the topics in `_latest`
-        self._made_anew: set[tuple[str, str]] = set()  # names and ids of which that has been said
+        self._made_anew: set[tuple[str, str]] = set()  # names and ids for which it has been reported
 
-    # ---- what Spark asks, in this order ------------------------------------------------------------------------------
+    # ---- what Spark calls, in this order -----------------------------------------------------------------------------
 
     def initialOffset(self) -> Json:
         """Where a new query begins. Raises ConfigError, and OffsetOutOfRangeError for what is not in the log."""
-        partitions = self._asked()
-        wanted = partitions.wanted()
-        start = partitions.at(self._options.starting, wanted, "starting")
-        first, last = partitions.earliest(wanted), partitions.latest(wanted)
+        partitions = self._source_partitions()
+        existing = partitions.existing()
+        start = partitions.at(self._options.starting, existing, "starting")
+        first, last = partitions.earliest(existing), partitions.latest(existing)
         self._report_lost([Range(p, at, first[p]) for p, at in start.items() if at < first[p]])
         self._report_beyond([Range(p, last[p], at) for p, at in start.items() if at > last[p]])
         return to_json({p: min(max(at, first[p]), last[p]) for p, at in start.items()}, partitions.ids)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Which limit there is: so `latestOffset` sees where a trigger wants all there is (Trigger.Once)."""
+        """Which limit there is: so `latestOffset` sees where a trigger is to read everything (Trigger.Once)."""
         limits = self._options.limits
         if limits.max_offsets is not None:
             return ReadMaxRows(limits.max_offsets)
@@ -81,24 +81,24 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if limits.min_offsets is None else ReadMinRows(limits.min_offsets)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there when the first batch is planned is all there is."""
+        """Read up to what exists when the first batch is planned."""
         self._available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> Json:
         """Where the next micro-batch ends; `start` for "nothing yet". What lies before `start` has been processed."""
-        told, ids = self._offsets(start), ids_in(start)
-        latest = _twice(lambda: self._ends(told, ids)) if self._target is None else self._target
-        processed = self._still(told, ids)
+        read, ids = self._offsets(start), ids_in(start)
+        latest = _twice(lambda: self._ends(read, ids)) if self._target is None else self._target
+        processed = self._unchanged(read, ids)
         self._commit({p: at for p, at in processed.items() if p in latest})
         if self._available_now:
             self._target = latest
             if self._commits is not None and all(processed.get(p, -1) >= at for p, at in latest.items()):
-                self._commits.settle()  # this was the last question: Spark ends the query, and kills this process
+                self._commits.settle()  # this was the last call: Spark ends the query, and kills this process
         begins = self._with_new({p: min(at, latest.get(p, at)) for p, at in processed.items()}, latest)
         if isinstance(limit, ReadAllAvailable):
             return to_json({p: max(at, begins[p]) for p, at in latest.items()}, self._ids)
-        sizes = {} if self._options.limits.max_bytes is None else self._asked().record_bytes(latest)
-        patient = not self._available_now  # a query over what is there now does not wait for more
+        sizes = {} if self._options.limits.max_bytes is None else self._source_partitions().record_bytes(latest)
+        patient = not self._available_now  # a query over the existing records does not wait for more
         end = self._admission.end_of(begins, latest, time.monotonic(), sizes, patient=patient)
         return start if end is None else to_json(end, self._ids)
 
@@ -109,15 +109,15 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One range a task. Raises OffsetOutOfRangeError for offsets that are gone, unless failOnDataLoss is false."""
         options, begins, ids = self._options, self._offsets(start), ids_in(end)
-        anew = differing(ids_in(start), ids)  # which was said when the batch was planned
-        begins = {p: at for p, at in begins.items() if p.topic not in anew}
+        recreated = differing(ids_in(start), ids)  # reported when the batch was planned
+        begins = {p: at for p, at in begins.items() if p.topic not in recreated}
         ranges, first, last = _twice(lambda: self._ranges(begins, self._offsets(end), ids))
         gone = lost(ranges, first)
         self._report_lost(gone)
         self._report_beyond([Range(p, last[p], at) for p, _, at in ranges if at > last[p]])
-        ranges = without([each._replace(end=min(each.end, last[each.partition])) for each in ranges], gone)
+        ranges = without([range_._replace(end=min(range_.end, last[range_.partition])) for range_ in ranges], gone)
         tasks = cut(ranges, min_partitions=options.min_partitions, max_records=options.max_records_per_partition)
-        return [RangeOfOffsets(each) for each in tasks]
+        return [RangeOfOffsets(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """One task's records, on an executor."""
@@ -139,70 +139,70 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- how ---------------------------------------------------------------------------------------------------------
 
-    def _asked(self) -> Partitions:
+    def _source_partitions(self) -> SourcePartitions:
         if self._partitions is None:
-            self._partitions = Partitions(self._options)
+            self._partitions = SourcePartitions(self._options)
         return self._partitions
 
-    def _offsets(self, told: dict[str, Any]) -> dict[TopicPartition, int]:
+    def _offsets(self, checkpoint: dict[str, Any]) -> dict[TopicPartition, int]:
         """What the checkpoint holds, without what is not subscribed any more; ConfigError for another query's."""
         try:
-            offsets = from_json(told)
+            offsets = from_json(checkpoint)
         except (AttributeError, TypeError, ValueError):
-            raise foreign_checkpoint(repr(told), str(self._options.wanted)) from None
-        foreign = sorted(partition for partition in offsets if not self._options.wanted.covers(partition))
+            raise foreign_checkpoint(repr(checkpoint), str(self._options.strategy)) from None
+        foreign = sorted(partition for partition in offsets if not self._options.strategy.covers(partition))
         if foreign:
-            error = foreign_checkpoint(", ".join(map(str, foreign[:10])), str(self._options.wanted))
+            error = foreign_checkpoint(", ".join(map(str, foreign[:10])), str(self._options.strategy))
             if len(foreign) == len(offsets):
                 raise error
             raise_or_warn(error, self._options)
         return {partition: offset for partition, offset in offsets.items() if partition not in foreign}
 
-    def _ends(self, told: Offsets, ids: TopicIds) -> Offsets:
+    def _ends(self, read: Offsets, ids: TopicIds) -> Offsets:
         """Where the logs end now. Partitions that are gone are a loss of data, and have no end."""
-        asked = self._asked()
-        wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=told)
-        self._ids = asked.ids
-        processed = self._still(told, ids)
-        if missing := sorted(set(processed) - set(wanted)):
+        partitions = self._source_partitions()
+        existing = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=read)
+        self._ids = partitions.ids
+        processed = self._unchanged(read, ids)
+        if missing := sorted(set(processed) - set(existing)):
             raise_or_warn(partitions_gone(missing), self._options)
-        self._latest = asked.latest(wanted, processed)
+        self._latest = partitions.latest(existing, processed)
         self._report_beyond([Range(p, at, processed[p]) for p, at in self._latest.items() if at < processed.get(p, 0)])
         return self._latest
 
-    def _still(self, told: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
-        """`told` without the topics that were made anew: they are read from their beginning."""
-        anew = differing(ids, self._ids)
-        if unsaid := {name for name in anew if (name, self._ids[name]) not in self._made_anew}:
-            raise_or_warn(topics_made_anew(unsaid), self._options)
-            self._made_anew |= {(name, self._ids[name]) for name in unsaid}
-        return {p: at for p, at in told.items() if p.topic not in anew}
+    def _unchanged(self, read: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
+        """`read` without the topics that were made anew: they are read from their beginning."""
+        recreated = differing(ids, self._ids)
+        if unreported := {name for name in recreated if (name, self._ids[name]) not in self._made_anew}:
+            raise_or_warn(topics_made_anew(unreported), self._options)
+            self._made_anew |= {(name, self._ids[name]) for name in unreported}
+        return {p: at for p, at in read.items() if p.topic not in recreated}
 
-    def _there(self, ends: Offsets, ids: TopicIds) -> Offsets:
+    def _existing(self, ends: Offsets, ids: TopicIds) -> Offsets:
         """`ends` without the partitions that were deleted since the batch was planned: perhaps in an earlier run."""
-        asked = self._asked()
-        wanted = asked.wanted(skip_missing=not self._options.fail_on_data_loss, known=ends)
-        others = differing(ids, asked.ids)
-        there = {partition for partition in wanted if partition.topic not in others}
-        if missing := sorted(set(ends) - there):
+        partitions = self._source_partitions()
+        found = partitions.existing(skip_missing=not self._options.fail_on_data_loss, known=ends)
+        recreated = differing(ids, partitions.ids)
+        existing = {partition for partition in found if partition.topic not in recreated}
+        if missing := sorted(set(ends) - existing):
             raise_or_warn(partitions_gone(missing), self._options)
-        return {partition: end for partition, end in ends.items() if partition in there}
+        return {partition: end for partition, end in ends.items() if partition in existing}
 
     def _ranges(self, begins: Offsets, ends: Offsets, ids: TopicIds) -> tuple[list[Range], Offsets, Offsets]:
-        """What of a batch is still there, and where the logs of it begin and end.
+        """What of a batch still exists, and where the logs of it begin and end.
 
         Partitions that were added begin at 0, whatever is left of them: so a batch is the same however often it is
-        planned, and what is gone of it is told.
+        planned, and what is deleted of it is reported.
         """
-        there = self._there(ends, ids)
-        ranges = ranges_between({**dict.fromkeys(there, 0), **begins}, there)
-        ends = {each.partition: each.end for each in ranges}
-        return ranges, self._asked().earliest(ends), self._asked().latest(ends, ends)
+        existing = self._existing(ends, ids)
+        ranges = ranges_between({**dict.fromkeys(existing, 0), **begins}, existing)
+        ends = {partition: end for partition, _, end in ranges}
+        return ranges, self._source_partitions().earliest(ends), self._source_partitions().latest(ends, ends)
 
     def _with_new(self, begins: dict[TopicPartition, int], ends: Offsets) -> dict[TopicPartition, int]:
         """`begins` with the partitions that were added since. What is gone of them takes no part of a batch's limit."""
         new = [p for p in ends if p not in begins]
-        return {**begins, **self._asked().earliest(new)} if new else begins
+        return {**begins, **self._source_partitions().earliest(new)} if new else begins
 
     def _report_lost(self, gone: list[Range]) -> None:
         if gone:
@@ -215,15 +215,15 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _commit(self, processed: Offsets) -> None:
         if self._options.commit_group and processed:
             if self._commits is None:
-                self._commits = Commits(self._options)
+                self._commits = OffsetCommits(self._options)
             self._commits.commit(processed)
 
 
-def _twice(ask: Callable[[], T]) -> T:
-    """A topic may be deleted between two questions: then all are asked again, and the first one tells."""
+def _twice(lookup: Callable[[], T]) -> T:
+    """A topic may be deleted between two requests: then all are sent again, and the first one reports it."""
     try:
-        return ask()
+        return lookup()
     except PartitionsGoneError:
         raise
     except UnknownTopicError:
-        return ask()
+        return lookup()

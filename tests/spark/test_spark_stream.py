@@ -20,8 +20,8 @@ from ottla.client.list_offsets import list_offsets_or_end
 from ottla.testing import Cluster
 from ottla_core.model import TopicPartition
 from pyspark_ottla import cluster as cluster_of_spark
-from pyspark_ottla.cluster import Partitions
-from pyspark_ottla.commits import Commits
+from pyspark_ottla.cluster import SourcePartitions
+from pyspark_ottla.commits import OffsetCommits
 from pyspark_ottla.machines.offsets import Offsets
 from pyspark_ottla.options import read_options
 
@@ -301,13 +301,13 @@ def test_a_topic_that_is_deleted_between_two_questions_is_one_that_was_deleted(
     strict, lenient = begin(**asked), begin(**asked, failOnDataLoss="false")
     send(cluster, topic, 4)
     planned = [query.plan() for query in (strict, lenient)]
-    asks = getattr(Partitions, question)
+    asks = getattr(SourcePartitions, question)
 
-    def ask_late(self: Partitions, *arguments: Any) -> Any:
+    def ask_late(self: SourcePartitions, *arguments: Any) -> Any:
         admin.topics.delete(topic, if_missing="ok")
         return asks(self, *arguments)
 
-    monkeypatch.setattr(Partitions, question, ask_late)
+    monkeypatch.setattr(SourcePartitions, question, ask_late)
     words = refused(strict.run, planned[0])
     assert f"{topic}-0, {topic}-1: deleted while the query read them" in words
     send(cluster, f"{topic}-other", 1, to=0)
@@ -672,13 +672,13 @@ def test_the_last_offsets_of_what_is_there_now_are_committed_before_the_query_en
     cluster: Cluster, admin: ottla.Admin, topic: str, begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the answer to its last question Spark kills the process."""
-    send_at_once = Commits._send
+    send_at_once = OffsetCommits._send
 
-    def send_late(self: Commits, wanted: Offsets) -> bool:
+    def send_late(self: OffsetCommits, wanted: Offsets) -> bool:
         time.sleep(0.5)
         return send_at_once(self, wanted)
 
-    monkeypatch.setattr(Commits, "_send", send_late)
+    monkeypatch.setattr(OffsetCommits, "_send", send_late)
     send(cluster, topic, 2)
     stream = begin(subscribe=topic, startingOffsets="earliest", commitOffsets=topic, available_now=True)
     assert len(stream.batch() or []) == 2

@@ -13,6 +13,6 @@ does so on a thread.
 from ottla.aio.admin import Admin
 from ottla.aio.consumer import Consumer
 from ottla.aio.producer import Producer
-from ottla.aio.rows import Rows, read
+from ottla.aio.read import Rows, read
 
 __all__ = ["Admin", "Consumer", "Producer", "Rows", "read"]

@@ -182,7 +182,7 @@ class Consumer(Generic[K, V]):
         await self._close(self._sync.close)
 
     async def _close(self, close: Callable[[], None]) -> None:
-        if self._sync.one_thread.guard.foreign:
+        if self._sync.use_guard.guard.foreign:
             return
         try:
             await asyncio.to_thread(close)
@@ -201,7 +201,7 @@ class Consumer(Generic[K, V]):
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a cancelled reading has gathered meanwhile is taken back first, by the call itself."""
-        self._sync.one_thread.guard.check_process()  # in a child nobody works for that executor
+        self._sync.use_guard.guard.check_process()  # in a child nobody works for that executor
         async with self._turn:
             if self._under_way is not None:
                 await self._end(self._under_way)
@@ -226,7 +226,7 @@ class Consumer(Generic[K, V]):
 
         It is in hand, in the reader's words, until whoever awaits it says otherwise before it awaits anything else.
         """
-        self._sync.one_thread.guard.check_process()
+        self._sync.use_guard.guard.check_process()
         async with self._turn:
             while True:
                 fresh = self._under_way is None

@@ -163,27 +163,31 @@ def _checked_retries(retries: Any) -> int:
 # ---- the signature ---------------------------------------------------------------------------------------------------
 
 
-def _parameters(call: Any) -> tuple[bool, Any]:
-    """Whether it takes a context, and how its first parameter is annotated."""
+def _check_callable(call: Any) -> None:
     if not callable(call):
         raise config_error(f"{call!r} can't be called", hint=_SIGNATURE)
     if inspect.isgeneratorfunction(call) or inspect.isasyncgenfunction(call):
         raise config_error(f"{call.__qualname__} is a generator: calling it would do nothing", hint=_SIGNATURE)
+
+
+def _parameters(call: Any) -> tuple[bool, Any]:
+    """Whether it takes a context, and how its first parameter is annotated."""
+    _check_callable(call)
     try:
         parameters = list(inspect.signature(call).parameters.values())
     except (TypeError, ValueError):
         return False, inspect.Parameter.empty  # a builtin says nothing about itself
-    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in parameters if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    if not places or len(needed) > 2 or any(p.kind is p.KEYWORD_ONLY for p in needed):
+    if not positional or len(needed) > 2 or any(p.kind is p.KEYWORD_ONLY for p in needed):
         raise config_error(
             f"{getattr(call, '__qualname__', call)}{inspect.signature(call)} can't be called with a value, or with a "
             "value and a context",
             hint=_SIGNATURE,
         )
-    second = places[1] if len(places) > 1 else None
+    second = positional[1] if len(positional) > 1 else None
     takes_context = second is not None and (second.default is second.empty or second.name in _CONTEXT_NAMES)
-    return takes_context, places[0].annotation
+    return takes_context, positional[0].annotation
 
 
 def _names_around(call: Any) -> dict[str, Any]:

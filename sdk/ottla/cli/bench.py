@@ -194,7 +194,7 @@ def _value_bytes(text: str) -> int:
 
 def _look(settings: Settings, topic: str) -> tuple[int, int]:
     """How many partitions the topic has, and how many records. Raises UnknownTopicError."""
-    from ottla.cli.places import look_up
+    from ottla.cli.extents import look_up
 
     with open_admin(settings, strict=False) as admin:
         extents = look_up(admin, topic)

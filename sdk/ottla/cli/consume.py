@@ -13,13 +13,13 @@ import typer
 from ottla.cli import format as verbs
 from ottla.cli import offsets as places
 from ottla.cli.connection import open_admin, with_timeout
+from ottla.cli.extents import Extent, check_reached, look_up
 from ottla.cli.failures import say
 from ottla.cli.format import as_json, compile_format
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import Anchor, Position, parse_position
 from ottla.cli.options import Topic
 from ottla.cli.output import Listing, form_for, write_json
-from ottla.cli.places import Extent, check_reached, look_up
 from ottla.cli.settings import Settings
 from ottla.errors import ErrorCode, config_error, error_from_code
 
@@ -47,6 +47,26 @@ def _in_columns(table: str) -> str:
     return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
+Group = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        "-g",
+        metavar="GROUP",
+        help="As a member of it, until Ctrl-C or -n: goes on where it left off (else at --from start or end), and "
+        "commits what was written.",
+    ),
+]
+Template = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        help=r"json, or verbs: '%t[%p]@%o %k %v\n'. '%v\n' where a program reads.",
+    ),
+]
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
@@ -66,25 +86,8 @@ def consume(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
     ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            "--group",
-            "-g",
-            metavar="GROUP",
-            help="As a member of it, until Ctrl-C or -n: goes on where it left off (else at --from start or end), and "
-            "commits what was written.",
-        ),
-    ] = None,
-    template: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            metavar="FORMAT",
-            help=r"json, or verbs: '%t[%p]@%o %k %v\n'. '%v\n' where a program reads.",
-        ),
-    ] = None,
+    group: Group = None,
+    template: Template = None,
 ) -> None:
     """Read the records of a topic, in the order of each partition.
 
@@ -111,12 +114,12 @@ def consume(
     if follow:
         check_reached("--from", topic, first, extents)
     else:
-        extents = {number: extent for number, extent in extents.items() if extent.places[0] < extent.places[1]}
-    stops = None if follow else {number: extent.places[1] for number, extent in extents.items()}
+        extents = {number: extent for number, extent in extents.items() if extent.offsets[0] < extent.offsets[1]}
     if not extents:
         say("there is nothing to read; -F waits for what is written")
         write(iter(()))
         return
+    stops = None if follow else {number: extent.offsets[1] for number, extent in extents.items()}
     only = list(extents) if partition or not follow else None
     with _open_consumer(settings, topic, only, extents, bounded=not follow) as consumer:
         write(read(consumer, topic, stops, count, settings.timeout))
@@ -176,7 +179,7 @@ def _open_consumer(
         topic,
         bootstrap=settings.bootstrap,
         partitions=partitions,
-        start={TopicPartition(topic, number): extent.places[0] for number, extent in extents.items()},
+        start={TopicPartition(topic, number): extent.offsets[0] for number, extent in extents.items()},
         stop="end" if bounded else None,
         key="bytes",
         value="bytes",

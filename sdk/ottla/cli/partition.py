@@ -19,7 +19,9 @@ from ottla.cli.standing import Standing, only_numbers, standings
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
+    from ottla.admin.admin import Admin
     from ottla.admin.partitions import Election
+    from ottla.admin.topics import PartitionInfo
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode=None, help="List partitions with their replicas, elect their leaders."
@@ -93,24 +95,35 @@ def elect(
     if bool(topics) == everything:
         raise config_error("it is not clear which partitions are meant", hint="give --topic or --all")
     with open_admin(settings) as admin:
-        described = admin.topics.describe(*topics or [], internal=True)
-        found = (Standing(topic.name, p) for topic in described for p in topic.partitions)
-        chosen = only_numbers(found, topics or [], partition or [])
-        needed = [s for s in chosen if (s.info.is_leaderless if unclean else s.info.leader != s.info.replicas[0])]
+        chosen = _chosen(admin, topics or [], partition or [])
+        needed = [standing for standing in chosen if _needs_election(standing.info, unclean=unclean)]
         if dry_run or unclean:
             _show_plan(needed, unclean=unclean)
-        if dry_run or (unclean and not needed):
-            return
+            if dry_run or not needed:
+                return
         if unclean:
             confirm("What only the missing replicas hold is lost for good. Elect?", settings)
             chosen = needed  # what loses its leader only now was not agreed to
         named = None if everything and not unclean else [(s.topic, s.info.partition) for s in chosen]
         elections = admin.partitions.elect_leaders(named, unclean=unclean)
+    _report_elections(elections, settings)
+
+
+def _report_elections(elections: Sequence[Election], settings: Settings) -> None:
     if not elections:
         say("every partition has its preferred leader")
-    done = [_tell(election) for election in elections if election.error is None or not election.was_needed]
+    done = [_show_election(election) for election in elections if election.error is None or not election.was_needed]
     failed = [election.error for election in elections if election.error is not None and election.was_needed]
     report("elections/v1", done, failed, settings)
+
+
+def _chosen(admin: Admin, topics: Sequence[str], numbers: Sequence[int]) -> list[Standing]:
+    described = admin.topics.describe(*topics, internal=True)
+    return only_numbers((Standing(topic.name, p) for topic in described for p in topic.partitions), topics, numbers)
+
+
+def _needs_election(info: PartitionInfo, *, unclean: bool) -> bool:
+    return info.is_leaderless if unclean else info.leader != info.replicas[0]
 
 
 def _show_plan(needed: Sequence[Standing], *, unclean: bool) -> None:
@@ -128,7 +141,7 @@ def _show_plan(needed: Sequence[Standing], *, unclean: bool) -> None:
             )
 
 
-def _tell(election: Election) -> Item:
+def _show_election(election: Election) -> Item:
     """An election that came out well, in words and as data."""
     name = f"{election.topic}-{election.partition}"
     if election.error is None:

@@ -14,12 +14,12 @@ import typer
 
 from ottla.cli.asking import confirm, each, report
 from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
+from ottla.cli.extents import Extent, check_reached, look_up
 from ottla.cli.failures import count, say
 from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
 from ottla.cli.options import DryRun, Internal, Numbers, Topic, Topics
 from ottla.cli.output import Item, Listing, form_for, write, write_table
-from ottla.cli.places import Extent, check_reached, look_up
 from ottla.cli.settings import Settings, pairs
 from ottla.cli.standing import MIN_ISR, Standing
 from ottla.errors import TopicExistsError, UnknownTopicError, config_error
@@ -239,7 +239,7 @@ def offsets(
         extents = look_up(admin, name, [position] if position else [], partition or [])
     columns = ("partition", "start", "end", "records", *(["at"] if position else []))
     items = [
-        {"partition": number, **_extent(extent), **({"at": extent.places[0]} if position else {})}
+        {"partition": number, **_extent(extent), **({"at": extent.offsets[0]} if position else {})}
         for number, extent in extents.items()
     ]
     write(Listing("offsets/v1", items, columns, name="partition"), settings.output)
@@ -267,7 +267,7 @@ def delete_records(
     with open_admin(settings) as admin:
         extents = look_up(admin, name, [position], partition or [])
         check_reached("--before", name, position, extents)
-        cuts = {number: extent.places[0] for number, extent in extents.items() if extent.places[0] > extent.start}
+        cuts = {number: extent.offsets[0] for number, extent in extents.items() if extent.offsets[0] > extent.start}
         for number, cut in cuts.items():
             start = extents[number].start
             say(f"{name}-{number}: {count(cut - start, 'record')}, offsets {start} to {cut - 1}")

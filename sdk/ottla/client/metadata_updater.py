@@ -25,7 +25,7 @@ _LONGEST_PAUSE_S: Final = 0.25
 """While a partition has no leader: an election takes seconds, and nobody is to wait much longer than it."""
 
 
-class MetadataKeeper:
+class MetadataUpdater:
     """`view` is replaced whole; `on_change` runs without locks, after each change, on the thread that made it."""
 
     def __init__(
@@ -48,7 +48,7 @@ class MetadataKeeper:
         self._changed: Final = Condition()
         self.locks: Final = (self._changed,)
         self._topics: dict[str, None] = {}
-        self._asked = False
+        self._requested = False
         self._waiting = 0
         self._closed = False
         self._error: OttlaError | None = None
@@ -58,7 +58,7 @@ class MetadataKeeper:
     def refresh(self) -> None:
         """Ask again soon."""
         with self._changed:
-            self._asked = True
+            self._requested = True
             self._changed.notify_all()
 
     def nudge(self) -> None:
@@ -78,29 +78,12 @@ class MetadataKeeper:
         retriable.
         """
         names = list(topics)
-        started_at = self._clock.monotonic()
         with self._changed:
             self._topics |= dict.fromkeys(names)
-            self._error = None  # what came of an earlier try may have changed
+            self._error = None  # the next try may succeed
             self._waiting += 1
         try:
-            while True:
-                with self._changed:
-                    views = [self.view.topics.get(name) for name in names]
-                    missing = [n for n, view in zip(names, views, strict=True) if view is None or view.error]
-                    if not missing and (names or self.view.brokers):
-                        return [view for view in views if view is not None]
-                    if check is not None:
-                        check()
-                    if self._closed:
-                        raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
-                    waited = self._clock.monotonic() - started_at
-                    if not self._is_over(missing[0] if missing else "", waited, timeout):
-                        self._asked = True
-                        self._changed.notify_all()
-                        self._changed.wait(min(timeout - waited, 0.5))
-                        continue
-                raise self._cluster.unknown_topic(missing[0])
+            return self._wait_until_known(names, timeout, check)
         except OttlaError:
             with self._changed:
                 for name in names:
@@ -111,6 +94,26 @@ class MetadataKeeper:
         finally:
             with self._changed:
                 self._waiting -= 1
+
+    def _wait_until_known(self, names: list[str], timeout: float, check: Callable[[], None] | None) -> list[TopicView]:
+        started_at = self._clock.monotonic()
+        while True:
+            with self._changed:
+                views = [self.view.topics.get(name) for name in names]
+                missing = [n for n, view in zip(names, views, strict=True) if view is None or view.error]
+                if not missing and (names or self.view.brokers):
+                    return [view for view in views if view is not None]
+                if check is not None:
+                    check()
+                if self._closed:
+                    raise error_from_code(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
+                waited = self._clock.monotonic() - started_at
+                if not self._is_over(missing[0] if missing else "", waited, timeout):
+                    self._requested = True
+                    self._changed.notify_all()
+                    self._changed.wait(min(timeout - waited, 0.5))
+                    continue
+            raise self._cluster.unknown_topic(missing[0])
 
     def follow(self, topics: Iterable[str]) -> None:
         """Keep these fresh too, from the next time on."""
@@ -160,11 +163,11 @@ class MetadataKeeper:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed, pause)
-                while not self._closed and not self._asked and (left := self._age_left(fetched_at)) > 0:
+                while not self._closed and not self._requested and (left := self._age_left(fetched_at)) > 0:
                     self._changed.wait(left)
                 if self._closed:
                     return
-                self._asked = False
+                self._requested = False
                 topics = list(self._topics)
             try:
                 complete = self._fetch(topics)

@@ -33,7 +33,7 @@ class _Open(Generic[Context]):
     deadline_at: float
 
 
-class Links(Generic[Request, Response, Context]):
+class BrokerStreams(Generic[Request, Response, Context]):
     """The streams of one client for one method, by address. Thread-safe; never blocks."""
 
     def __init__(
@@ -50,14 +50,14 @@ class Links(Generic[Request, Response, Context]):
         self._clock: Final = clock
         self._on_response: Final = on_response
         self._on_failed: Final = on_failed
-        self._links: dict[str, _Link[Request, Response, Context]] = {}
+        self._streams: dict[str, _BrokerStream[Request, Response, Context]] = {}
         self._lock: Final = RLock()  # a forgotten client may be closed by the collector, anywhere
         self._closed = False
 
     def send(self, address: str, body: Request, context: Context, *, timeout: float, answered: bool = True) -> bool:
         """Send `body`; False where that failed at once (`on_failed` has been called then)."""
         try:
-            self._link(address).send(body, context, timeout, answered)
+            self._stream_to(address).send(body, context, timeout, answered)
         except OttlaError as error:
             self._on_failed([context], error)
             return False
@@ -67,13 +67,15 @@ class Links(Generic[Request, Response, Context]):
         """Break the streams with a frame past its deadline; the monotonic time at which to ask again."""
         now = self._clock.monotonic()
         with self._lock:
-            links = list(self._links.values())
+            streams = list(self._streams.values())
         earliest = float("inf")
-        for link in links:
-            due_at = link.due_at()
+        for stream in streams:
+            due_at = stream.due_at()
             if due_at <= now:
-                link.break_off(
-                    OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {link.address}: no answer in time")
+                stream.break_off(
+                    OttlaError(
+                        ErrorCode.REQUEST_TIMED_OUT, f"{self._method.name} at {stream.address}: no answer in time"
+                    )
                 )
             else:
                 earliest = min(earliest, due_at)
@@ -83,46 +85,46 @@ class Links(Generic[Request, Response, Context]):
         """Close every stream; open frames fail. Brokers have `timeout` seconds to take what nobody answers (acks=0)."""
         with self._lock:
             self._closed = True
-            links = list(self._links.values())
-        for link in links:
-            link.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
+            streams = list(self._streams.values())
+        for stream in streams:
+            stream.break_off(OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed"), timeout)
 
-    def _link(self, address: str) -> _Link[Request, Response, Context]:
+    def _stream_to(self, address: str) -> _BrokerStream[Request, Response, Context]:
         with self._lock:
             if self._closed:
                 raise OttlaError(ErrorCode.NETWORK_EXCEPTION, "the client was closed")
-            link = self._links.get(address)
-            if link is None:
-                link = self._links[address] = _Link(self, address)
-            return link
+            stream = self._streams.get(address)
+            if stream is None:
+                stream = self._streams[address] = _BrokerStream(self, address)
+            return stream
 
-    def _open(self, link: _Link[Request, Response, Context]) -> Stream[Request]:
-        return self._connection(link.address).open_stream(self._method, link.on_response, link.on_broken)
+    def _open(self, stream: _BrokerStream[Request, Response, Context]) -> Stream[Request]:
+        return self._connection(stream.address).open_stream(self._method, stream.on_response, stream.on_broken)
 
-    def _forget(self, link: _Link[Request, Response, Context]) -> None:
+    def _forget(self, stream: _BrokerStream[Request, Response, Context]) -> None:
         with self._lock:
-            if self._links.get(link.address) is link:
-                del self._links[link.address]
+            if self._streams.get(stream.address) is stream:
+                del self._streams[stream.address]
 
 
-class _Link(Generic[Request, Response, Context]):
+class _BrokerStream(Generic[Request, Response, Context]):
     """One stream and its open frames. It is used until it breaks, then forgotten."""
 
-    def __init__(self, links: Links[Request, Response, Context], address: str) -> None:
+    def __init__(self, streams: BrokerStreams[Request, Response, Context], address: str) -> None:
         self.address: Final = address
-        self._links: Final = links
+        self._streams: Final = streams
         self._lock: Final = Lock()
         self._open: dict[int, _Open[Context]] = {}
-        self._why: OttlaError | None = None
-        self._stream: Stream[Request] = links._open(self)
+        self._reason: OttlaError | None = None
+        self._stream: Stream[Request] = streams._open(self)
 
     def send(self, body: Request, context: Context, timeout: float, answered: bool) -> None:
-        deadline_at = self._links._clock.monotonic() + timeout + _GRACE_S
+        deadline_at = self._streams._clock.monotonic() + timeout + _GRACE_S
         with self._lock:  # an answer can't be looked up before its frame has been noted
             try:
                 frame = self._stream.send(body, timeout_ms=max(1, int(timeout * 1000)), answered=answered)
             except OttlaError:
-                self._links._forget(self)
+                self._streams._forget(self)
                 raise
             if answered:
                 self._open[frame] = _Open(context, deadline_at)
@@ -131,20 +133,20 @@ class _Link(Generic[Request, Response, Context]):
         with self._lock:
             return min((frame.deadline_at for frame in self._open.values()), default=float("inf"))
 
-    def break_off(self, why: OttlaError, timeout: float = 0.0) -> None:
-        self._links._forget(self)
-        self._why = why
+    def break_off(self, reason: OttlaError, timeout: float = 0.0) -> None:
+        self._streams._forget(self)
+        self._reason = reason
         self._stream.close(timeout=timeout)
 
     def on_response(self, correlation_id: int, response: Any) -> None:
         with self._lock:
             frame = self._open.pop(correlation_id, None)
         if frame is not None:
-            self._links._on_response(frame.context, response)
+            self._streams._on_response(frame.context, response)
 
     def on_broken(self, error: OttlaError, _open: list[int]) -> None:
-        self._links._forget(self)
+        self._streams._forget(self)
         with self._lock:
             contexts = [frame.context for frame in self._open.values()]
             self._open.clear()
-        self._links._on_failed(contexts, self._why or error)
+        self._streams._on_failed(contexts, self._reason or error)

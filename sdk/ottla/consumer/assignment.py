@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Final
 
-from ottla.client.cluster import Cluster
 from ottla.client.list_offsets import list_offsets_or_end
-from ottla.client.metadata_updater import MetadataKeeper
-from ottla.consumer.fetcher import Fetcher, closed_error
+from ottla.client.metadata_updater import MetadataUpdater
+from ottla.consumer.context import ConsumerContext
+from ottla.consumer.fetcher import closed_error
 from ottla.consumer.start_offsets import ReadingPlan
 from ottla.errors import config_error
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
-from ottla.machines.subscription import Subscription
 from ottla_core.model import EARLIEST_TIMESTAMP, TopicPartition
 
 logger = logging.getLogger("ottla.consumer")
@@ -24,25 +23,14 @@ logger = logging.getLogger("ottla.consumer")
 class Assignment:
     """Everything here may wait for the cluster, up to `timeout` seconds, and raises where nobody answers."""
 
-    def __init__(
-        self,
-        plan: ReadingPlan,
-        subscription: Subscription,
-        fetcher: Fetcher,
-        cluster: Cluster,
-        *,
-        name: str,
-        max_age: float,
-        timeout: float,
-    ) -> None:
+    def __init__(self, plan: ReadingPlan, context: ConsumerContext) -> None:
         self._plan: Final = plan
-        self._subscription: Final = subscription
-        self._fetcher: Final = fetcher
-        self._cluster: Final = cluster
-        self._name: Final = name
-        self._max_age: Final = max_age
-        self._timeout: Final = timeout
-        self._keeper: MetadataKeeper | None = None
+        self._context: Final = context
+        self._subscription: Final = context.subscription
+        self._fetcher: Final = context.fetcher
+        self._cluster: Final = context.cluster
+        self._timeout: Final = context.request_timeout_s
+        self._updater: MetadataUpdater | None = None
         self._first_use: Final = Lock()
         self._assigned = False
 
@@ -52,7 +40,7 @@ class Assignment:
             return
         with self._first_use:
             if not self._assigned:
-                self._assign(self._start_keeper())
+                self._assign(self._start_updater())
                 self._assigned = True
 
     def positions(self) -> Mapping[TopicPartition, Position]:
@@ -75,7 +63,7 @@ class Assignment:
 
     def resolve(self) -> None:
         """Look up where those positions are that are only known as a time or an end."""
-        resolve(self._subscription, self._fetcher, self._cluster, self._timeout)
+        resolve(self._context)
 
     def locate(self) -> None:
         """Whatever is to be looked up before every position is known."""
@@ -83,39 +71,33 @@ class Assignment:
 
     def wake(self) -> None:
         """Let whoever waits for the topics look whether that is still wanted."""
-        if self._keeper is not None:
-            self._keeper.nudge()
+        if self._updater is not None:
+            self._updater.nudge()
 
     def close(self) -> None:
         """Stop following the topics."""
-        if self._keeper is not None:
-            self._keeper.close()
+        if self._updater is not None:
+            self._updater.close()
 
-    def _start_keeper(self) -> MetadataKeeper:
+    def _start_updater(self) -> MetadataUpdater:
         if self._fetcher.closed:
             raise closed_error()
-        if self._keeper is None:
-            self._keeper = MetadataKeeper(
-                self._cluster,
-                name=self._name,
-                max_age=self._max_age,
-                timeout=self._timeout,
-                on_change=self._on_metadata,
-            )
-        return self._keeper
+        if self._updater is None:
+            self._updater = self._context.start_updater(self._on_metadata)
+        return self._updater
 
-    def _assign(self, keeper: MetadataKeeper) -> None:
-        views = keeper.until_known(self._plan.topics, self._timeout, check=self._fetcher.check_wanted)
-        places = self._plan.places(views, self._cluster, self._timeout)
+    def _assign(self, updater: MetadataUpdater) -> None:
+        views = updater.until_known(self._plan.topics, self._timeout, check=self._fetcher.check_open)
+        ranges = self._plan.ranges(views, self._cluster, self._timeout)
         with self._fetcher.lock:
-            for place in places:
-                position = self._subscription.assign(place.partition)
-                position.stop = place.stop
-                if place.offset is not None:
-                    self._subscription.seek(position, place.offset)
+            for partition_range in ranges:
+                position = self._subscription.assign(partition_range.partition)
+                position.stop = partition_range.stop
+                if partition_range.offset is not None:
+                    self._subscription.seek(position, partition_range.offset)
                 else:
-                    self._subscription.seek_to_time(position, place.timestamp)
-        self._fetcher.start(keeper)
+                    self._subscription.seek_to_time(position, partition_range.timestamp)
+        self._fetcher.start(updater)
 
     def _on_metadata(self, view: ClusterView) -> None:
         with self._fetcher.lock:
@@ -133,15 +115,16 @@ class Assignment:
                     self._subscription.assign(partition, EARLIEST_TIMESTAMP)
 
 
-def resolve(subscription: Subscription, fetcher: Fetcher, cluster: Cluster, timeout: float) -> None:
+def resolve(context: ConsumerContext) -> None:
     """Look up where those positions are that are only known as a time or an end."""
+    subscription, fetcher = context.subscription, context.fetcher
     with fetcher.lock:
-        unknown = {position: position.version for position in subscription.unresolved()}
-    if not unknown:
+        versions = {position: position.version for position in subscription.unresolved()}
+    if not versions:
         return
-    wanted = {position.partition: position.start for position in unknown if position.start is not None}
-    offsets = list_offsets_or_end(cluster, wanted, timeout=timeout)
+    timestamps = {position.partition: position.start for position in versions if position.start is not None}
+    offsets = list_offsets_or_end(context.cluster, timestamps, timeout=context.request_timeout_s)
     with fetcher.lock:
-        for position, version in unknown.items():
+        for position, version in versions.items():
             if position.version == version:
                 subscription.seek(position, offsets[position.partition])

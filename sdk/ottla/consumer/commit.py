@@ -7,7 +7,8 @@ from typing import Final
 
 from ottla.client.by_partition import ByPartition
 from ottla.client.units import Duration, seconds
-from ottla.consumer.concurrent_use import OneThread, for_one_thread
+from ottla.consumer.assignment import Assignment
+from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.group.commits import OnCommitted
 from ottla.consumer.group.offsets import GroupMetadata, OffsetAndMetadata, OffsetsLike, checked_offsets
@@ -18,11 +19,11 @@ from ottla_core.model import TopicPartition
 class Committing:
     """The part of a Consumer that needs a group."""
 
-    def __init__(self, group: GroupAssignment | None, settle: Callable[[], None]) -> None:
-        self.one_thread = OneThread(settle)
-        self._group: Final = group
+    def __init__(self, assignment: Assignment | GroupAssignment, settle: Callable[[], None]) -> None:
+        self.use_guard = ConcurrentUseGuard(settle)
+        self._group: Final = assignment if isinstance(assignment, GroupAssignment) else None
 
-    @for_one_thread
+    @guarded
     def commit(self, offsets: OffsetsLike | None = None, *, timeout: Duration = 60.0) -> None:
         """Commit, and wait until the group has it: all that was handed out, or these {(topic, partition): offset}.
 
@@ -36,11 +37,11 @@ class Committing:
         is to read on first, ottla.TimeoutError, WakeupError.
         """
         group = self._member()
-        wanted = group.handed_out() if offsets is None else checked_offsets(offsets)
+        to_commit = group.committer.handed_out() if offsets is None else checked_offsets(offsets)
         group.commits.run_callbacks()
-        group.commit(wanted, seconds(timeout, "timeout"))
+        group.committer.commit(to_commit, seconds(timeout, "timeout"))
 
-    @for_one_thread
+    @guarded
     def commit_async(self, callback: OnCommitted | None = None, *, offsets: OffsetsLike | None = None) -> None:
         """Commit without waiting: after all that was committed before, and never twice.
 
@@ -48,18 +49,18 @@ class Committing:
         went well.
         """
         group = self._member()
-        wanted = group.handed_out() if offsets is None else checked_offsets(offsets)
-        group.commits.begin(wanted, callback=callback)
+        to_commit = group.committer.handed_out() if offsets is None else checked_offsets(offsets)
+        group.commits.begin(to_commit, callback=callback)
 
-    @for_one_thread
+    @guarded
     def committed(
         self, *partitions: tuple[str, int], timeout: Duration = 60.0
     ) -> ByPartition[OffsetAndMetadata | None]:
         """What the group has committed for these partitions, or for those of this consumer; None: nothing yet."""
         group = self._member()
-        wanted = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
-        found = group.commits.fetch(wanted, seconds(timeout, "timeout"))
-        return ByPartition({partition: found.get(partition) for partition in wanted})
+        of = [TopicPartition(*partition) for partition in partitions] or sorted(group.positions())
+        found = group.commits.fetch(of, seconds(timeout, "timeout"))
+        return ByPartition({partition: found.get(partition) for partition in of})
 
     @property
     def group_metadata(self) -> GroupMetadata:

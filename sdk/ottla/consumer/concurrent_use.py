@@ -21,7 +21,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class OneThread:
+class ConcurrentUseGuard:
     """`run` what is not for two threads. The same thread may come in again.
 
     `settle` sees to what a call may have left behind that was interrupted, before the next one.
@@ -101,26 +101,26 @@ class OneThread:
             raise _concurrent(f"{user.name} uses", me)
 
 
-class Guarded(Protocol):
+class HasUseGuard(Protocol):
     """Something whose methods are for one thread at a time."""
 
     @property
-    def one_thread(self) -> OneThread: ...
+    def use_guard(self) -> ConcurrentUseGuard: ...
 
 
-G = TypeVar("G", bound=Guarded)
+G = TypeVar("G", bound=HasUseGuard)
 
 
-def for_one_thread(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
+def guarded(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[G, P], T]:
     """The method, which raises ConcurrentUseError where another thread is using its object."""
 
     def settled(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        self.one_thread.settle()
+        self.use_guard.settle()
         return method(self, *args, **kwargs)
 
     @functools.wraps(method)
     def call(self: G, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.one_thread.run(settled, self, *args, **kwargs)
+        return self.use_guard.run(settled, self, *args, **kwargs)
 
     return call
 

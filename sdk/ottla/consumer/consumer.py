@@ -22,27 +22,21 @@ from typing import Any, Final, Generic, Literal, Self
 
 from ottla.client.by_partition import OffsetsByPartition
 from ottla.client.cluster import Cluster
-from ottla.client.limits import fetch_limits
-from ottla.client.settings import (
-    CONSUMER_NAMES,
-    bootstrap_addresses,
-    merge_config,
-    one_of,
-    positive,
-    read_properties,
-)
+from ottla.client.settings import CONSUMER_NAMES, merge_config, positive, read_properties
 from ottla.client.transport import Transport, grpc_transport
-from ottla.client.units import Duration, Size, seconds, size_bytes
+from ottla.client.units import Duration, Size, seconds
 from ottla.consumer.assignment import Assignment
 from ottla.consumer.batch import Batch
 from ottla.consumer.commit import Committing
-from ottla.consumer.concurrent_use import for_one_thread
+from ottla.consumer.concurrent_use import guarded
+from ottla.consumer.context import ConsumerContext
 from ottla.consumer.fetcher import Fetcher, closed_error
 from ottla.consumer.group.assignment import GroupAssignment
-from ottla.consumer.group.listener import Listener, RebalanceListener, listener_of
+from ottla.consumer.group.listener import Listener, RebalanceListener
 from ottla.consumer.group.metrics import group_metrics
-from ottla.consumer.group.options import AssignorLike, CommitMode, check_no_group, group_options
+from ottla.consumer.group.options import AssignorLike, CommitMode
 from ottla.consumer.group.reader import GroupReader
+from ottla.consumer.options import ConsumerOptions, consumer_options
 from ottla.consumer.reader import FOREVER, Reader
 from ottla.consumer.seek import Seeking
 from ottla.consumer.start_offsets import ReadingPlan
@@ -50,8 +44,7 @@ from ottla.errors import WakeupError
 from ottla.generics import K, V
 from ottla.machines.subscription import Subscription
 from ottla.record import Record
-from ottla.serdes.record_reader import serdes_of
-from ottla.serdes.serdes import DeserializerLike, deserializer
+from ottla.serdes.serdes import DeserializerLike
 
 Start = Literal["committed", "earliest", "latest"] | datetime | timedelta | OffsetsByPartition
 Stop = Literal["end"] | datetime | timedelta | int | OffsetsByPartition
@@ -176,75 +169,39 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
     ) -> None:
-        arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
+        arguments = {name: value for name, value in locals().items() if name in _DEFAULTS}
         settings = merge_config(CONSUMER_NAMES, arguments, _DEFAULTS, config or {})
-        options = None
-        if settings["group"] is None:
-            check_no_group(
-                pattern=pattern,
-                group_instance_id=settings["group_instance_id"],
-                on_assigned=on_assigned,
-                on_revoked=on_revoked,
-                on_lost=on_lost,
-                listener=listener,
-            )
-            plan = ReadingPlan(topics, partitions, start, stop, settings["auto_offset_reset"])
-        else:
-            options = group_options(
-                topics,
-                settings,
-                pattern=pattern,
-                partitions=partitions,
-                start=start,
-                stop=stop,
-                listener=listener_of(listener, on_assigned, on_revoked, on_lost),
-            )
-        skip = one_of(on_bad_record, "on_bad_record", ("raise", "skip")) == "skip"
-        serdes = serdes_of(deserializer(settings["key"], "key"), deserializer(settings["value"], "value"))
-        self.max_poll_records = positive(settings["max_poll_records"], "max_poll_records")
-        self._timeout = seconds(settings["request_timeout"], "request_timeout")
+        options = consumer_options(topics, settings)
         self.client_id: Final[str] = settings["client_id"] or f"ottla-consumer-{next(_client_numbers)}"
-
-        addresses = bootstrap_addresses(settings["bootstrap"])
-        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
+        self.max_poll_records = options.max_poll_records
+        self._timeout = options.request_timeout_s
         transport = _transport or grpc_transport(self.client_id)
-        self._cluster = Cluster(addresses, transport, connect_timeout=connect_s)
-        reset = plan.reset if options is None else options.reset
-        self._subscription = Subscription(fetch_limits(settings), reset)
-        self._fetcher = Fetcher(
-            self._subscription,
-            self._cluster,
-            min_bytes=size_bytes(settings["fetch_min_bytes"], "fetch_min_bytes"),
-            max_bytes=size_bytes(settings["fetch_max_bytes"], "fetch_max_bytes"),
-            max_wait=seconds(settings["fetch_max_wait"], "fetch_max_wait"),
-            request_timeout=self._timeout,
-            rack=settings["client_rack"],
-        )
+        self._cluster = Cluster(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
+        self._subscription = Subscription(options.limits, options.plan.reset)
+        self._fetcher = Fetcher(self._subscription, self._cluster, options.fetch, self._timeout)
         self._lock = self._fetcher.lock
-        most = stop if isinstance(stop, int) else None
-        where: dict[str, Any] = {
-            "name": self.client_id,
-            "max_age": seconds(settings["metadata_max_age"], "metadata_max_age"),
-            "timeout": self._timeout,
-        }
-        self._assignment: Assignment | GroupAssignment
-        self.reader: Reader[K, V]
-        if options is None:
-            self._assignment = Assignment(plan, self._subscription, self._fetcher, self._cluster, **where)
-            self.reader = Reader(self._assignment, self._subscription, self._fetcher, serdes, skip, most)
-            super().__init__(None, self.reader.take_back)
-        else:
-            member = GroupAssignment(options, self._subscription, self._fetcher, self._cluster, **where)
-            self._assignment = member
-            self.reader = GroupReader(
-                member, self._subscription, self._fetcher, serdes, skip, most, self.max_poll_records
-            )
-            super().__init__(member, self.reader.take_back)
-        # A consumer that nobody has any more closes itself: `for record in Consumer(…, stop="end")` leaves nothing.
+        self._assignment, self.reader = self._open(options)
+        super().__init__(self._assignment, self.reader.take_back)
+        # A consumer that is garbage closes itself: `for record in Consumer(…, stop="end")` leaves nothing behind.
         self._close = weakref.finalize(self, _close, self.reader, self._fetcher, self._assignment, self._cluster)
         self._close.atexit = False
-        if options is not None:
+        if self._group is not None:
             _members.add(self)
+
+    def _open(self, options: ConsumerOptions) -> tuple[Assignment | GroupAssignment, Reader[K, V]]:
+        """What is read, as a member of a group or not, and what hands it out."""
+        context = ConsumerContext(
+            self.client_id, self._subscription, self._fetcher, self._cluster, self._timeout, options.metadata_max_age_s
+        )
+        plan, serdes, skip_bad, most = options.plan, options.serdes, options.skip_bad, options.max_records
+        if isinstance(plan, ReadingPlan):
+            assignment = Assignment(plan, context)
+            return assignment, Reader(assignment, context, serdes, skip_bad=skip_bad, most=most)
+        member = GroupAssignment(plan, context)
+        reader: GroupReader[K, V] = GroupReader(
+            member, context, serdes, skip_bad=skip_bad, most=most, max_poll_records=self.max_poll_records
+        )
+        return member, reader
 
     @classmethod
     def from_properties(cls, path: str | Path, *topics: str, **arguments: Any) -> Consumer[K, V]:
@@ -260,7 +217,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         there is no reset (TruncationError where what was read is gone), UnknownTopicError, ConnectError and
         ottla.TimeoutError where no broker answers at the start. Brokers that go away later are waited for.
         """
-        return self.reader.records(self, self.one_thread)
+        return self.reader.records(self, self.use_guard)
 
     def poll(self, timeout: Duration = 1.0, *, max_records: int | None = None) -> Batch[K, V]:
         """What has been fetched, up to `max_records` (max_poll_records by default), as soon as there is something.
@@ -295,14 +252,14 @@ class Consumer(Committing, Seeking, Generic[K, V]):
 
         Nothing is lost: reading goes on where it was. A lookup of offsets that is under way is waited for.
         """
-        self.one_thread.guard.check_process()
+        self.use_guard.guard.check_process()
         self._fetcher.interrupt(WakeupError())
         self._assignment.wake()
 
     @property
     def metrics(self) -> dict[str, float]:
         """What was read so far, under Kafka's names: docs/use/sdk.md lists them. From any thread; costs no call."""
-        self.one_thread.guard.check_process()
+        self.use_guard.guard.check_process()
         with self._lock:
             figures = self._fetcher.consumed.metrics(self._subscription)
         return figures if self._group is None else figures | group_metrics(self._group, self._cluster.clock.monotonic())
@@ -311,7 +268,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         if isinstance(self.reader, GroupReader):
             self.reader.polls = polls
 
-    @for_one_thread
+    @guarded
     def _gather(self, limit: int, wait_first: float, wait_more: float, *, polls: bool) -> Batch[K, V]:
         self._note_poll(polls)
         return self.reader.gather(limit, wait_first, wait_more)
@@ -329,18 +286,18 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._close_after(processed=False)
 
     def _close_after(self, *, processed: bool) -> None:
-        if self.one_thread.guard.foreign:
+        if self.use_guard.guard.foreign:
             return
         self._fetcher.end()
         self._assignment.wake()
-        if not self.one_thread.once_out(functools.partial(self._finish, processed=processed)):
+        if not self.use_guard.once_out(functools.partial(self._finish, processed=processed)):
             self._finish(processed=processed)
 
     def _finish(self, *, processed: bool) -> None:
         self._fetcher.close()
         try:
             if self._group is not None and self._close.alive:
-                self.one_thread.run_last(self._timeout, functools.partial(self._leave, self._group, processed))
+                self.use_guard.run_last(self._timeout, functools.partial(self._leave, self._group, processed))
         finally:
             self._close()
 
@@ -352,9 +309,9 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def _leave_at_exit(self) -> None:
         """What the loop of a script has processed is committed, and the group does not wait for a ghost."""
         group = self._group
-        if group is not None and group.in_group and self._close.alive and not self.one_thread.guard.foreign:
+        if group is not None and group.in_group and self._close.alive and not self.use_guard.guard.foreign:
             self._fetcher.close()
-            self.one_thread.run_last(0.0, functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S))
+            self.use_guard.run_last(0.0, functools.partial(self._leave, group, False, _LEAVE_AT_EXIT_S))
 
     def __enter__(self) -> Self:
         return self
@@ -365,23 +322,10 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._close_after(processed=error is None)
 
 
-_NO_NAMES: Final = frozenset(
-    [
-        "pattern",
-        "partitions",
-        "start",
-        "stop",
-        "on_bad_record",
-        "on_assigned",
-        "on_revoked",
-        "on_lost",
-        "listener",
-        "config",
-        "_transport",
-    ]
-)
 _DEFAULTS: Final = {
-    name: default for name, default in (Consumer.__init__.__kwdefaults__ or {}).items() if name not in _NO_NAMES
+    name: default
+    for name, default in (Consumer.__init__.__kwdefaults__ or {}).items()
+    if name not in ("config", "_transport")
 }
 
 
@@ -413,7 +357,7 @@ def _say_goodbye(reader: GroupReader[Any, Any], assignment: GroupAssignment, clu
     """For a loop over a consumer that no block closes, and that was left: what it has processed is committed."""
     try:
         if assignment.options.commit != "manual":
-            assignment.commit_last(reader.processed(well=False), _LEAVE_AT_EXIT_S)
+            assignment.committer.commit_last(reader.processed(well=False), _LEAVE_AT_EXIT_S)
     finally:
         assignment.close()
         cluster.close()

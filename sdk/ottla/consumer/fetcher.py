@@ -7,12 +7,13 @@ when it has read something or waits, the metadata thread when a leader moved.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.cluster import Cluster
 from ottla.client.condition import Condition
-from ottla.client.metadata_updater import MetadataKeeper
-from ottla.client.streams import Links
+from ottla.client.metadata_updater import MetadataUpdater
+from ottla.client.streams import BrokerStreams
 from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
@@ -26,23 +27,25 @@ from ottla_proto.contracts import Broker
 logger = logging.getLogger("ottla.consumer")
 
 _LONGEST_WAIT_S: Final = 1.0
-_ANSWER_S: Final = 0.5
+_RESPONSE_S: Final = 0.5
 """What a broker needs to answer, on top of the wait that it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOptions:
+    """What goes into each fetch; `max_wait_s` is how long a broker may wait for `min_bytes`."""
+
+    min_bytes: int
+    max_bytes: int
+    max_wait_s: float
+    rack: str
 
 
 class Fetcher:
     """`lock` guards the subscription and is signalled when something came, failed or was closed."""
 
     def __init__(
-        self,
-        subscription: Subscription,
-        cluster: Cluster,
-        *,
-        min_bytes: int,
-        max_bytes: int,
-        max_wait: float,
-        request_timeout: float,
-        rack: str = "",
+        self, subscription: Subscription, cluster: Cluster, options: FetchOptions, request_timeout: float
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False
@@ -53,18 +56,17 @@ class Fetcher:
         self._interruption: OttlaError | None = None
         self._subscription: Final = subscription
         self.clock: Final = cluster.clock
-        self._min_bytes: Final = min_bytes
-        self._max_bytes: Final = max_bytes
-        self._rack: Final = rack
-        self._max_wait_ms: Final = round(max_wait * 1000)
-        self._timeout: Final = max(request_timeout, max_wait + _ANSWER_S)
-        self._links: Final = Links(Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed)
-        self._keeper: MetadataKeeper | None = None
+        self._options: Final = options
+        self._timeout: Final = max(request_timeout, options.max_wait_s + _RESPONSE_S)
+        self._streams: Final = BrokerStreams(
+            Broker.FETCH, cluster.connection, cluster.clock, self._on_response, self._on_failed
+        )
+        self._updater: MetadataUpdater | None = None
         self._validator: Final = Validator(subscription, cluster, self.lock, self._after)
 
-    def start(self, keeper: MetadataKeeper) -> None:
-        """Fetch from now on, from the leaders that `keeper` knows."""
-        self._keeper = keeper
+    def start(self, updater: MetadataUpdater) -> None:
+        """Fetch from now on, from the leaders that `updater` knows."""
+        self._updater = updater
 
     def on_metadata(self, view: ClusterView) -> None:
         """A leader may have moved; the reader may wait for a partition."""
@@ -74,22 +76,22 @@ class Fetcher:
 
     def pump(self) -> None:
         """Send the fetches that make sense now."""
-        keeper = self._keeper
-        if keeper is None:
+        updater = self._updater
+        if updater is None:
             return
         with self.lock:
             if self.closed:
                 return
-            now, view = self.clock.monotonic(), keeper.view
+            now, view = self.clock.monotonic(), updater.view
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
             self._validator.ask(self._subscription.checks(now, view.routes))
             made_anew, self._subscription.made_anew = self._subscription.made_anew, []
         for words in made_anew:
             logger.warning("%s", words)
         if refresh:
-            keeper.refresh()
+            updater.refresh()
         for fetch in fetches:
-            self._links.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
+            self._streams.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
 
     def take(self, timeout: float) -> Chunk | None:
         """The next chunk, waited for up to `timeout` seconds. None also where the client was closed or all is done.
@@ -99,7 +101,7 @@ class Fetcher:
         deadline_at = self.clock.monotonic() + timeout
         while True:
             self.pump()
-            overdue_at = self._links.break_overdue()
+            overdue_at = self._streams.break_overdue()
             with self.lock:
                 self.check_interrupted()
                 if self._subscription.error is not None:
@@ -139,7 +141,7 @@ class Fetcher:
             self.raised, self._interruption = self._interruption, None
             raise self.raised
 
-    def check_wanted(self) -> None:
+    def check_open(self) -> None:
         """Raise where whoever waits need not wait any longer: somebody interrupted or closed the consumer."""
         self.check_interrupted()
         if self.closed:
@@ -154,14 +156,14 @@ class Fetcher:
     def close(self) -> None:
         """Wake the reader and close the streams."""
         self.end()
-        self._links.close()
+        self._streams.close()
 
     def _request(self, fetch: Fetch) -> pb.FetchRequest:
         return pb.FetchRequest(
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            rack=self._rack if fetch.from_follower or fetch.may_name else "",
+            max_wait_ms=round(self._options.max_wait_s * 1000),
+            min_bytes=self._options.min_bytes,
+            max_bytes=self._options.max_bytes,
+            rack=self._options.rack if fetch.from_follower or fetch.may_name else "",
             from_follower=fetch.from_follower,
             partitions=[
                 pb.FetchPartition(
@@ -206,19 +208,19 @@ class Fetcher:
             self._after(news)
 
     def _learn(self, response: pb.FetchResponse) -> None:
-        assert self._keeper is not None
+        assert self._updater is not None
         for answer in response.partitions:
             leader = answer.current_leader
             if answer.error.code and leader.address:
                 partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
-                self._keeper.learn(partition_id, leader.address, leader.leader_epoch)
+                self._updater.learn(partition_id, leader.address, leader.leader_epoch)
 
     def _after(self, news: News) -> None:
-        assert self._keeper is not None
+        assert self._updater is not None
         for words in news.reset:
             logger.warning("%s", words)
         if news.refresh:
-            self._keeper.refresh()
+            self._updater.refresh()
         self.pump()
 
 

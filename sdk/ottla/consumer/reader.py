@@ -18,13 +18,12 @@ from typing import Final, Generic, Protocol
 
 from ottla.consumer.batch import Batch, Segment
 from ottla.consumer.completed_fetch import Part, Records, Run, next_offset
-from ottla.consumer.concurrent_use import OneThread
-from ottla.consumer.fetcher import Fetcher
+from ottla.consumer.concurrent_use import ConcurrentUseGuard
+from ottla.consumer.context import ConsumerContext
 from ottla.consumer.record_iterator import Handing
 from ottla.errors import OttlaError, SerializationError, WakeupError
 from ottla.generics import K, V
 from ottla.machines.position import Position
-from ottla.machines.subscription import Subscription
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
 from ottla_core.model import TopicPartition
@@ -36,8 +35,8 @@ FOREVER: Final = float("inf")
 _NO_WAIT: Final = 0.0
 
 
-class Places(Protocol):
-    """What a reader needs of an assignment: its partitions, and where it is in each of them."""
+class AssignedPositions(Protocol):
+    """What a reader needs of an assignment: its partitions, and the position in each of them."""
 
     def ensure(self) -> None: ...
     def resolve(self) -> None: ...
@@ -48,33 +47,33 @@ class Reader(Generic[K, V]):
 
     def __init__(
         self,
-        assignment: Places,
-        subscription: Subscription,
-        fetcher: Fetcher,
+        assignment: AssignedPositions,
+        context: ConsumerContext,
         serdes: Serdes,
+        *,
         skip_bad: bool,
         most: int | None,
     ) -> None:
         self._assignment: Final = assignment
-        self._subscription: Final = subscription
-        self._fetcher: Final = fetcher
-        self._clock: Final = fetcher.clock
+        self._subscription: Final = context.subscription
+        self._fetcher: Final = context.fetcher
+        self._clock: Final = context.fetcher.clock
         self._serdes: Final = serdes
         self._skip_bad: Final = skip_bad
         self._left = most
-        self._consumed: Final = fetcher.consumed
+        self._consumed: Final = context.fetcher.consumed
         self._run: Run | None = None
         self._handing: Handing | None = None
         self._in_hand = False
         self._before: dict[Position, tuple[int, int]] = {}  # offset and epoch, before the last gathering
         self._gathered = 0  # records that are in hand
 
-    def records(self, owner: object, one_thread: OneThread) -> Iterator[Record[K, V]]:
+    def records(self, owner: object, use_guard: ConcurrentUseGuard) -> Iterator[Record[K, V]]:
         """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
         loop = object()
         rewound = False
         try:
-            while (run := one_thread.step(loop, self._until_next_run)) is not None:
+            while (run := use_guard.step(loop, self._until_next_run)) is not None:
                 try:
                     yield from self._records_of(run) if self._left is None else self._counted(run)
                 except OttlaError:
@@ -87,7 +86,7 @@ class Reader(Generic[K, V]):
             self._before, self._in_hand = {}, not (rewound or error is self._fetcher.raised)
             raise
         finally:
-            one_thread.leave(loop)
+            use_guard.leave(loop)
 
     def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """Up to `limit` records; waits `wait_first` seconds for the first and from then `wait_more` for the others.

@@ -11,7 +11,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.condition import Condition
 from ottla.client.list_offsets import OffsetSpec, list_offsets, spec_timestamp
 from ottla.consumer.assignment import Assignment
-from ottla.consumer.concurrent_use import OneThread, for_one_thread
+from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import Reader
 from ottla.errors import config_error
@@ -22,7 +22,7 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartitio
 class Seeking:
     """The part of a Consumer that is about places."""
 
-    one_thread: OneThread
+    use_guard: ConcurrentUseGuard
     reader: Reader[Any, Any]
     _assignment: Assignment | GroupAssignment
     _subscription: Subscription
@@ -30,12 +30,12 @@ class Seeking:
     _cluster: Cluster
     _timeout: float
 
-    @for_one_thread
+    @guarded
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read; of a group's, those that this consumer has at the moment."""
         return set(self._assignment.positions())
 
-    @for_one_thread
+    @guarded
     def position(self, partition: tuple[str, int]) -> int:
         """The offset of the next record of `partition` to be handed out."""
         (position,) = self._assignment.of([partition])
@@ -43,7 +43,7 @@ class Seeking:
         assert position.offset is not None
         return position.offset
 
-    @for_one_thread
+    @guarded
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`).
 
@@ -58,36 +58,36 @@ class Seeking:
             position.topic_id = None  # in whichever topic has the name now
         self.reader.on_seek(position)
 
-    @for_one_thread
+    @guarded
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Go on at the first record that is there, in all partitions or in these."""
         self._seek_to_time(EARLIEST_TIMESTAMP, partitions)
 
-    @for_one_thread
+    @guarded
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Go on with what is written from now on, in all partitions or in these."""
         self._seek_to_time(LATEST_TIMESTAMP, partitions)
         self._assignment.resolve()
 
-    @for_one_thread
+    @guarded
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
         """Go on at the first record at or after `moment` (a timedelta: from now), or at the end where there is none."""
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
-    @for_one_thread
+    @guarded
     def offsets(self, at: OffsetSpec = "latest") -> ByPartition[int | None]:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
         found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
         return ByPartition({p: None if there is None else there.offset for p, there in found.items()})
 
-    @for_one_thread
+    @guarded
     def lag(self) -> ByPartition[int]:
         """How many offsets each partition's position is behind the end of its log, looked up now."""
         ends = self.offsets("latest")
         return ByPartition({p: max(0, (end or 0) - self.position(p)) for p, end in ends.items()})
 
-    @for_one_thread
+    @guarded
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Hand out nothing of these partitions (all, if none is named) until `resume`."""
         for position in self._assignment.of(partitions):
@@ -95,14 +95,14 @@ class Seeking:
                 self._subscription.pause(position)
             self.reader.on_pause(position)
 
-    @for_one_thread
+    @guarded
     def resume(self, *partitions: tuple[str, int]) -> None:
         """Go on with these partitions (all, if none is named) where they were paused."""
         for position in self._assignment.of(partitions):
             with self._lock:
                 self._subscription.resume(position)
 
-    @for_one_thread
+    @guarded
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
         return {name for name, position in self._assignment.positions().items() if position.paused}

@@ -23,7 +23,7 @@ _warned: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartitionRange:
     """Where one partition begins (an `offset`, or a `timestamp` as in ListOffsets) and stops."""
 
     partition: TopicPartition
@@ -60,22 +60,23 @@ class ReadingPlan:
         """Whether partitions that are added later are read too."""
         return self._partitions is None and self._stop is None
 
-    def places(self, topics: Sequence[TopicView], cluster: Cluster, timeout: float) -> list[Place]:
-        """Each partition's place; its stop is looked up now. Raises ConfigError for a partition that is not there."""
-        there = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
-        wanted = there if self._partitions is None else self._partitions
+    def ranges(self, topics: Sequence[TopicView], cluster: Cluster, timeout: float) -> list[PartitionRange]:
+        """Where each partition begins and stops, looked up now. Raises ConfigError for one that does not exist."""
+        existing = [TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))]
+        partitions = existing if self._partitions is None else self._partitions
         offsets = self._start if isinstance(self._start, dict) else {}
-        for partition in (*wanted, *offsets):
-            if partition not in there:
+        for partition in (*partitions, *offsets):
+            if partition not in existing:
+                last = sum(p.topic == partition.topic for p in existing) - 1
                 raise ConfigError(
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                     f"{partition} does not exist",
-                    hint=f"{partition.topic} has partitions 0 to {sum(p.topic == partition.topic for p in there) - 1}",
+                    hint=f"{partition.topic} has partitions 0 to {last}",
                 )
         now_ms = cluster.clock.wall_ms()
-        stops = stop_offsets(self._stop, wanted, cluster, timeout)
+        stops = stop_offsets(self._stop, partitions, cluster, timeout)
         timestamp = self._timestamp(now_ms)
-        return [Place(p, offsets.get(p), timestamp, stops.get(p)) for p in wanted]
+        return [PartitionRange(p, offsets.get(p), timestamp, stops.get(p)) for p in partitions]
 
     def _timestamp(self, now_ms: int) -> int:
         start = self._start
@@ -84,7 +85,7 @@ class ReadingPlan:
         if start == "committed" and self.reset == "latest" and not _warned:
             _warned.append("start")
             logger.warning(
-                "reading %s from its end, as Kafka does where nothing is committed: what is there already is not read "
+                "reading %s from its end, as Kafka does where nothing is committed: existing records are not read "
                 "(start='earliest' reads everything)",
                 ", ".join(self.topics),
             )
@@ -115,8 +116,8 @@ def checked_topics(topics: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topics))
 
 
-def _partition(given: Any, topics: Sequence[str]) -> TopicPartition:
-    match given:
+def _partition(like: Any, topics: Sequence[str]) -> TopicPartition:
+    match like:
         case bool():
             pass
         case int(number) if len(topics) == 1 and number >= 0:
@@ -124,7 +125,7 @@ def _partition(given: Any, topics: Sequence[str]) -> TopicPartition:
         case (str(topic), int(number)) if topic in topics and number >= 0:
             return TopicPartition(topic, number)
     raise config_error(
-        f"partitions= names {given!r}", hint="give numbers where there is one topic, else (topic, number) pairs of them"
+        f"partitions= names {like!r}", hint="give numbers where there is one topic, else (topic, number) pairs of them"
     )
 
 
@@ -136,8 +137,8 @@ def _start(start: Any) -> Any:
     return one_of(start, "start", ("committed", "earliest", "latest"))
 
 
-def _offsets(given: Mapping[Any, Any], name: str) -> dict[TopicPartition, int]:
-    offsets = {TopicPartition(*partition): offset for partition, offset in given.items()}
+def _offsets(offsets_like: Mapping[Any, Any], name: str) -> dict[TopicPartition, int]:
+    offsets = {TopicPartition(*partition): offset for partition, offset in offsets_like.items()}
     for partition, offset in offsets.items():
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise config_error(f"{name} offset {offset!r} of {partition} is no offset", hint="give 0 or more")

@@ -314,6 +314,11 @@ class Accumulator:
         return failed
 
     @property
+    def has_room(self) -> bool:
+        """Whether a record of any legal size can be appended now."""
+        return self.used_bytes <= self.limits.buffer_bytes - self.limits.request_bytes
+
+    @property
     def requests_in_flight(self) -> int:
         """Requests that left and were not reported back."""
         return sum(self._requests.values())
@@ -325,20 +330,31 @@ class Accumulator:
             self.used_bytes -= request.size_bytes
 
     def _report(self, part: Part, answer: Answer, now: float, reported: Reported) -> None:
-        queue, batches, sequences = part.queue, part.batches, part.queue.sequences
+        queue, sequences = part.queue, part.queue.sequences
         if part not in queue.in_flight:  # it has been reported, or everything was
             return
         queue.in_flight.remove(part)
         reported.refresh = reported.refresh or answer.code in REFRESHING
-        again = batches[0].attempts <= self.limits.retries
         if not answer.code:
             self._acknowledge(part, answer.base_offset, answer, now, reported)
         elif sequences is not None and answer.code in _NO_FAILURE:
-            self._acknowledge(part, -1, answer, now, reported)  # it is in the log, and nobody knows where
-        elif again and sequences is not None and answer.code in _UNKNOWN_SEQUENCE:
+            self._acknowledge(part, -1, answer, now, reported)  # it is in the log, at an offset that is not known
+        else:
+            self._on_error(part, answer, now, reported)
+        if sequences is not None and sequences.surprised:
+            sequences.surprised = False
+            reported.warnings.append(forgotten(queue.partition, answer))
+        if queue.head() is not None:
+            self._waiting[queue] = None
+
+    def _on_error(self, part: Part, answer: Answer, now: float, reported: Reported) -> None:
+        """Send again what may succeed then, one by one where a batch is to blame, and fail the rest."""
+        queue, batches, sequences = part.queue, part.batches, part.queue.sequences
+        retries = batches[0].attempts <= self.limits.retries
+        if retries and sequences is not None and answer.code in _UNKNOWN_SEQUENCE:
             queue.send_again(part, answer, now, self.limits)
             sequences.on_out_of_order(batches[0])
-        elif again and is_retriable(answer.code):
+        elif retries and is_retriable(answer.code):
             queue.send_again(part, answer, now, self.limits)
         elif len(batches) > 1:
             queue.one_by_one = True
@@ -348,11 +364,6 @@ class Accumulator:
                 self._give_up(queue, batch, refusal(batch, answer), reported)
             if sequences is not None and answer.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 sequences.on_fenced()
-        if sequences is not None and sequences.surprised:
-            sequences.surprised = False
-            reported.warnings.append(forgotten(queue.partition, answer))
-        if queue.head() is not None:
-            self._waiting[queue] = None
 
     def _acknowledge(self, part: Part, offset: int, answer: Answer, now: float, reported: Reported) -> None:
         part.queue.acknowledge(part, offset, answer, now)

@@ -1,7 +1,7 @@
 """Interceptors see every record before it is serialized, and every outcome (Kafka's ProducerInterceptor, KIP-42).
 
 They form a chain: each gets what the one before it returned. One that raises is logged and passed over, so that the
-record goes out as the others left it: an interceptor observes and enriches, it can't refuse.
+record goes out as the others left it: an interceptor observes and enriches, it can't reject.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ class ProducerInterceptor:
     """To be derived from; an object with one of the two methods will do as well."""
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> ProducerRecord[Any, Any]:
-        """Called by whoever sends, before the record is serialized; returns it, or another one in its place."""
+        """Called by the sending thread, before the record is serialized; returns it, or another one in its place."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
-        """Called when the outcome is known, on the callback thread, or by whoever sends where the record is refused."""
+        """Called with the outcome, on the callback thread, or by the sending thread if the record is rejected."""
 
 
 class Hook(Protocol):
     """What `Intercepted` calls for each record. It never raises, and neither does what it returns."""
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
-        """The record to go on with, and whom to tell its outcome."""
+        """The record to send, and what to call with its outcome."""
 
 
 class Intercepted:
@@ -59,15 +59,15 @@ class Intercepted:
         except OttlaError as error:
             partition = -1 if record.partition is None else record.partition
             where = RecordMetadata(record.topic or "", partition, -1, -1)
-            for tell in waiting:
-                tell(where, error)
+            for on_outcome in waiting:
+                on_outcome(where, error)
             raise
-        for tell in waiting:
-            delivery.on_outcome(tell)
+        for on_outcome in waiting:
+            delivery.on_outcome(on_outcome)
         return delivery
 
 
-class Guarded:
+class InterceptorHook:
     """A user's interceptor as a Hook: what it raises ends in the log, once for each of its methods."""
 
     def __init__(self, interceptor: object) -> None:
@@ -82,20 +82,20 @@ class Guarded:
             )
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> tuple[ProducerRecord[Any, Any], OnOutcome | None]:
-        """The record as the interceptor wants it, or as it was where it fails."""
-        tell = self._tell if self._on_acknowledgement is not None else None
+        """The record as the interceptor returns it, or as it was where it fails."""
+        on_outcome = self._on_outcome if self._on_acknowledgement is not None else None
         if self._on_send is None:
-            return record, tell
+            return record, on_outcome
         try:
-            wanted = self._on_send(record)
-            if not isinstance(wanted, ProducerRecord):
-                raise TypeError(f"on_send returned {type(wanted).__name__}, not a ProducerRecord")  # noqa: TRY301
+            returned = self._on_send(record)
+            if not isinstance(returned, ProducerRecord):
+                raise TypeError(f"on_send returned {type(returned).__name__}, not a ProducerRecord")  # noqa: TRY301
         except Exception:
             self._complain("on_send")
-            return record, tell
-        return wanted, tell
+            return record, on_outcome
+        return returned, on_outcome
 
-    def _tell(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
+    def _on_outcome(self, metadata: RecordMetadata, error: OttlaError | None) -> None:
         try:
             self._on_acknowledgement(metadata, error)
         except Exception:

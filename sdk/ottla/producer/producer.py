@@ -20,23 +20,11 @@ from typing import Any, Final, Generic, Literal, Self
 
 from ottla.client.cluster import Cluster
 from ottla.client.guard import Guard, whether_owned
-from ottla.client.limits import acks_code, check_timeouts, producer_limits
-from ottla.client.metadata_updater import MetadataKeeper
-from ottla.client.settings import (
-    PRODUCER_NAMES,
-    bootstrap_addresses,
-    check_topic,
-    merge_config,
-    read_properties,
-)
+from ottla.client.limits import check_timeouts, producer_limits
+from ottla.client.settings import PRODUCER_NAMES, merge_config, read_properties
 from ottla.client.transport import Transport, grpc_transport
 from ottla.client.units import Duration, Size, seconds
-from ottla.errors import (
-    ConfigError,
-    ErrorCode,
-    OttlaError,
-    config_error,
-)
+from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.generics import K, V
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Batch
@@ -46,27 +34,18 @@ from ottla.machines.failures import (
     no_timestamp,
     not_flushed,
     not_serialized,
-    sender_failed,
 )
-from ottla.machines.metadata import ClusterView, TopicView
 from ottla.machines.queues import PartitionQueue
 from ottla.producer.delivery import Announcer, Delivery
-from ottla.producer.interceptors import Guarded, Hook, Intercepted
+from ottla.producer.interceptors import Intercepted
+from ottla.producer.options import producer_options
 from ottla.producer.send_columns import ByteColumns
 from ottla.producer.send_many import BatchResult, SentRows
 from ottla.producer.sender import Sender
-from ottla.producer.target import PartitionerLike, Target, check_partitioner
-from ottla.producer.tracing import tracing
-from ottla.serdes.serdes import (
-    HeadersLike,
-    Marks,
-    Serializer,
-    SerializerLike,
-    header_pairs,
-    serialize_auto,
-    serializer,
-)
-from ottla_core.model import TopicPartition
+from ottla.producer.target import PartitionerLike, Target
+from ottla.producer.targets import Targets
+from ottla.producer.tracing import hooks_of
+from ottla.serdes.serdes import HeadersLike, Marks, SerializerLike, header_pairs, serialize_auto
 from ottla_core.records.record import Header
 from ottla_core.records.twins import new_builder
 
@@ -169,59 +148,36 @@ class Producer(Generic[K, V]):
         config: Mapping[str, Any] | None = None,
         _transport: Transport | None = None,
     ) -> None:
-        arguments = {name: given for name, given in locals().items() if name in _DEFAULTS}
+        arguments = {name: value for name, value in locals().items() if name in _DEFAULTS}
         settings = merge_config(PRODUCER_NAMES, arguments, _DEFAULTS, config or {})
-        limits = producer_limits(settings)
-        acks_number = acks_code(settings["acks"])
-        request_s = seconds(settings["request_timeout"], "request_timeout")
-        self._max_block = seconds(settings["max_block"], "max_block")
-        self._max_idle = seconds(settings["metadata_max_idle"], "metadata_max_idle")
-        check_timeouts(limits, request_s)
-        if topic is not None:
-            check_topic(topic)
-        self._topic = topic
-        self._key: Serializer = serializer(settings["key"], "key")
-        self._value: Serializer = serializer(settings["value"], "value")
+        options = producer_options(topic, settings)
+        self.client_id: Final[str] = settings["client_id"] or f"ottla-producer-{next(_client_numbers)}"
+        self._topic, self._key, self._value = topic, options.key, options.value
         self._marks = Marks(key=self._key is serialize_auto, value=self._value is serialize_auto)
         self._value_marks = self._marks.values if self._marks.any else None
-        check_partitioner(settings["partitioner"])
-        self._partitioner: PartitionerLike = settings["partitioner"]
-        self._delivery_s = limits.delivery_timeout_s
-        self._roomy_bytes = limits.buffer_bytes - limits.request_bytes
-        self.client_id: Final[str] = settings["client_id"] or f"ottla-producer-{next(_client_numbers)}"
-
-        hooks: list[Hook] = [Guarded(interceptor) for interceptor in settings["interceptors"]]
-        if traced := tracing(self.client_id):
-            hooks.append(traced)
-        if hooks:  # around `send`, so that without any no record pays for the question
+        self._max_block, self._delivery_s = options.max_block_s, options.limits.delivery_timeout_s
+        if hooks := hooks_of(settings["interceptors"], self.client_id):
+            # around `send`, so that without any no record pays for the question
             self.send = Intercepted(self.send, topic, hooks)  # type: ignore[method-assign]  # of this one only
 
-        addresses = bootstrap_addresses(settings["bootstrap"])
-        connect_s = seconds(settings["connect_timeout"], "connect_timeout")
         transport = _transport or grpc_transport(self.client_id)
-        self._cluster = Cluster(addresses, transport, connect_timeout=connect_s)
+        self._cluster = Cluster(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
         self._clock = self._cluster.clock
         self._wall_ms = self._clock.wall_ms
         self._guard = Guard(self.client_id)
         self._announcer = Announcer(self.client_id, self._guard)
-        self._accumulator = Accumulator(limits, new_builder, self._announcer.ticket)
+        self._accumulator = Accumulator(options.limits, new_builder, self._announcer.ticket)
         self._sender = Sender(
-            self._accumulator, self._cluster, self._announcer, acks=acks_number, request_timeout=request_s
+            self._accumulator, self._cluster, self._announcer, options.acks, options.request_timeout_s
         )
         self._lock = self._sender.lock
         self._interrupted = whether_owned(self._lock)
         self._acquire, self._release = self._lock.acquire, self._lock.release
-        self._targets: dict[str, Target] = {}
         self._closed = False
-        self._keeper = MetadataKeeper(
-            self._cluster,
-            name=self.client_id,
-            max_age=seconds(settings["metadata_max_age"], "metadata_max_age"),
-            timeout=request_s,
-            on_change=self._on_metadata,
-        )
-        self._guard.watch(self._lock, *self._keeper.locks, *self._cluster.locks)
-        self._sender.start(self._keeper)
+        self._topics = Targets(options, self.client_id, self._cluster, self._accumulator, self._sender)
+        self._targets = self._topics.by_topic
+        self._guard.watch(self._lock, *self._topics.updater.locks, *self._cluster.locks)
+        self._sender.start(self._topics.updater)
         _open_producers.add(self)
 
     @classmethod
@@ -335,7 +291,7 @@ class Producer(Generic[K, V]):
             raise not_flushed(len(self._accumulator.incomplete))
         if not self._announcer.flush(deadline_at - self._clock.monotonic()):
             raise callbacks_late(limit_s)
-        self._check_sender()
+        self._sender.check()
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
@@ -369,7 +325,7 @@ class Producer(Generic[K, V]):
             raise
         finally:
             self._sender.close()
-            self._keeper.close()
+            self._topics.updater.close()
             self._cluster.close()
             self._announcer.close(max(_LAST_CALLBACKS_S, deadline_at - self._clock.monotonic()))
         self._announcer.raise_failures()
@@ -381,9 +337,7 @@ class Producer(Generic[K, V]):
 
     def partitions_now(self, topic: str) -> int:
         """For connectors: how many it has by now, says a broker; what `partitions_for` says may be minutes old."""
-        view = self._cluster.fetch_metadata([topic], timeout=self._max_block).topics.get(topic)
-        if view is not None and not view.error:
-            self._update_target(view)
+        self._topics.refresh(topic)
         return self.partitions_for(topic)
 
     def would_wait(self, topic: str | None = None) -> bool:
@@ -392,7 +346,7 @@ class Producer(Generic[K, V]):
         Raises ConfigError in a child of the process that made the producer.
         """
         if (topic or self._topic) in self._targets:
-            return self._accumulator.used_bytes > self._roomy_bytes
+            return not self._accumulator.has_room
         self._guard.check_process()
         return True
 
@@ -423,15 +377,8 @@ class Producer(Generic[K, V]):
 
     def _find_target(self, name: str | None) -> Target:
         """The topic's queues, after waiting for its metadata."""
-        if name is None:
-            raise config_error("send() got no topic", hint="give topic= to send() or to the Producer")
         self._check_open()
-        target = self._targets.get(name)
-        if target is None:
-            check_topic(name)
-            (view,) = self._keeper.until_known([name], self._max_block)
-            target = self._update_target(view)
-        return target
+        return self._topics.find(name)
 
     def _append_to_new(
         self,
@@ -446,9 +393,7 @@ class Producer(Generic[K, V]):
         self._check_open()
         if queue is None:
             queue = target.queues[target.sticky.on_batch_full()]
-        if target.topic not in self._targets:  # it had been idle until just now
-            self._targets[target.topic] = target
-            self._keeper.follow([target.topic])
+        self._topics.keep(target)
         queue = self._accumulator.known(queue)
         deadline_at = self._clock.monotonic() + self._max_block
         while True:
@@ -467,45 +412,9 @@ class Producer(Generic[K, V]):
 
     def _check_open(self) -> None:
         self._guard.check_process()
-        self._check_sender()
+        self._sender.check()
         if self._closed:
             raise closed_error()
-
-    def _check_sender(self) -> None:
-        if self._sender.failed is not None:
-            raise sender_failed(self._sender.failed)
-
-    def _on_metadata(self, view: ClusterView) -> None:
-        for name in list(self._targets):
-            topic = view.topics.get(name)
-            if topic is not None and not topic.error:
-                self._update_target(topic)
-        self._forget_idle()
-        self._sender.on_metadata(view)
-
-    def _forget_idle(self) -> None:
-        """Whoever has a topic for each customer is not to carry all of them for ever."""
-        idle_since = self._clock.monotonic() - self._max_idle
-        with self._lock:
-            for target in [target for target in self._targets.values() if target.is_idle(idle_since)]:
-                del self._targets[target.topic]
-                self._keeper.forget(target.topic)
-                for queue in target.queues:
-                    self._accumulator.forget(queue)
-
-    def _update_target(self, view: TopicView) -> Target:
-        """Make or adapt the topic's queues."""
-        routes = self._keeper.view.routes
-        led = tuple(n for n in range(len(view.partitions)) if TopicPartition(view.name, n) in routes)
-        with self._lock:
-            target = self._targets.get(view.name)
-            if target is None or len(target.queues) != len(view.partitions):
-                queues = [self._accumulator.queue(TopicPartition(view.name, n)) for n in range(len(view.partitions))]
-                target = self._targets[view.name] = Target(
-                    view.name, queues, self._partitioner, self._clock.monotonic()
-                )
-            target.on_metadata(led)
-        return target
 
 
 _DEFAULTS: Final = {

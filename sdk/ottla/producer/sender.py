@@ -15,8 +15,8 @@ from threading import Condition, Lock, RLock, Thread
 from typing import Final, ParamSpec
 
 from ottla.client.cluster import Cluster
-from ottla.client.metadata_updater import MetadataKeeper
-from ottla.client.streams import Links
+from ottla.client.metadata_updater import MetadataUpdater
+from ottla.client.streams import BrokerStreams
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import Answer, Batch
@@ -46,7 +46,7 @@ class Sender:
     """`room` is signalled when batches are settled; `wake` says that there may be something to send."""
 
     def __init__(
-        self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, *, acks: int, request_timeout: float
+        self, accumulator: Accumulator, cluster: Cluster, announcer: Announcer, acks: int, request_timeout: float
     ) -> None:
         self.lock: Final = RLock()
         self.work: Final = Condition(self.lock)
@@ -60,19 +60,19 @@ class Sender:
         self._clock: Final = cluster.clock
         self._acks: Final = acks
         self._request_timeout: Final = request_timeout
-        self._links: Final = Links(
+        self._streams: Final = BrokerStreams(
             Broker.PRODUCE, cluster.connection, cluster.clock, self._on_response, self._on_failed
         )
         self._ids: Final = ProducerIdSource(cluster, request_timeout, self._on_producer_id, self._on_no_producer_id)
-        self._keeper: MetadataKeeper | None = None
+        self._updater: MetadataUpdater | None = None
         self._closed = False
         self._end_at = float("inf")
         self.failed: BaseException | None = None
         self._thread: Final = Thread(target=self._run, name="ottla-sender", daemon=True)
 
-    def start(self, keeper: MetadataKeeper) -> None:
-        """Send from now on, to the leaders that `keeper` knows."""
-        self._keeper = keeper
+    def start(self, updater: MetadataUpdater) -> None:
+        """Send from now on, to the leaders that `updater` knows."""
+        self._updater = updater
         self._thread.start()
 
     def on_metadata(self, view: ClusterView) -> None:
@@ -89,6 +89,11 @@ class Sender:
         """Nobody waits beyond that monotonic time any more. The lock is held."""
         self._end_at = min(self._end_at, end_at)
         self.room.notify_all()
+
+    def check(self) -> None:
+        """Raise where this has failed: nothing is sent any more."""
+        if self.failed is not None:
+            raise sender_failed(self.failed)
 
     def flush(self, timeout: float) -> bool:
         """Wait until everything that was sent so far is settled and told; False where `timeout` seconds passed."""
@@ -117,7 +122,7 @@ class Sender:
         why = "the producer was closed before the broker had answered"
         self._fail_all(error_from_code(ErrorCode.NETWORK_EXCEPTION, why))
         self._thread.join()
-        self._links.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
+        self._streams.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
 
     def _fail(self, bug: BaseException) -> None:
         """Without this nothing is sent any more: whoever waits has to hear of it, and whoever sends."""
@@ -151,7 +156,7 @@ class Sender:
 
     def _drain_until_closed(self) -> None:
         while not self._closed and self.failed is None:
-            due_at = self._links.break_overdue()
+            due_at = self._streams.break_overdue()
             with self.lock:
                 self._news = False
             with self._sending:
@@ -177,9 +182,9 @@ class Sender:
 
     def _send_round(self) -> Drained:
         """Send what may leave now. With `_sending` held: batches leave in the order in which they are drained."""
-        assert self._keeper is not None
+        assert self._updater is not None
         with self.lock:
-            drained = self._accumulator.drain(self._clock.monotonic(), self._keeper.view.routes)
+            drained = self._accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
             if drained.wants_producer_id:
                 self._ids.ask()
         self._after(drained.reported)
@@ -194,7 +199,7 @@ class Sender:
         self._count(request)
         timeout = min(self._request_timeout, max(0.001, request.deadline_at - self._clock.monotonic()))
         answered = self._acks != 0
-        sent = self._links.send(request.address, body, request, timeout=timeout, answered=answered)
+        sent = self._streams.send(request.address, body, request, timeout=timeout, answered=answered)
         if sent and not answered:
             with self.lock:
                 reported = self._accumulator.on_sent_unanswered(request)
@@ -254,8 +259,8 @@ class Sender:
         self._after(reported)
 
     def _enter_failure(self, requests: list[Request], error: OttlaError) -> None:
-        assert self._keeper is not None
-        self._keeper.refresh()  # a broker answers an acks=0 that it refuses by ending the stream, and no more (rule 66)
+        assert self._updater is not None
+        self._updater.refresh()  # a broker rejects an acks=0 by ending the stream, without a response (rule 66)
         for request in requests:
             with self.lock:
                 reported = self._accumulator.on_failed(request, error.code, error.message, self._clock.monotonic())
@@ -264,12 +269,12 @@ class Sender:
 
     def _learn(self, response: pb.ProduceResponse) -> None:
         """Where an answer names the partition's new leader, what failed goes there without waiting."""
-        assert self._keeper is not None
+        assert self._updater is not None
         for answer in response.partitions:
             leader = answer.current_leader
             if answer.error.code and leader.address:
                 partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
-                self._keeper.learn(partition_id, leader.address, leader.leader_epoch)
+                self._updater.learn(partition_id, leader.address, leader.leader_epoch)
 
     def _on_producer_id(self, producer_id: int) -> None:
         with self.lock:
@@ -286,11 +291,11 @@ class Sender:
         self._tell(reported.settled)
 
     def _after(self, reported: Reported) -> None:
-        assert self._keeper is not None
+        assert self._updater is not None
         for words in reported.warnings:
             logger.warning("%s", words)
         if reported.refresh:
-            self._keeper.refresh()
+            self._updater.refresh()
         if reported.settled:
             self._tell(reported.settled)
 

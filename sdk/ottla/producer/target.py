@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from ottla.errors import ConfigError, ErrorCode, config_error
 from ottla.machines.partitioner import KeyedPartitioner, SpreadingPartitioner, StickyPartitioner, in_turn
@@ -26,13 +26,15 @@ _first_turns = itertools.count()
 """Producers of one process begin at different partitions."""
 
 
-def check_partitioner(like: object) -> None:
-    """Raise ConfigError unless it is a PartitionerLike."""
+def check_partitioner(like: Any) -> PartitionerLike:
+    """`like`; raises ConfigError unless it is a PartitionerLike."""
     if like not in PARTITIONERS and not callable(like):
         raise config_error(
             f"partitioner={like!r} is not legal",
             hint=f"use one of {', '.join(map(repr, PARTITIONERS))}, or a callable (topic, key, value, count) -> number",
         )
+    checked: PartitionerLike = like
+    return checked
 
 
 class Target:

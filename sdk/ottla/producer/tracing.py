@@ -6,13 +6,13 @@ tracer provider; without one it does nothing for any record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ottla.errors import OttlaError
 from ottla.producer.delivery import RecordMetadata
-from ottla.producer.interceptors import OnOutcome
+from ottla.producer.interceptors import Hook, InterceptorHook, OnOutcome
 from ottla.producer.producer_record import ProducerRecord
 from ottla.serdes.serdes import HeadersLike
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def tracing(client_id: str) -> SendTracing | None:
-    """What traces a producer's records, None where nobody has set OpenTelemetry up."""
+    """What traces a producer's records, None where OpenTelemetry is not set up."""
     try:
         from opentelemetry import trace
     except ImportError:
@@ -30,6 +30,14 @@ def tracing(client_id: str) -> SendTracing | None:
     if isinstance(provider, trace.ProxyTracerProvider | trace.NoOpTracerProvider):
         return None
     return SendTracing(provider.get_tracer("ottla"), client_id)
+
+
+def hooks_of(interceptors: Sequence[object], client_id: str) -> list[Hook]:
+    """What sees a producer's records: the user's interceptors, then OpenTelemetry where it is set up."""
+    hooks: list[Hook] = [InterceptorHook(interceptor) for interceptor in interceptors]
+    if traced := tracing(client_id):
+        hooks.append(traced)
+    return hooks
 
 
 class SendTracing:
@@ -59,12 +67,12 @@ class SendTracing:
 
 
 def _with(headers: Any, carrier: Mapping[str, str]) -> HeadersLike:
-    """`headers` and what the carrier holds, which wins. What are no headers stay as they are, for `send` to refuse."""
+    """`headers` and what the carrier holds, which wins. What are no headers stay as they are, for `send` to reject."""
     try:
         pairs = list(headers.items() if isinstance(headers, Mapping) else headers or ())
         return [*((name, text) for name, text in pairs if name not in carrier), *carrier.items()]
     except (TypeError, ValueError):
-        return headers  # type: ignore[no-any-return]  # no headers: whoever takes them says so
+        return headers  # type: ignore[no-any-return]  # no headers: `send` raises for them
 
 
 def _end(span: Span, where: RecordMetadata, error: OttlaError | None) -> None:

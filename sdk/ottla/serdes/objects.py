@@ -202,7 +202,10 @@ def _compile(hint: Any, known: dict[Any, Read]) -> Read:
         return _SCALARS[hint]
     if isinstance(hint, type) and issubclass(hint, Enum):
         return _converting(hint, f"a value of {hint.__name__}")
-    origin, inner = typing.get_origin(hint) or hint, typing.get_args(hint)
+    return _compile_generic(hint, typing.get_origin(hint) or hint, typing.get_args(hint), known)
+
+
+def _compile_generic(hint: Any, origin: Any, inner: tuple[Any, ...], known: dict[Any, Read]) -> Read:
     if origin is typing.Literal:
         return _literal(inner)
     if origin in _UNIONS:

@@ -1,1 +1,1 @@
-"""What has rules in it and touches nothing: offsets, ranges, admission."""
+"""Rules without IO: offsets, ranges, admission."""

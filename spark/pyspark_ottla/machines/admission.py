@@ -1,4 +1,4 @@
-"""How much of what is there a micro-batch takes: as Spark's own source does it, and by bytes."""
+"""How much of the existing records a micro-batch takes: as Spark's own source does it, and by bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark_ottla.machines.offsets import Offsets
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Of a micro-batch: at most so many offsets and bytes, and none before there are `min_offsets` or it is time."""
+class AdmissionLimits:
+    """Of a micro-batch: its most offsets and bytes; none before there are `min_offsets` or `max_delay_s` has passed."""
 
     max_offsets: int | None = None
     max_bytes: int | None = None
@@ -23,7 +23,7 @@ class Limits:
 class Admission:
     """Decides where a micro-batch ends. `now` is monotonic seconds."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AdmissionLimits) -> None:
         self._limits = limits
         self._last_at = -math.inf  # the first batch of a run never waits
 
@@ -36,7 +36,7 @@ class Admission:
         *,
         patient: bool = True,
     ) -> Offsets | None:
-        """Where a batch that begins at `start` ends, None for "not yet", which only somebody `patient` hears.
+        """Where a batch that begins at `start` ends, None for "not yet", which only a `patient` caller gets.
 
         `record_bytes` is what a record of each partition takes, about; it matters where there is a limit in bytes.
         """
@@ -64,12 +64,12 @@ def share_out(start: Offsets, backlog: Mapping[TopicPartition, int], most: int) 
     Each partition in which something waits gets one first, so that no small one is starved by a large one that grows:
     with more of them than `most` it is one for each, as in Spark's own source.
     """
-    taken = {partition: min(1, count) for partition, count in backlog.items()}
-    left, waiting = most - sum(taken.values()), sum(backlog.values()) - sum(taken.values())
+    admitted = {partition: min(1, count) for partition, count in backlog.items()}
+    left, waiting = most - sum(admitted.values()), sum(backlog.values()) - sum(admitted.values())
     if left > 0 and waiting > 0:
-        shares = {p: left * (count - taken[p]) for p, count in backlog.items()}
-        taken = {p: count + shares[p] // waiting for p, count in taken.items()}
+        shares = {p: left * (count - admitted[p]) for p, count in backlog.items()}
+        admitted = {p: count + shares[p] // waiting for p, count in admitted.items()}
         by_remainder = sorted(backlog, key=lambda partition: -(shares[partition] % waiting))
-        for partition in by_remainder[: most - sum(taken.values())]:
-            taken[partition] += 1
-    return {partition: start[partition] + count for partition, count in taken.items()}
+        for partition in by_remainder[: most - sum(admitted.values())]:
+            admitted[partition] += 1
+    return {partition: start[partition] + count for partition, count in admitted.items()}

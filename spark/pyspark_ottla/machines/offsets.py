@@ -31,35 +31,35 @@ LATEST: Final = LATEST_TIMESTAMP
 
 def to_json(offsets: Offsets, ids: TopicIds | None = None) -> Json:
     """Topics and partitions in their order, so that equal offsets are equal texts."""
-    told: Json = {}
+    json_offsets: Json = {}
     for (topic, number), offset in sorted(offsets.items()):
-        told.setdefault(topic, {})[str(number)] = offset
-    for topic, numbers in told.items():
+        json_offsets.setdefault(topic, {})[str(number)] = offset
+    for topic, numbers in json_offsets.items():
         if ids and topic in ids:
             numbers[ID] = ids[topic]
-    return told
+    return json_offsets
 
 
-def from_json(told: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
+def from_json(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, int]:
     """The offsets of what `to_json` made. Raises ValueError for anything else."""
-    if not all(isinstance(numbers, Mapping) for numbers in told.values()):
-        raise ValueError(f"{told} are no offsets of topics")
+    if not all(isinstance(numbers, Mapping) for numbers in json_offsets.values()):
+        raise ValueError(f"{json_offsets} are not offsets of topics")
     return {
         TopicPartition(topic, int(number)): at
-        for topic, numbers in told.items()
+        for topic, numbers in json_offsets.items()
         for number, at in numbers.items()
         if number != ID
     }
 
 
-def ids_in(told: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def ids_in(json_offsets: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """The topics' ids, of those that have one."""
-    return {topic: numbers[ID] for topic, numbers in told.items() if ID in numbers}
+    return {topic: numbers[ID] for topic, numbers in json_offsets.items() if ID in numbers}
 
 
-def differing(some: TopicIds, others: TopicIds) -> frozenset[str]:
+def differing(left: TopicIds, right: TopicIds) -> frozenset[str]:
     """The names that stand for different topics in these."""
-    return frozenset(name for name, id_ in some.items() if others.get(name, id_) != id_)
+    return frozenset(name for name, id_ in left.items() if right.get(name, id_) != id_)
 
 
 @dataclass(frozen=True, slots=True)

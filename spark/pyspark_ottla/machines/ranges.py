@@ -28,8 +28,8 @@ class Range(NamedTuple):
 
 def ranges_between(start: Offsets, end: Offsets) -> list[Range]:
     """One range a partition that has something to read, in order; a partition that `start` lacks has none."""
-    wanted = (Range(p, start[p], offset) for p, offset in sorted(end.items()) if p in start)
-    return [each for each in wanted if each.size > 0]
+    ranges = (Range(p, start[p], offset) for p, offset in sorted(end.items()) if p in start)
+    return [range_ for range_ in ranges if range_.size > 0]
 
 
 def cut(ranges: Sequence[Range], *, min_partitions: int | None, max_records: int | None) -> list[Range]:
@@ -39,11 +39,11 @@ def cut(ranges: Sequence[Range], *, min_partitions: int | None, max_records: int
     are rounded, so the number of tasks is a hint, as in Spark's own source.
     """
     if max_records is not None:
-        ranges = [part for each in ranges for part in _parts(each, -(-each.size // max_records))]
+        ranges = [part for whole in ranges for part in _parts(whole, -(-whole.size // max_records))]
     if min_partitions is None or not ranges or len(ranges) >= min_partitions:
         return list(ranges)
-    total = sum(each.size for each in ranges)
-    return [part for each in ranges for part in _parts(each, max(1, round(each.size / total * min_partitions)))]
+    total = sum(whole.size for whole in ranges)
+    return [part for whole in ranges for part in _parts(whole, max(1, round(whole.size / total * min_partitions)))]
 
 
 def _parts(whole: Range, count: int) -> Iterator[Range]:
@@ -54,13 +54,13 @@ def _parts(whole: Range, count: int) -> Iterator[Range]:
 
 
 def lost(ranges: Sequence[Range], beginnings: Offsets) -> list[Range]:
-    """What of `ranges` lies before the beginnings of the logs: retention or somebody deleted it."""
-    gone = (Range(each.partition, each.start, min(each.end, beginnings[each.partition])) for each in ranges)
-    return [each for each in gone if each.size > 0]
+    """What of `ranges` lies before the beginnings of the logs: retention or DeleteRecords removed it."""
+    gone = (Range(p, start, min(end, beginnings[p])) for p, start, end in ranges)
+    return [range_ for range_ in gone if range_.size > 0]
 
 
 def without(ranges: Sequence[Range], gone: Sequence[Range]) -> list[Range]:
     """`ranges` without what is gone from their beginnings."""
-    first = {each.partition: each.end for each in gone}
+    first = {partition: end for partition, _, end in gone}
     left = (Range(p, max(start, first.get(p, start)), end) for p, start, end in ranges)
-    return [each for each in left if each.size > 0]
+    return [range_ for range_ in left if range_.size > 0]

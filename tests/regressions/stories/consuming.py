@@ -27,7 +27,7 @@ STORIES = (
     Story(
         "cancelled-poll-is-committed",
         "A poll of aio.Consumer was cancelled and gathered records all the same: the next commit covered them",
-        Edit("sdk/ottla/consumer/concurrent_use.py", "        self.one_thread.settle()\n", ""),
+        Edit("sdk/ottla/consumer/concurrent_use.py", "        self.use_guard.settle()\n", ""),
         Edit("sdk/ottla/consumer/group/reader.py", "        self.take_back()\n        offsets", "        offsets"),
     ),
     Story(
@@ -56,12 +56,16 @@ STORIES = (
     Story(
         "commits-of-a-topic-made-anew",
         "A group's offsets in a topic that was deleted were taken for places in the next one of that name",
-        Edit("sdk/ottla/consumer/group/placing.py", "place.stop, place.topic_id", "place.stop, None"),
+        Edit("sdk/ottla/consumer/group/start_positions.py", "start.stop, start.topic_id", "start.stop, None"),
     ),
     Story(
         "one-bad-argument-ends-all-commits",
         "A commit whose metadata was no text ended the thread of all commits: later ones, and the last, timed out",
-        Edit("sdk/ottla/consumer/group/offsets.py", "    if not isinstance(place.metadata, str):\n", "    if False:\n"),
+        Edit(
+            "sdk/ottla/consumer/group/offsets.py",
+            "    if not isinstance(committed.metadata, str):\n",
+            "    if False:\n",
+        ),
     ),
     Story(
         "unforeseen-error-ends-all-commits",

@@ -109,6 +109,6 @@ STORIES = (
     Story(
         "topics-never-forgotten",
         "A producer kept every topic it had ever sent to, in its memory and in each request for metadata",
-        Edit("sdk/ottla/producer/producer.py", "        self._forget_idle()\n", ""),
+        Edit("sdk/ottla/producer/targets.py", "        self._forget_idle()\n", ""),
     ),
 )

@@ -10,8 +10,8 @@ STORIES = (
         "A partition was added while a query was down, its first records aged out: gone without a word, batch by batch",
         Edit(
             "spark/pyspark_ottla/stream_reader.py",
-            "ranges = ranges_between({**dict.fromkeys(there, 0), **begins}, there)",
-            "ranges = ranges_between(self._with_new(dict(begins), there), there)",
+            "ranges = ranges_between({**dict.fromkeys(existing, 0), **begins}, existing)",
+            "ranges = ranges_between(self._with_new(dict(begins), existing), existing)",
         ),
     ),
     Story(
@@ -19,7 +19,7 @@ STORIES = (
         "A topic was made anew and grew past what a query had read of the former one: read on from there in silence",
         Edit(
             "spark/pyspark_ottla/machines/offsets.py",
-            "return frozenset(name for name, id_ in some.items() if others.get(name, id_) != id_)",
+            "return frozenset(name for name, id_ in left.items() if right.get(name, id_) != id_)",
             "return frozenset()",
         ),
     ),

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from ottla.errors import ConfigError, ErrorCode, SerializationError
 from pyspark_ottla import outgoing
 from pyspark_ottla.columns import check_columns
-from pyspark_ottla.outgoing import Part, parts, rows_by_topic
+from pyspark_ottla.outgoing import RowSlice, row_slices, rows_by_topic
 
 TEXT, BYTES = StringType(), BinaryType()
 
@@ -41,13 +41,13 @@ def array_of(**kinds: DataType) -> ArrayType:
 HEADERS = array_of(key=TEXT, value=BYTES)
 
 
-def part_of(first: int = 0, **columns: Any) -> Part:
+def part_of(first: int = 0, **columns: Any) -> RowSlice:
     kinds = {"headers": to_arrow_type(HEADERS), "partition": pa.int32()}
     arrays = {name: pa.array(values, kinds.get(name)) for name, values in columns.items()}
-    return Part(pa.RecordBatch.from_pydict(arrays), first)
+    return RowSlice(pa.RecordBatch.from_pydict(arrays), first)
 
 
-def rows(part: Part, topic: str = "") -> dict[str, list[Any]]:
+def rows(part: RowSlice, topic: str = "") -> dict[str, list[Any]]:
     return {found.topic: list(found.columns.values) for found in rows_by_topic(part, topic)}
 
 
@@ -96,7 +96,7 @@ def test_some_topic_is_needed() -> None:
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), pa.large_binary()])
 def test_text_and_bytes_are_bytes(kind: Any) -> None:
     column = pa.array([b"a", None, b"", "ü".encode()], pa.binary()).cast(kind)
-    (found,) = rows_by_topic(Part(pa.RecordBatch.from_arrays([column, column], ["key", "value"]), 0), "t")
+    (found,) = rows_by_topic(RowSlice(pa.RecordBatch.from_arrays([column, column], ["key", "value"]), 0), "t")
     assert found.columns.values == found.columns.keys == [b"a", None, b"", "ü".encode()]
     assert (found.columns.headers, found.columns.partitions) == (None, None)
 
@@ -150,7 +150,7 @@ def test_a_row_without_a_topic_is_refused_before_any_and_named() -> None:
 def test_large_rows_come_in_small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outgoing, "_PART_BYTES", 1_000)
     batches = [part_of(value=["x" * 100] * 25).rows, part_of(value=["y" * 5_000] * 3).rows, part_of(value=["z"]).rows]
-    found = list(parts([*batches, batches[0].slice(0, 0)]))
+    found = list(row_slices([*batches, batches[0].slice(0, 0)]))
     assert [(part.first, part.rows.num_rows) for part in found] == [
         (0, 9), (9, 9), (18, 7), (25, 1), (26, 1), (27, 1), (28, 1),
     ]  # fmt: skip

@@ -18,8 +18,8 @@ from ottla.testing import FakeCluster, FakeProducer
 from ottla_proto.contracts import Broker
 from pyspark_ottla import sink
 from pyspark_ottla.options import write_options
-from pyspark_ottla.producers import Producers
-from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter, Written, told
+from pyspark_ottla.producers import ProducerPool
+from pyspark_ottla.sink import OttlaBatchWriter, OttlaStreamWriter, RowWriter, Written, summary
 from pyspark_ottla.source import COLUMNS_WITH_HEADERS, OttlaDataSource
 
 VALUE = StructType().add("value", StringType())
@@ -37,8 +37,8 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[FakeProducer[bytes, b
         return all_of_them[-1]
 
     monkeypatch.setattr(ottla, "Producer", make)
-    producers = Producers()
-    monkeypatch.setattr(sink, "PRODUCERS", producers)
+    producers = ProducerPool()
+    monkeypatch.setattr(sink, "PRODUCER_POOL", producers)
     yield all_of_them
     producers.close()
     assert all(producer._closed for producer in all_of_them)
@@ -138,7 +138,7 @@ def test_partitions_that_were_added_are_found(made: list[Any], brokers: FakeClus
 
 def test_producers_that_nobody_wants_go(made: list[Any], brokers: FakeCluster) -> None:
     options = writer(brokers).options
-    producers = Producers(idle_s=0.05)
+    producers = ProducerPool(idle_s=0.05)
     with producers.lent(options) as first, producers.lent(options) as second:
         assert first is not second
     wait_until(lambda: all(producer._closed for producer in made))
@@ -206,7 +206,7 @@ def test_modes(made: list[Any], brokers: FakeCluster) -> None:
 def test_the_driver_hears_how_many(made: list[Any], brokers: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "ottla.spark")
     messages = [Written(), None, writer(brokers).write([batch("a", "b")]), writer(brokers).write([batch("c")])]
-    assert told(pickle.loads(pickle.dumps(messages))) == "3 rows to t"
+    assert summary(pickle.loads(pickle.dumps(messages))) == "3 rows to t"
     OttlaStreamWriter(writer(brokers)).commit(messages, 7)
     OttlaStreamWriter(writer(brokers)).abort([None], 8)
     OttlaBatchWriter(writer(brokers)).commit(messages)

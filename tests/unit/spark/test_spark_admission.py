@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla_core.model import TopicPartition
-from pyspark_ottla.machines.admission import Admission, Limits, share_out
+from pyspark_ottla.machines.admission import Admission, AdmissionLimits, share_out
 
 P = [TopicPartition("t", n) for n in range(60)]
 BACKLOGS = st.lists(st.integers(0, 10**9), min_size=1, max_size=50).filter(any)
@@ -28,7 +28,7 @@ def test_shares_are_in_proportion() -> None:
 
 
 def test_a_partition_with_little_is_read_beside_one_that_grows() -> None:
-    admission = Admission(Limits(max_offsets=10))
+    admission = Admission(AdmissionLimits(max_offsets=10))
     at, small = {P[0]: 0, P[1]: 0}, 3
     for n in range(1, 5):
         end = admission.end_of(at, {P[0]: 10**6 * n, P[1]: small}, 0.0, {})
@@ -39,12 +39,12 @@ def test_a_partition_with_little_is_read_beside_one_that_grows() -> None:
 
 
 def test_nothing_is_taken_twice_or_back_where_there_is_no_limit() -> None:
-    admission = Admission(Limits())
+    admission = Admission(AdmissionLimits())
     assert admission.end_of({P[0]: 5, P[1]: 9}, {P[0]: 7, P[1]: 9}, 0.0, {}) == {P[0]: 7, P[1]: 9}
 
 
 def test_it_waits_for_enough_or_long_enough_but_never_at_first() -> None:
-    admission = Admission(Limits(min_offsets=5, max_delay_s=60.0))
+    admission = Admission(AdmissionLimits(min_offsets=5, max_delay_s=60.0))
 
     def end(at: int, now: float, *, patient: bool = True) -> object:
         return admission.end_of({P[0]: 10}, {P[0]: at}, now, {}, patient=patient)
@@ -58,17 +58,19 @@ def test_it_waits_for_enough_or_long_enough_but_never_at_first() -> None:
 
 
 def test_both_limits_hold() -> None:
-    admission = Admission(Limits(max_offsets=4, min_offsets=3))
+    admission = Admission(AdmissionLimits(max_offsets=4, min_offsets=3))
     assert admission.end_of({P[0]: 0}, {P[0]: 9}, 0.0, {}) == {P[0]: 4}
     assert admission.end_of({P[0]: 0}, {P[0]: 2}, 1.0, {}) is None
 
 
 def test_bytes_are_counted_by_what_records_of_each_partition_take() -> None:
-    admission = Admission(Limits(max_bytes=1_000))
+    admission = Admission(AdmissionLimits(max_bytes=1_000))
     sizes = {P[0]: 100.0, P[1]: 10.0}
     end = admission.end_of({P[0]: 0, P[1]: 0}, {P[0]: 100, P[1]: 100}, 0.0, sizes)
     assert end is not None
     assert 900 <= sum(sizes[p] * at for p, at in end.items()) <= 1_100
     assert admission.end_of({P[0]: 0}, {P[0]: 10}, 0.0, sizes) == {P[0]: 10}
-    assert Admission(Limits(max_bytes=1)).end_of({P[0]: 0}, {P[0]: 10}, 0.0, sizes) == {P[0]: 1}
-    assert Admission(Limits(max_bytes=10**6, max_offsets=3)).end_of({P[0]: 0}, {P[0]: 10}, 0.0, sizes) == {P[0]: 3}
+    assert Admission(AdmissionLimits(max_bytes=1)).end_of({P[0]: 0}, {P[0]: 10}, 0.0, sizes) == {P[0]: 1}
+    assert Admission(AdmissionLimits(max_bytes=10**6, max_offsets=3)).end_of({P[0]: 0}, {P[0]: 10}, 0.0, sizes) == {
+        P[0]: 3
+    }

@@ -10,9 +10,9 @@ import pytest
 
 from ottla.errors import ConfigError
 from ottla_core.model import TopicPartition
-from pyspark_ottla.machines.admission import Limits
+from pyspark_ottla.machines.admission import AdmissionLimits
 from pyspark_ottla.machines.offsets import EARLIEST, LATEST, Bound
-from pyspark_ottla.options import READ_OPTIONS, ReadOptions, Wanted, read_options, wants_headers
+from pyspark_ottla.options import READ_OPTIONS, ConsumerStrategy, ReadOptions, read_options, wants_headers
 
 TESTS = Path(__file__).parents[2]
 ADDRESS = {"kafka.bootstrap.servers": "here:1, there:2"}
@@ -35,10 +35,10 @@ def test_the_defaults_are_those_of_sparks_own_source() -> None:
     for streaming in (False, True):
         found = options(streaming=streaming)
         assert found.bootstrap == "here:1,there:2"
-        assert found.wanted == Wanted(topics=("a",))
+        assert found.strategy == ConsumerStrategy(topics=("a",))
         assert found.starting == Bound(otherwise=LATEST if streaming else EARLIEST)
         assert found.ending == Bound(otherwise=LATEST)
-        assert found.limits == Limits(None, None, None, 900.0)
+        assert found.limits == AdmissionLimits(None, None, None, 900.0)
         assert (found.fail_on_data_loss, found.include_headers) == (True, False)
         assert (found.min_partitions, found.max_records_per_partition) == (None, None)
         assert (found.poll_timeout_s, found.fetch_offset_retries, found.fetch_offset_interval_s) == (120.0, 3, 1.0)
@@ -108,7 +108,7 @@ def test_what_can_not_be_is_refused_with_a_remedy(given: dict[str, Any], said: s
         ({"assign": "{}"}, "assign can't be read"),
         ({"assign": '{"a": []}'}, "assign names no partitions"),
         ({"assign": '{"a": ["0"]}'}, "assign names no partitions"),
-        ({"subscribePattern": "a["}, "is no regular expression"),
+        ({"subscribePattern": "a["}, "is not a regular expression"),
         ({"subscribePattern": ""}, "subscribePattern is empty"),
         ({"subscribe": "a", "subscribePattern": "a"}, "subscribe and subscribePattern are given"),
     ],
@@ -120,12 +120,12 @@ def test_exactly_one_way_of_saying_what_to_read(strategy: dict[str, str], said: 
 
 
 def test_what_is_wanted_covers_partitions_that_are_not_there_yet() -> None:
-    assert Wanted(topics=("a",)).covers(A1)
-    assert Wanted(pattern="^a").covers(TopicPartition("ab", 9))
-    assert Wanted(pattern="b").covers(TopicPartition("ab", 9))
-    assert not Wanted(pattern="^b").covers(TopicPartition("ab", 9))
-    assert Wanted(partitions=(A0,)).covers(A0)
-    assert not Wanted(partitions=(A0,)).covers(A1)
+    assert ConsumerStrategy(topics=("a",)).covers(A1)
+    assert ConsumerStrategy(pattern="^a").covers(TopicPartition("ab", 9))
+    assert ConsumerStrategy(pattern="b").covers(TopicPartition("ab", 9))
+    assert not ConsumerStrategy(pattern="^b").covers(TopicPartition("ab", 9))
+    assert ConsumerStrategy(partitions=(A0,)).covers(A0)
+    assert not ConsumerStrategy(partitions=(A0,)).covers(A1)
 
 
 def test_headers_are_known_before_the_rest_is_checked() -> None:

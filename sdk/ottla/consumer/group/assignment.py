@@ -11,27 +11,26 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.client.cluster import Cluster
 from ottla.client.condition import Condition
-from ottla.client.metadata_updater import MetadataKeeper
+from ottla.client.metadata_updater import MetadataUpdater
 from ottla.consumer.assignment import resolve
-from ottla.consumer.fetcher import Fetcher, closed_error
+from ottla.consumer.context import ConsumerContext
+from ottla.consumer.fetcher import closed_error
 from ottla.consumer.group.call import Call
 from ottla.consumer.group.commits import Commits
+from ottla.consumer.group.committer import OffsetCommitter
 from ottla.consumer.group.coordinator import Coordinator
 from ottla.consumer.group.heartbeats import Heartbeats, leave
 from ottla.consumer.group.joining import Claims, Joined, Joining, Refused
 from ottla.consumer.group.listener import Callbacks, Listener
-from ottla.consumer.group.offsets import Offsets, place_of
+from ottla.consumer.group.offsets import Offsets
 from ottla.consumer.group.options import GroupOptions
-from ottla.consumer.group.placing import Placing
-from ottla.consumer.group.start_positions import PlaceFinder
-from ottla.errors import OttlaError, WakeupError, config_error
+from ottla.consumer.group.start_positions import PositionInitializer, StartPositionFinder
+from ottla.errors import config_error
 from ottla.machines.leading import what_changed
-from ottla.machines.membership import NEVER, NO_GENERATION, Meaning, Membership, State
+from ottla.machines.membership import NEVER, Meaning, Membership, State
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
-from ottla.machines.subscription import Subscription
 from ottla_core.model import TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.group")
@@ -43,37 +42,26 @@ _TELL_S: Final = 10.0
 class GroupAssignment:
     """The partitions of one member; the same face as ottla.consumer.assignment.Assignment."""
 
-    def __init__(
-        self,
-        options: GroupOptions,
-        subscription: Subscription,
-        fetcher: Fetcher,
-        cluster: Cluster,
-        *,
-        name: str,
-        max_age: float,
-        timeout: float,
-    ) -> None:
+    def __init__(self, options: GroupOptions, context: ConsumerContext) -> None:
+        cluster, fetcher = context.cluster, context.fetcher
         self.options: Final = options
         self.member: Final = Membership(options.member)
         self.lock: Final = Condition()
         self.rebalances = 0
-        coordinator = Coordinator(cluster, options.group, timeout)
+        coordinator = Coordinator(cluster, options.group, context.request_timeout_s)
         self.commits: Final = Commits(
             self.member, coordinator, cluster, self.lock, fetcher.call_attention, self._topic_ids
         )
+        self.committer: Final = OffsetCommitter(options, self.member, self.commits, context)
         self._coordinator: Final = coordinator
-        self._placing: Final = Placing(
-            PlaceFinder(self.commits, cluster, options, timeout), self.commits, subscription, fetcher, name
-        )
+        finder = StartPositionFinder(self.commits, cluster, options, context.request_timeout_s)
+        self._initializer: Final = PositionInitializer(finder, self.commits, context)
         self._heartbeats: Final = Heartbeats(self.member, coordinator, self.lock, cluster.clock, fetcher.call_attention)
-        self._subscription: Final = subscription
+        self._context: Final = context
+        self._subscription: Final = context.subscription
         self._fetcher: Final = fetcher
-        self._cluster: Final = cluster
-        self._name: Final = name
-        self._max_age: Final = max_age
-        self._timeout: Final = timeout
-        self._keeper: MetadataKeeper | None = None
+        self._clock: Final = cluster.clock
+        self._updater: MetadataUpdater | None = None
         self._joining: Call[Joined | Refused] | None = None
         self._given: Sequence[TopicPartition] | None = None  # what it is to take over
         self._untold: Final[set[TopicPartition]] = set()  # what it has taken over, and nobody was told of
@@ -81,8 +69,6 @@ class GroupAssignment:
         self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
         self._joined_topics: frozenset[str] = frozenset()
         self.busy = False  # with the group's affairs: a callback may come by
-        self._leaving = False
-        self._commit_at = cluster.clock.monotonic() + options.auto_commit_interval_s
         self._callbacks: Final = Callbacks()
         self._told_at = -NEVER
 
@@ -116,18 +102,18 @@ class GroupAssignment:
 
     def resolve(self) -> None:
         """Look up where those positions are that went to an end (`auto_offset_reset`) or a time."""
-        resolve(self._subscription, self._fetcher, self._cluster, self._timeout)
+        resolve(self._context)
 
     def locate(self) -> None:
         """The same, and wait until it is known where the group left off."""
-        self._placing.wait()
+        self._initializer.wait()
         self.resolve()
 
     def wake(self) -> None:
         """Let whoever waits in here look whether that is still wanted."""
-        if self._keeper is not None:
-            self._keeper.nudge()
-        self._placing.wake()
+        if self._updater is not None:
+            self._updater.nudge()
+        self._initializer.wake()
         with self.lock:
             self.lock.notify_all()
 
@@ -135,8 +121,8 @@ class GroupAssignment:
         """End every thread. A member that was not told to `leave` says goodbye; that may take a moment."""
         if self.member.state is not State.LEFT:
             self._goodbye("nobody has the consumer any more")
-        if self._keeper is not None:
-            self._keeper.close()
+        if self._updater is not None:
+            self._updater.close()
 
     @property
     def in_group(self) -> bool:
@@ -148,24 +134,12 @@ class GroupAssignment:
     def on_poll(self) -> None:
         """The reader comes by: whatever it was given before is done with."""
         with self.lock:
-            self.member.on_poll(self._cluster.clock.monotonic())
-
-    def handed_out(self) -> Offsets:
-        """Where each partition goes on after the records that were handed out."""
-        return {
-            name: place_of(position.offset, position.offset_epoch)
-            for name, position in self.positions().items()
-            if position.offset is not None
-        }
+            self.member.on_poll(self._clock.monotonic())
 
     def _topic_ids(self) -> dict[TopicPartition, TopicId]:
         with self._fetcher.lock:
             positions = self._subscription.positions.items()
             return {name: position.topic_id for name, position in positions if position.topic_id is not None}
-
-    def uncommitted(self, offsets: Offsets) -> Offsets:
-        """Those of them that the group does not have yet, as far as known."""
-        return {p: place for p, place in offsets.items() if self.commits.known.get(p) != place.offset}
 
     # ---- coming by -----------------------------------------------------------------------------------------------
 
@@ -176,18 +150,17 @@ class GroupAssignment:
         self.commits.run_callbacks()
         if self._heartbeats.error is not None:
             raise self._heartbeats.error
-        self._commit_in_time()
+        self.committer.commit_due()
         while self._step():
             pass
-        self._placing.see_to()
+        self._initializer.update()
         with self._fetcher.lock:
             self._fetcher.attention_at = min(self._fetcher.attention_at, self._next_at())
 
     def _next_at(self) -> float:
         waits = self._joining is None and self.member.why_join
         at = self.member.retry_at if waits else NEVER
-        commits = self._commit_at if self.options.commit == "at_least_once" else NEVER
-        return min(at, commits, self._placing.next_at())
+        return min(at, self.committer.next_at, self._initializer.next_at())
 
     def _step(self) -> bool:
         """One step of a rebalance; False where it is for others to go on."""
@@ -199,10 +172,10 @@ class GroupAssignment:
             self._adopt(self._given)
             self._given = None
             self._callbacks.raise_error()
-            self._look_for_changes(self._keeper_there().view)
+            self._look_for_changes(self._started_updater().view)
             return True
         with self.lock:
-            may_join = self.member.may_join(self._cluster.clock.monotonic())
+            may_join = self.member.may_join(self._clock.monotonic())
         if may_join:
             self._prepare()
             self._callbacks.raise_error()
@@ -212,24 +185,17 @@ class GroupAssignment:
     def _start(self) -> None:
         if self._fetcher.closed:
             raise closed_error()
-        if self._keeper is not None:
+        if self._updater is not None:
             return
-        keeper = MetadataKeeper(
-            self._cluster,
-            name=self._name,
-            max_age=self._max_age,
-            timeout=self._timeout,
-            on_change=self._on_metadata,
-            all_topics=self.options.pattern is not None,
-        )
+        updater = self._context.start_updater(self._on_metadata, all_topics=self.options.pattern is not None)
         try:
-            keeper.until_known(self.options.topics, self._timeout, check=self._fetcher.check_wanted)
-            self._fetcher.start(keeper)
-            self._heartbeats.start(self._name)
+            updater.until_known(self.options.topics, self._context.request_timeout_s, check=self._fetcher.check_open)
+            self._fetcher.start(updater)
+            self._heartbeats.start(self._context.client_id)
         except BaseException:
-            keeper.close()
+            updater.close()
             raise
-        self._keeper = keeper
+        self._updater = updater
 
     # ---- joining -------------------------------------------------------------------------------------------------
 
@@ -237,7 +203,7 @@ class GroupAssignment:
         """See to the partitions before the others are joined again."""
         held = sorted(self.positions())
         if held and not self.member.lost:
-            self._commit_before_rebalance()
+            self.committer.commit_before_rebalance()
         if held and self.member.lost:  # which the commit may have told
             logger.warning("group %s: %d partitions are lost: %s", self.options.group, len(held), self.member.lost)
             self._give_up(held, self.options.listener.on_lost)
@@ -245,14 +211,14 @@ class GroupAssignment:
             self._give_up(held, self.options.listener.on_revoked)
 
     def _join(self) -> None:
-        topics = self._topics(self._keeper_there().view)
+        topics = self._topics(self._started_updater().view)
         held = tuple(self.positions())
         with self.lock:
             if held and self.member.lost:
                 return  # the next step gives them up
             claims = Claims(topics, held, self._former, self.member.generation, self.member.why_join)
-            work = Joining(self._coordinator, self._cluster, self.options, self.member, self.lock, claims)
-            joining = Call(f"ottla-join-{self._name}", work.run, self._fetcher.call_attention)
+            work = Joining(self._coordinator, self._context.cluster, self.options, self.member, self.lock, claims)
+            joining = Call(f"ottla-join-{self._context.client_id}", work.run, self._fetcher.call_attention)
             self._joined_topics, self._joining = topics, joining
             self.member.begin_join()
         joining.start()
@@ -268,7 +234,7 @@ class GroupAssignment:
             self._joining = None
             return
         self._led = answer.partitions_of
-        self._keeper_there().follow(answer.partitions_of)
+        self._started_updater().follow(answer.partitions_of)
         logger.info(
             "group %s: %s has %d partitions in generation %d",
             self.options.group,
@@ -282,12 +248,12 @@ class GroupAssignment:
 
     def _on_refused(self, refused: Refused) -> None:
         """Trouble that passes is told of now and then, and raised where the group was never reached at all."""
-        error, now = refused.error, self._cluster.clock.monotonic()
+        error, now = refused.error, self._clock.monotonic()
         if refused.meaning is Meaning.FATAL:
             self._joining = None
             raise error
         if refused.meaning in (Meaning.FIND, Meaning.AGAIN):
-            if not self.rebalances and now - self.member.failing_since >= self._timeout:
+            if not self.rebalances and now - self.member.failing_since >= self._context.request_timeout_s:
                 self.member.failing_since = NEVER
                 self._joining = None
                 raise error
@@ -302,7 +268,7 @@ class GroupAssignment:
         self._former = tuple(given)
         gone = sorted(held - set(given))
         if gone:
-            self._commit_before_rebalance()
+            self.committer.commit_before_rebalance()
             with self.lock:
                 self.member.rejoin(f"it gave up {len(gone)} partitions")
             listener = self.options.listener
@@ -326,9 +292,9 @@ class GroupAssignment:
 
     # ---- topics --------------------------------------------------------------------------------------------------
 
-    def _keeper_there(self) -> MetadataKeeper:
-        assert self._keeper is not None
-        return self._keeper
+    def _started_updater(self) -> MetadataUpdater:
+        assert self._updater is not None
+        return self._updater
 
     def _topics(self, view: ClusterView) -> frozenset[str]:
         """The topics to subscribe to: those that are named, or match."""
@@ -353,44 +319,6 @@ class GroupAssignment:
                 self.member.rejoin(why)
             self._fetcher.call_attention()
 
-    # ---- commits -------------------------------------------------------------------------------------------------
-
-    def _commit_in_time(self) -> None:
-        """The auto commit: from time to time, of what was handed out and is done with."""
-        now = self._cluster.clock.monotonic()
-        if self.options.commit != "at_least_once" or now < self._commit_at:
-            return
-        self._commit_at = now + self.options.auto_commit_interval_s
-        offsets = self.uncommitted(self.handed_out()) if self.member.state is State.STABLE else {}
-        if offsets:
-            self.commits.begin(offsets, callback=self._on_auto_commit)
-
-    def _on_auto_commit(self, offsets: Offsets, error: OttlaError | None) -> None:
-        if error is not None:
-            logger.info("group %s: an auto commit failed: %s", self.options.group, error)
-
-    def commit(self, offsets: Offsets, timeout: float | None = None) -> None:
-        """Commit, and wait for it. Raises CommitFailedError and whatever else keeps the offsets from being taken."""
-        if offsets:
-            limit_s = self._timeout if timeout is None else timeout
-            self.commits.wait(self.commits.begin(offsets, retries=True), limit_s, self._check_wanted)
-
-    def _check_wanted(self) -> None:
-        """Raise where whoever waits need not wait any longer; at the end there is nobody else to wait for it."""
-        if not self._leaving:
-            self._fetcher.check_wanted()
-
-    def _commit_before_rebalance(self) -> None:
-        """What was handed out is done with by now; who gets the partitions goes on after it."""
-        if self.options.commit == "manual":
-            return
-        try:
-            self.commit(self.uncommitted(self.handed_out()))
-        except OttlaError as error:
-            if isinstance(error, WakeupError) or self._fetcher.closed:
-                raise
-            logger.warning("group %s: records will be read again: %s", self.options.group, error)
-
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def leave(self, offsets: Offsets, timeout: float) -> None:
@@ -398,7 +326,7 @@ class GroupAssignment:
         self.busy = True
         held = sorted(self.positions())
         lost = bool(self.member.lost)
-        self.commit_last(offsets, timeout)
+        self.committer.commit_last(offsets, timeout)
         self.commits.drain(timeout)
         self.commits.run_callbacks()
         listener = self.options.listener
@@ -406,15 +334,6 @@ class GroupAssignment:
             self._give_up(held, listener.on_lost if lost else listener.on_revoked)
         self._goodbye("the consumer was closed")
         self._callbacks.raise_error()
-
-    def commit_last(self, offsets: Offsets, timeout: float) -> None:
-        """Commit `offsets`, and nothing any more; a failure is told of. Within `timeout` seconds."""
-        self._leaving = True
-        try:
-            if not self.member.lost and self.member.generation != NO_GENERATION:
-                self.commit(self.uncommitted(offsets), timeout)
-        except OttlaError as error:
-            logger.warning("group %s: records will be read again: %s", self.options.group, error)
 
     def _goodbye(self, why: str) -> None:
         with self.lock:

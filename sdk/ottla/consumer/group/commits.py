@@ -16,7 +16,7 @@ from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
 from ottla.client.condition import Condition
 from ottla.consumer.group.coordinator import Coordinator, raise_if
 from ottla.consumer.group.heartbeats import spoken
-from ottla.consumer.group.offsets import OffsetAndMetadata, Offsets, to_commit, told, topic_told
+from ottla.consumer.group.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
 from ottla.machines.membership import NO_GENERATION, Identity, Meaning, Membership, meaning_of
 from ottla_core.model import TopicId, TopicPartition
@@ -136,10 +136,10 @@ class Commits:
         request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=asked, require_stable=True)
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for answer in self._fetched(request, timeout).offsets if asked else ():
-            place, partition = told(answer), TopicPartition(answer.topic, answer.partition)
-            if place is not None:
-                found[partition] = place
-                if topic_ids is not None and (topic_id := topic_told(answer)) is not None:
+            committed, partition = committed_offset(answer), TopicPartition(answer.topic, answer.partition)
+            if committed is not None:
+                found[partition] = committed
+                if topic_ids is not None and (topic_id := committed_topic_id(answer)) is not None:
                     topic_ids[partition] = topic_id
         return found
 

@@ -1,4 +1,4 @@
-"""Committed offsets as values: what is committed, and what is told of it."""
+"""Committed offsets as values: what is committed, and what the coordinator says is."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ottla_proto import group_pb2 as pb
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A place in a partition: `offset` is of the next record to read, `metadata` a note of one's own.
+    """A committed position: `offset` is of the next record to read, `metadata` a note of your own.
 
-    `leader_epoch` is of the record before it, None where nobody knows: by it a reader sees that a log was truncated.
+    `leader_epoch` is of the record before it, None where it is not known: by it a reader sees that a log was truncated.
     """
 
     offset: int
@@ -37,29 +37,33 @@ class GroupMetadata(NamedTuple):
     instance_id: str | None
 
 
-def checked_offsets(given: OffsetsLike) -> Offsets:
+def checked_offsets(offsets: OffsetsLike) -> Offsets:
     """Raises ConfigError for what is no offset, and for whatever no request can carry."""
-    if not isinstance(given, Mapping):
-        raise config_error(f"offsets={given!r} are none", hint="give {(topic, partition): offset}")
-    return {_checked_partition(partition): _checked_place(partition, place) for partition, place in given.items()}
+    if not isinstance(offsets, Mapping):
+        raise config_error(f"offsets={offsets!r} are none", hint="give {(topic, partition): offset}")
+    return {
+        _checked_partition(partition): _checked_offset(partition, committed) for partition, committed in offsets.items()
+    }
 
 
-def _checked_partition(given: Any) -> TopicPartition:
-    match given:
+def _checked_partition(partition: Any) -> TopicPartition:
+    match partition:
         case (str(topic), int(number)) if not isinstance(number, bool) and 0 <= number < 1 << 31:
             return TopicPartition(topic, number)
-    raise config_error(f"{given!r} is no partition", hint='give (topic, number), such as ("orders", 0)')
+    raise config_error(f"{partition!r} is no partition", hint='give (topic, number), such as ("orders", 0)')
 
 
-def _checked_place(partition: Any, given: Any) -> OffsetAndMetadata:
-    place = given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-    if not _is_within(place.offset, 63):
-        raise config_error(f"offset={given!r} of {partition} is no offset", hint="give the next one to read, from 0")
-    if place.leader_epoch is not None and not _is_within(place.leader_epoch, 31):
-        raise config_error(f"leader_epoch={place.leader_epoch!r} of {partition} is none", hint="leave it out")
-    if not isinstance(place.metadata, str):
-        raise config_error(f"metadata={place.metadata!r} of {partition} is no str", hint="give a note as text, or none")
-    return place
+def _checked_offset(partition: Any, offset: Any) -> OffsetAndMetadata:
+    committed = offset if isinstance(offset, OffsetAndMetadata) else OffsetAndMetadata(offset)
+    if not _is_within(committed.offset, 63):
+        raise config_error(f"offset={offset!r} of {partition} is no offset", hint="give the next one to read, from 0")
+    if committed.leader_epoch is not None and not _is_within(committed.leader_epoch, 31):
+        raise config_error(f"leader_epoch={committed.leader_epoch!r} of {partition} is none", hint="leave it out")
+    if not isinstance(committed.metadata, str):
+        raise config_error(
+            f"metadata={committed.metadata!r} of {partition} is no str", hint="give a note as text, or none"
+        )
+    return committed
 
 
 def _is_within(number: Any, bits: int) -> bool:
@@ -67,33 +71,33 @@ def _is_within(number: Any, bits: int) -> bool:
 
 
 def to_commit(offsets: Offsets, topic_ids: Mapping[TopicPartition, TopicId]) -> list[pb.OffsetToCommit]:
-    """As CommitOffsets carries them, with the ids of the topics in which they are places, where those are known."""
+    """As CommitOffsets carries them, with the ids of the topics in which they are valid, where those are known."""
     return [
         pb.OffsetToCommit(
             topic=partition.topic,
             partition=partition.partition,
-            offset=place.offset,
-            leader_epoch=place.leader_epoch,
-            metadata=place.metadata,
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
             topic_id=topic_ids.get(partition, b""),
         )
-        for partition, place in offsets.items()
+        for partition, committed in offsets.items()
     ]
 
 
-def topic_told(answer: pb.CommittedOffset) -> TopicId | None:
-    """Of which topic; None where nobody knew when it was committed."""
-    return TopicId(answer.topic_id) if answer.topic_id else None
+def committed_topic_id(response: pb.CommittedOffset) -> TopicId | None:
+    """Of which topic; None where that was not known when it was committed."""
+    return TopicId(response.topic_id) if response.topic_id else None
 
 
-def told(answer: pb.CommittedOffset) -> OffsetAndMetadata | None:
-    """What was answered for one partition; None where nothing is committed."""
-    if answer.offset < 0:
+def committed_offset(response: pb.CommittedOffset) -> OffsetAndMetadata | None:
+    """What the coordinator says of one partition; None where nothing is committed."""
+    if response.offset < 0:
         return None
-    epoch = answer.leader_epoch if answer.HasField("leader_epoch") else None
-    return OffsetAndMetadata(answer.offset, answer.metadata, epoch)
+    epoch = response.leader_epoch if response.HasField("leader_epoch") else None
+    return OffsetAndMetadata(response.offset, response.metadata, epoch)
 
 
-def place_of(offset: int, epoch: int) -> OffsetAndMetadata:
+def offset_and_epoch(offset: int, epoch: int) -> OffsetAndMetadata:
     """A position as it is committed."""
     return OffsetAndMetadata(offset, leader_epoch=None if epoch == NO_EPOCH else epoch)

@@ -24,6 +24,8 @@ AssignorLike = str | Assignor | type[Assignor]
 
 COMMIT_MODES: Final = ("at_least_once", "at_most_once", "manual")
 
+_GROUP_ONLY: Final = ("pattern", "group_instance_id", "on_assigned", "on_revoked", "on_lost", "listener")
+
 
 @dataclass(frozen=True)
 class GroupOptions:
@@ -52,21 +54,12 @@ class GroupOptions:
         return matches and not topic.is_internal and not topic.error
 
 
-def group_options(
-    topics: Sequence[str],
-    settings: Mapping[str, Any],
-    *,
-    pattern: str | re.Pattern[str] | None,
-    partitions: object,
-    start: object,
-    stop: object,
-    listener: RebalanceListener,
-) -> GroupOptions:
+def group_options(topics: Sequence[str], settings: Mapping[str, Any], listener: RebalanceListener) -> GroupOptions:
     """Raises ConfigError for what can't be."""
-    group = settings["group"]
+    group, pattern, start = settings["group"], settings["pattern"], settings["start"]
     if not isinstance(group, str) or not group:
         raise config_error(f"group={group!r} is no group id", hint="give a name that all its members share")
-    if partitions is not None:
+    if settings["partitions"] is not None:
         raise config_error("group= and partitions= exclude each other", hint="the group gives out the partitions")
     if start != "committed":
         raise config_error(
@@ -85,15 +78,15 @@ def group_options(
         _member(settings),
         listener,
         checked_reset(settings["auto_offset_reset"], "committed"),
-        checked_stop(stop),
+        checked_stop(settings["stop"]),
         settings["client_rack"],
     )
 
 
-def check_no_group(**arguments: object) -> None:
+def check_no_group(settings: Mapping[str, Any]) -> None:
     """Raise ConfigError for arguments that say nothing without a group."""
-    for name, given in arguments.items():
-        if given is not None:
+    for name in _GROUP_ONLY:
+        if settings[name] is not None:
             raise config_error(f"{name}= needs a group", hint="give group=, the id that all members share")
 
 
@@ -125,17 +118,16 @@ def _compiled(pattern: Any) -> re.Pattern[str]:
         raise config_error(f"pattern={pattern!r} is no regular expression: {error}", hint="see Python's re") from None
 
 
-def _assignors(given: Any) -> tuple[Assignor, ...]:
-    wanted = [given] if isinstance(given, str | Assignor | type) else list(given)
-    found = tuple(map(_assignor, wanted))
-    if not found or len({assignor.name for assignor in found}) < len(found):
-        raise config_error(f"assignors={given!r} is not legal", hint="name at least one, and none twice")
-    return found
+def _assignors(like: Any) -> tuple[Assignor, ...]:
+    assignors = tuple(map(_assignor, [like] if isinstance(like, str | Assignor | type) else list(like)))
+    if not assignors or len({assignor.name for assignor in assignors}) < len(assignors):
+        raise config_error(f"assignors={like!r} is not legal", hint="name at least one, and none twice")
+    return assignors
 
 
-def _assignor(given: Any) -> Assignor:
-    if isinstance(given, type) and issubclass(given, Assignor):
-        return given()
-    if isinstance(given, Assignor):
-        return given
-    return ASSIGNORS[one_of(given, "assignors", tuple(ASSIGNORS))]
+def _assignor(like: Any) -> Assignor:
+    if isinstance(like, type) and issubclass(like, Assignor):
+        return like()
+    if isinstance(like, Assignor):
+        return like
+    return ASSIGNORS[one_of(like, "assignors", tuple(ASSIGNORS))]

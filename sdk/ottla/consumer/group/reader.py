@@ -11,15 +11,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from ottla.consumer.batch import Batch
-from ottla.consumer.concurrent_use import OneThread
-from ottla.consumer.fetcher import Fetcher
+from ottla.consumer.concurrent_use import ConcurrentUseGuard
+from ottla.consumer.context import ConsumerContext
 from ottla.consumer.group.assignment import GroupAssignment
-from ottla.consumer.group.offsets import Offsets, place_of
+from ottla.consumer.group.offsets import Offsets, offset_and_epoch
 from ottla.consumer.reader import FOREVER, Reader
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError
 from ottla.generics import K, V
 from ottla.machines.position import NO_EPOCH
-from ottla.machines.subscription import Subscription
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
 from ottla_core.clock import Clock
@@ -54,27 +53,27 @@ class GroupReader(Reader[K, V]):
     def __init__(
         self,
         assignment: GroupAssignment,
-        subscription: Subscription,
-        fetcher: Fetcher,
+        context: ConsumerContext,
         serdes: Serdes,
+        *,
         skip_bad: bool,
         most: int | None,
         max_poll_records: int,
     ) -> None:
-        super().__init__(assignment, subscription, fetcher, serdes, skip_bad, most)
-        self.stride: Final = Stride(fetcher.clock, max_poll_records)
+        super().__init__(assignment, context, serdes, skip_bad=skip_bad, most=most)
+        self.stride: Final = Stride(context.fetcher.clock, max_poll_records)
         self.polls = False  # whether it is `poll` that gathers: then the end of a `with` block is the records' end too
         self._member: Final = assignment
         self._commits_first: Final = assignment.options.commit == "at_most_once"
 
-    def records(self, owner: object, one_thread: OneThread) -> Iterator[Record[K, V]]:
+    def records(self, owner: object, use_guard: ConcurrentUseGuard) -> Iterator[Record[K, V]]:
         """Record by record, until the stop or until the consumer is closed. `owner` lives as long as the reading."""
         loop = object()
         try:
-            while batch := one_thread.step(loop, self._next_stride):
+            while batch := use_guard.step(loop, self._next_stride):
                 yield from self.hand_out(batch)
         finally:
-            one_thread.leave(loop)
+            use_guard.leave(loop)
 
     def gather(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """One poll: up to `limit` records; waits like Reader.gather."""
@@ -96,18 +95,18 @@ class GroupReader(Reader[K, V]):
     def processed(self, *, well: bool) -> Offsets:
         """Where each partition goes on after the records that are done with; `well`: so are those of the last poll."""
         self.take_back()
-        offsets = self._member.handed_out()
+        offsets = self._member.committer.handed_out()
         if self._commits_first:
             return offsets
         handing = self._handing
         if handing is not None and handing.at is not None and handing.is_good(handing.at) and handing.at.offset:
-            offsets[handing.at.partition] = place_of(handing.at.offset - 1, NO_EPOCH)
+            offsets[handing.at.partition] = offset_and_epoch(handing.at.offset - 1, NO_EPOCH)
         for position, (offset, epoch) in () if well and self.polls else self._before.items():
             if (
                 self._subscription.positions.get(position.partition) is position
                 and offset < offsets[position.partition].offset
             ):
-                offsets[position.partition] = place_of(offset, epoch)
+                offsets[position.partition] = offset_and_epoch(offset, epoch)
         return offsets
 
     def _next_stride(self) -> Batch[K, V]:
@@ -128,7 +127,8 @@ class GroupReader(Reader[K, V]):
     def _is_committed(self) -> bool:
         """Commit what was gathered before it is handed out. False where that can't be now: it is taken back then."""
         try:
-            self._member.commit(self._member.uncommitted(self._member.handed_out()))
+            committer = self._member.committer
+            committer.commit(committer.uncommitted(committer.handed_out()))
         except (CommitFailedError, RebalanceInProgressError, RetriableError):
             self.take_back()
             return False

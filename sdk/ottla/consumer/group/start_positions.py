@@ -1,4 +1,8 @@
-"""Where a member goes on in partitions that it was given: where the group left off, else where it is told to begin."""
+"""Where a member begins in partitions that it was assigned: after the last commit, else by `auto_offset_reset`.
+
+`StartPositionFinder` looks that up on a thread of its own; `PositionInitializer` sets the positions when it is known.
+The other partitions are read meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,29 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.cluster import Cluster
+from ottla.client.condition import Condition
 from ottla.client.list_offsets import list_offsets_or_end
+from ottla.consumer.context import ConsumerContext
+from ottla.consumer.group.call import Call
 from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.options import GroupOptions
 from ottla.consumer.start_offsets import stop_offsets
 from ottla.errors import ErrorCode, OttlaError, error_from_code
+from ottla.machines.membership import NEVER
+from ottla.machines.position import NO_EPOCH, Position
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.group")
 
+_RETRY_S: Final = 0.5
+
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where one partition goes on, and in which epoch the record before it was written; `stop` where it ends.
+class StartPosition:
+    """Where one partition begins, and in which epoch the record before it was written; `stop` where it ends.
 
-    `topic_id` is the topic's in which it was committed, where the coordinator says. `error` instead where nothing is
-    committed and nobody says where to begin.
+    `topic_id` is that of the topic in which it was committed, if the coordinator knows. `error` instead where nothing
+    is committed and auto_offset_reset is "none".
     """
 
     offset: int = 0
@@ -34,11 +45,11 @@ class Place:
     topic_id: TopicId | None = None
 
 
-Places = dict[TopicPartition, Place]
+StartPositions = dict[TopicPartition, StartPosition]
 
 
-class PlaceFinder:
-    """Asks the coordinator, then leaders; every answer is waited for up to `timeout` seconds. For any thread."""
+class StartPositionFinder:
+    """Asks the coordinator, then leaders; each response is waited for up to `timeout` seconds. For any thread."""
 
     def __init__(self, commits: Commits, cluster: Cluster, options: GroupOptions, timeout: float) -> None:
         self._commits: Final = commits
@@ -46,45 +57,121 @@ class PlaceFinder:
         self._options: Final = options
         self._timeout: Final = timeout
 
-    def find(self, partitions: Sequence[TopicPartition]) -> Places:
-        """A place for each. Raises where nobody answers."""
+    def find(self, partitions: Sequence[TopicPartition]) -> StartPositions:
+        """The start position of each partition. Raises where no broker answers."""
         topic_ids: dict[TopicPartition, TopicId] = {}
         committed = self._commits.fetch(partitions, self._timeout, topic_ids)
-        fresh = [partition for partition in partitions if partition not in committed]
-        begins = self._begins(fresh)
+        reset = self._reset_offsets([partition for partition in partitions if partition not in committed])
         stops = stop_offsets(self._options.stop, partitions, self._cluster, self._timeout)
-        places: Places = {}
+        found: StartPositions = {}
         for partition in partitions:
             stop = stops.get(partition)
             if partition in committed:
                 at = committed[partition]
-                places[partition] = Place(
+                found[partition] = StartPosition(
                     at.offset, at.leader_epoch, committed=True, stop=stop, topic_id=topic_ids.get(partition)
                 )
-            elif partition in begins:
-                places[partition] = Place(begins[partition], stop=stop)
+            elif partition in reset:
+                found[partition] = StartPosition(reset[partition], stop=stop)
             else:
-                places[partition] = Place(error=self._nowhere(partition))
-        return places
+                found[partition] = StartPosition(error=self._no_offset(partition))
+        return found
 
-    def _begins(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    def _reset_offsets(self, uncommitted: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         reset = self._options.reset
-        if not fresh or reset == "none":
+        if not uncommitted or reset == "none":
             return {}
         logger.info(
             "group %s has committed nothing for %d partitions, such as %s: they are read from the %s record on "
             "(auto_offset_reset)",
             self._options.group,
-            len(fresh),
-            fresh[0],
+            len(uncommitted),
+            uncommitted[0],
             reset,
         )
         at = EARLIEST_TIMESTAMP if reset == "earliest" else LATEST_TIMESTAMP
-        return list_offsets_or_end(self._cluster, dict.fromkeys(fresh, at), timeout=self._timeout)
+        return list_offsets_or_end(self._cluster, dict.fromkeys(uncommitted, at), timeout=self._timeout)
 
-    def _nowhere(self, partition: TopicPartition) -> OttlaError:
+    def _no_offset(self, partition: TopicPartition) -> OttlaError:
         return error_from_code(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"the group {self._options.group!r} has committed nothing for {partition}, and auto_offset_reset is 'none'",
             hint="seek, or say auto_offset_reset='earliest' or 'latest'",
         )
+
+
+class PositionInitializer:
+    """For the reader's thread. A position that the user has moved meanwhile is left as it is."""
+
+    def __init__(self, finder: StartPositionFinder, commits: Commits, context: ConsumerContext) -> None:
+        self._finder: Final = finder
+        self._commits: Final = commits
+        self._subscription: Final = context.subscription
+        self._fetcher: Final = context.fetcher
+        self._name: Final = context.client_id
+        self._found: Final = Condition()
+        self._call: Call[StartPositions] | None = None
+        self._requested: dict[Position, int] = {}  # positions that are looked up, and their version then
+        self._retry_at = 0.0
+
+    def update(self) -> None:
+        """Set the positions that were found, and look up the missing ones. Raises where one has no start."""
+        if self._call is not None and self._call.done:
+            call, self._call = self._call, None
+            self._on_found(call)
+        missing = self._missing()
+        if self._call is None and missing and self._fetcher.clock.monotonic() >= self._retry_at:
+            self._requested = {position: position.version for position in missing}
+            partitions = sorted(position.partition for position in missing)
+            name = f"ottla-start-positions-{self._name}"
+            self._call = Call(name, lambda: self._finder.find(partitions), self._on_done).start()
+
+    def wait(self) -> None:
+        """Until no position is missing. Raises like `update`, and what interrupts or closes the consumer."""
+        while self._missing():
+            self.update()
+            with self._found:
+                self._fetcher.check_open()
+                if self._missing() and (self._call is None or not self._call.done):
+                    self._found.wait(_RETRY_S)
+
+    def wake(self) -> None:
+        """Let a thread in `wait` check whether it is to continue."""
+        with self._found:
+            self._found.notify_all()
+
+    def next_at(self) -> float:
+        """When `update` is to be called if nothing else happens."""
+        return self._retry_at if self._call is None and self._missing() else NEVER
+
+    def _missing(self) -> list[Position]:
+        with self._fetcher.lock:
+            return [p for p in self._subscription.positions.values() if p.offset is None and p.start is None]
+
+    def _on_done(self) -> None:
+        self._fetcher.call_attention()
+        self.wake()
+
+    def _on_found(self, call: Call[StartPositions]) -> None:
+        try:
+            found = call.result()
+        except OttlaError as error:
+            if not error.retriable or self._fetcher.closed:
+                raise
+            self._retry_at = self._fetcher.clock.monotonic() + _RETRY_S
+            logger.warning("the start positions of %s are not known yet: %s", self._name, error)
+            return
+        errors = [self._set(position, version, found) for position, version in self._requested.items()]
+        for no_offset in filter(None, errors):
+            raise no_offset
+
+    def _set(self, position: Position, version: int, found: StartPositions) -> OttlaError | None:
+        start = found[position.partition]
+        with self._fetcher.lock:
+            if position.version != version or start.error is not None:
+                return None if position.version != version else start.error
+            position.stop, position.topic_id = start.stop, start.topic_id
+            self._subscription.seek(position, start.offset, NO_EPOCH if start.epoch is None else start.epoch)
+        if start.committed:
+            self._commits.known[position.partition] = start.offset
+        return None

@@ -515,8 +515,8 @@ def test_topics_that_nothing_is_sent_to_are_forgotten_and_found_again(idempotent
             producer.send(b"1", topic=topic).result(WAIT)
 
         def forgotten() -> bool:
-            producer._keeper.refresh()  # as it does by itself now and then
-            return not producer._targets and not producer._keeper.view.topics
+            producer._topics.updater.refresh()  # as it does by itself now and then
+            return not producer._targets and not producer._topics.updater.view.topics
 
         wait_until(forgotten)
         for topic in topics:

@@ -193,7 +193,7 @@ def test_a_sender_that_failed_is_told_to_all(where: str, caplog: pytest.LogCaptu
     producer.send(b"a").result(WAIT)
     hold = producer._sender._sending if where == "on the sender's thread" else threading.Lock()
     with hold:  # so that it is this one that comes upon the bug
-        target = producer._sender._links if where == "on the sender's thread" else producer._accumulator
+        target = producer._sender._streams if where == "on the sender's thread" else producer._accumulator
         name = "send" if where == "on the sender's thread" else "on_response"
 
         def fail(*_: Any, **__: Any) -> None:

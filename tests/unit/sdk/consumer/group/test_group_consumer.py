@@ -172,7 +172,7 @@ def test_whoever_was_closed_does_not_join_any_more() -> None:
         group = consumer._group
         assert group is not None
         claims = Claims(frozenset({"t"}), (), (), -1, "the consumer begins")
-        joining = Joining(group._coordinator, group._cluster, group.options, group.member, group.lock, claims)
+        joining = Joining(group._coordinator, group._context.cluster, group.options, group.member, group.lock, claims)
         group.member.leave()
         assert isinstance(joining.run(), Refused)
     assert cluster.requests(pb.JoinRequest) == []
@@ -273,7 +273,7 @@ def test_a_wake_up_between_two_steps_of_a_rebalance_leaves_none_out(step: int, m
         until_joined(consumer, 2)
         group, calls = consumer._group, []
         assert group is not None
-        commit = group._commit_before_rebalance
+        commit = group.committer.commit_before_rebalance
 
         def interrupted() -> None:
             calls.append(step)
@@ -281,7 +281,7 @@ def test_a_wake_up_between_two_steps_of_a_rebalance_leaves_none_out(step: int, m
                 raise WakeupError
             commit()
 
-        monkeypatch.setattr(group, "_commit_before_rebalance", interrupted)
+        monkeypatch.setattr(group.committer, "commit_before_rebalance", interrupted)
         other = Member(consumer_of(cluster, assignors="cooperative-sticky"))
         woken = 0
         while len(consumer.assignment()) != 1 or len(other.owned) != 1:

@@ -1,4 +1,4 @@
-"""Where the places of `--from`, `--to` and `--at` are in each partition of a topic, as its brokers say."""
+"""The offsets of `--from`, `--to` and `--at` in each partition of a topic, as its brokers report them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A partition's first offset, the one that comes next, and the offsets of the places that were asked for."""
+    """A partition's first offset, the one that comes next, and the offsets of the positions that were looked up."""
 
     start: int
     end: int
-    places: tuple[int, ...] = ()
+    offsets: tuple[int, ...] = ()
 
     @property
     def records(self) -> int:
@@ -39,7 +39,7 @@ def look_up(
 ) -> dict[int, Extent]:
     """The extent of each partition of `topic`, or of those in `only`.
 
-    `timeout` in seconds is for each question; --timeout where it is None. Raises UnknownTopicError, NotFoundError.
+    `timeout` in seconds is for each request; --timeout where it is None. Raises UnknownTopicError, NotFoundError.
     """
     starts = admin.topics.offsets(topic, "earliest", timeout=timeout)
     for number in only:
@@ -50,17 +50,18 @@ def look_up(
     extents = {}
     for number in only or starts:
         start, end = starts[number] or 0, ends[number] or 0
-        places = tuple(resolve(p, Bounds(start, end, found.get(p.number, {}).get(number))) for p in positions)
-        extents[number] = Extent(start, end, places)
+        offsets = tuple(resolve(p, Bounds(start, end, found.get(p.number, {}).get(number))) for p in positions)
+        extents[number] = Extent(start, end, offsets)
     return extents
 
 
-def check_reached(option: str, topic: str, place: Position, extents: Mapping[int, Extent]) -> None:
-    """Raise ConfigError for an offset that is not there yet: nobody can mean the records that will have it."""
+def check_reached(option: str, topic: str, position: Position, extents: Mapping[int, Extent]) -> None:
+    """Raise ConfigError for an offset beyond the end of the log."""
     for number, extent in extents.items():
-        if place.anchor is Anchor.OFFSET and place.number > extent.end:
+        if position.anchor is Anchor.OFFSET and position.number > extent.end:
             raise config_error(
-                f"{option} {place.number}: {topic}-{number} ends at {extent.end}", hint=f"give {option} end, or one -p"
+                f"{option} {position.number}: {topic}-{number} ends at {extent.end}",
+                hint=f"give {option} end, or one -p",
             )
 
 

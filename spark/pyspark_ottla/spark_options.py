@@ -35,16 +35,16 @@ _NOT_FOR_USERS: Final = {
 }
 
 
-class Given:
+class SparkOptions:
     """Options as Spark hands them over, and what each of them may be."""
 
     def __init__(
-        self, given: Mapping[str, str], names: Iterable[str], client_names: Mapping[str, tuple[str, Convert]]
+        self, values: Mapping[str, str], names: Iterable[str], client_names: Mapping[str, tuple[str, Convert]]
     ) -> None:
         known = {name.lower(): name for name in names}
         self._values: dict[str, str] = {}
         self.client: dict[str, str] = {}
-        for lower, value in given.items():
+        for lower, value in values.items():
             name = known.get(lower.lower())
             if name is not None:
                 self._values[name] = value
@@ -55,19 +55,19 @@ class Given:
             elif lower.lower() not in _OF_SPARK:
                 raise _unknown(lower, known.values())
 
-    def refuse(self, names: frozenset[str], kind: str) -> None:
+    def reject(self, names: frozenset[str], kind: str) -> None:
         for name in self._values:
             if name in names:
                 raise config_error(f"{name} is for {kind} queries", hint="remove it, or read the other way")
 
     def bootstrap(self) -> str:
-        given = self._values.get("kafka.bootstrap.servers") or os.environ.get("OTTLA_BOOTSTRAP")
-        if not given:
+        bootstrap = self._values.get("kafka.bootstrap.servers") or os.environ.get("OTTLA_BOOTSTRAP")
+        if not bootstrap:
             raise config_error(
                 "option kafka.bootstrap.servers is missing",
                 hint="give the gRPC addresses of brokers, such as localhost:9650, or set OTTLA_BOOTSTRAP",
             )
-        return ",".join(bootstrap_addresses(given))
+        return ",".join(bootstrap_addresses(bootstrap))
 
     def has(self, name: str) -> bool:
         return name in self._values
@@ -126,7 +126,7 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
     """Raise ConfigError for a client's setting that can't be, here and not in a task."""
     if name in _NOT_FOR_USERS:
         raise config_error(f"kafka.{name} can't be set here", hint=_NOT_FOR_USERS[name])
-    allowed = {each: how for each, how in names.items() if each not in _NOT_FOR_USERS}
+    allowed = {known: entry for known, entry in names.items() if known not in _NOT_FOR_USERS}
     unset = dict.fromkeys((argument for argument, _ in allowed.values()), None)
     try:
         merge_config(allowed, unset, unset, {name: value})
@@ -135,7 +135,7 @@ def _check_client(name: str, value: str, names: Mapping[str, tuple[str, Convert]
 
 
 def _unknown(name: str, known: Iterable[str]) -> ConfigError:
-    by_lower = {each.lower(): each for each in known}
+    by_lower = {option.lower(): option for option in known}
     near = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
     hint = f"the nearest is {by_lower[near[0]]}" if near else f"there are {', '.join(sorted(by_lower.values()))}"
     if name.lower() == "path":

@@ -1,0 +1,35 @@
+"""What the parts of one consumer share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ottla.client.cluster import Cluster
+from ottla.client.metadata_updater import MetadataUpdater
+from ottla.consumer.fetcher import Fetcher
+from ottla.machines.metadata import ClusterView
+from ottla.machines.subscription import Subscription
+
+
+@dataclass(frozen=True)
+class ConsumerContext:
+    """Times in seconds; every call to a broker is waited for up to `request_timeout_s`."""
+
+    client_id: str
+    subscription: Subscription
+    fetcher: Fetcher
+    cluster: Cluster
+    request_timeout_s: float
+    metadata_max_age_s: float
+
+    def start_updater(self, on_change: Callable[[ClusterView], None], *, all_topics: bool = False) -> MetadataUpdater:
+        """Follow the cluster's metadata from now on, until it is closed."""
+        return MetadataUpdater(
+            self.cluster,
+            name=self.client_id,
+            max_age=self.metadata_max_age_s,
+            timeout=self.request_timeout_s,
+            on_change=on_change,
+            all_topics=all_topics,
+        )

@@ -1,0 +1,88 @@
+"""When a member commits, and what: its interval, a rebalance, the end, and the user's own commits."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ottla.consumer.context import ConsumerContext
+from ottla.consumer.group.commits import Commits
+from ottla.consumer.group.offsets import Offsets, offset_and_epoch
+from ottla.consumer.group.options import GroupOptions
+from ottla.errors import OttlaError, WakeupError
+from ottla.machines.membership import NEVER, NO_GENERATION, Membership, State
+
+logger = logging.getLogger("ottla.group")
+
+
+class OffsetCommitter:
+    """For the reader's thread. `next_at` is when the next auto commit is due."""
+
+    def __init__(self, options: GroupOptions, member: Membership, commits: Commits, context: ConsumerContext) -> None:
+        self._options: Final = options
+        self._member: Final = member
+        self._commits: Final = commits
+        self._context: Final = context
+        self._clock: Final = context.cluster.clock
+        self._leaving = False
+        self.next_at = NEVER
+        if options.commit == "at_least_once":
+            self.next_at = self._clock.monotonic() + options.auto_commit_interval_s
+
+    def handed_out(self) -> Offsets:
+        """For each partition the offset after the records that were handed out."""
+        with self._context.fetcher.lock:
+            return {
+                partition: offset_and_epoch(position.offset, position.offset_epoch)
+                for partition, position in self._context.subscription.positions.items()
+                if position.offset is not None
+            }
+
+    def uncommitted(self, offsets: Offsets) -> Offsets:
+        """Those of them that the group does not have yet, as far as known."""
+        return {p: committed for p, committed in offsets.items() if self._commits.known.get(p) != committed.offset}
+
+    def commit(self, offsets: Offsets, timeout: float | None = None) -> None:
+        """Commit, and wait for it. Raises CommitFailedError and whatever else prevents the commit."""
+        if offsets:
+            limit_s = self._context.request_timeout_s if timeout is None else timeout
+            self._commits.wait(self._commits.begin(offsets, retries=True), limit_s, self._check_open)
+
+    def commit_due(self) -> None:
+        """The auto commit, if it is due: of what was handed out before, which counts as processed."""
+        now = self._clock.monotonic()
+        if now < self.next_at:
+            return
+        self.next_at = now + self._options.auto_commit_interval_s
+        offsets = self.uncommitted(self.handed_out()) if self._member.state is State.STABLE else {}
+        if offsets:
+            self._commits.begin(offsets, callback=self._on_auto_commit)
+
+    def commit_before_rebalance(self) -> None:
+        """What was handed out is processed by now; the partitions' next owners continue after it."""
+        if self._options.commit == "manual":
+            return
+        try:
+            self.commit(self.uncommitted(self.handed_out()))
+        except OttlaError as error:
+            if isinstance(error, WakeupError) or self._context.fetcher.closed:
+                raise
+            logger.warning("group %s: records will be read again: %s", self._options.group, error)
+
+    def commit_last(self, offsets: Offsets, timeout: float) -> None:
+        """Commit `offsets` within `timeout` seconds, and nothing afterwards. A failure is logged."""
+        self._leaving = True
+        try:
+            if not self._member.lost and self._member.generation != NO_GENERATION:
+                self.commit(self.uncommitted(offsets), timeout)
+        except OttlaError as error:
+            logger.warning("group %s: records will be read again: %s", self._options.group, error)
+
+    def _on_auto_commit(self, offsets: Offsets, error: OttlaError | None) -> None:
+        if error is not None:
+            logger.info("group %s: an auto commit failed: %s", self._options.group, error)
+
+    def _check_open(self) -> None:
+        """Raise where the wait is to end, except at the end of the consumer, when nothing else would commit."""
+        if not self._leaving:
+            self._context.fetcher.check_open()
