@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ottla_broker.kafka.dispatch import APIS, NEVER, Api
+from ottla_broker.kafka.apis import APIS, NEVER, Api
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/kafka-apis.md"
 
@@ -13,7 +13,7 @@ HEAD = """\
 # Kafka APIs
 
 What the brokers' Kafka listener serves, and so what ApiVersions advertises. `make coverage-table` writes this page from
-`services/broker/ottla_broker/kafka/dispatch.py`.
+`services/broker/ottla_broker/kafka/apis.py`.
 
 | key | API | versions | flexible from |
 |---|---|---|---|

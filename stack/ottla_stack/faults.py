@@ -20,10 +20,12 @@ from typing import Any, Self
 
 from google.protobuf.message import Message
 
+from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
-from ottla_broker.kafka.dispatch import APIS, AroundApi, Handler
+from ottla_broker.kafka.dispatch import AroundApi
 from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.handling import Handler
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import Reader
 from ottla_core.rpc.context import RequestContext

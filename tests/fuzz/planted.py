@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import codec, connection, dispatch, fetch_wire, frames, inbound
+from ottla_broker.kafka import codec, connection, fetch_wire, frames, handling, inbound
 from ottla_core import primitives, slices
 
 _LEAKED_BYTES: Final = 64 * 1024
@@ -80,8 +80,8 @@ def _follower_served() -> None:
 
 def _in_one_turn() -> None:
     """However many elements there are, nobody else is served before all are answered."""
-    _replace(dispatch, "_LARGE_BYTES", 1 << 30)
-    _replace(dispatch, "_MANY", 1 << 30)
+    _replace(handling, "LARGE_BYTES", 1 << 30)
+    _replace(handling, "MANY_ELEMENTS", 1 << 30)
     _replace(slices.Slice, "is_over", property(lambda self: False))
 
 

@@ -21,7 +21,7 @@ from tests.fuzz.journal import Bug, Journal
 from tests.fuzz.stack import Stack
 from tests.fuzz.world import World
 
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 
 MOST_GROWTH_MB: Final = 64.0
 _CLIENTS: Final = 8

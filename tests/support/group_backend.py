@@ -15,8 +15,9 @@ from tests.fuzz.kafka_wire import framed
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka.addresses import Endpoint
+from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.dispatch import APIS, Dispatcher
+from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, read_head
 from ottla_broker.peers.coordinator_peers import not_available
 from ottla_core.cluster.image import Change, ClusterImage, Coordinator, Partition, Topic

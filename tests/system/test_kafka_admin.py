@@ -14,7 +14,7 @@ from waiting import wait_until
 from wire import Wire, batch
 
 import ottla
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 

@@ -13,7 +13,7 @@ from tests.fuzz.kafka_wire import KafkaWire
 from waiting import wait_until
 
 import ottla
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 from ottla_core.errors import ErrorCode
 from ottla_stack.cluster import Cluster
 

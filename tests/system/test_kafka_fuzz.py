@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 280

@@ -40,7 +40,7 @@ from tests.fuzz.kafka_wire import KafkaWire, framed
 from waiting import wait_until
 from wire import Wire, batch
 
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 from ottla_core.errors import ErrorCode
 from ottla_core.records.batch import body_crc, iter_headers
 from ottla_core.records.reader import read_records

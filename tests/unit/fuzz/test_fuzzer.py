@@ -18,7 +18,7 @@ from tests.fuzz.report import load_cases, save_cases
 from tests.fuzz.run import Finding, Outcome
 from tests.fuzz.world import World
 
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import check_batch
 

@@ -90,7 +90,9 @@ def resource(kind: int, name: str, **configs: str | None) -> Any:
 def test_a_replacement_deletes_what_is_set_for_this_resource_alone(kind: int, name: str, source: Source) -> None:
     others = [entry(f"other.{s.value}", "1", s) for s in Source if s is not source]
     now = pb.ConfigsDescribed(entries=[*others, entry("gone", "1", source), entry("kept", "1", source)])
-    assert replacement(resource(kind, name, kept="2"), now) == [
+    altered = replacement(resource(kind, name, kept="2"), now)
+    assert isinstance(altered, pb.ConfigsAltered)
+    assert list(altered.ops) == [
         pb.ConfigOp(name="gone", op=pb.CONFIG_OP_DELETE),
         pb.ConfigOp(name="kept", op=pb.CONFIG_OP_SET, value="2"),
     ]

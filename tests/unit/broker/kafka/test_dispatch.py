@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import struct
 import subprocess
 import sys
@@ -16,12 +17,13 @@ from kafka.protocol.admin import DeleteGroupsRequest, DeleteGroupsResponse
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, dispatch, fetch_wire
+from ottla_broker.kafka.apis import APIS, Api
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.connection import Answered, CloseConnectionError
-from ottla_broker.kafka.dispatch import APIS, Api, Dispatcher
+from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, Request, read_head
-from ottla_broker.kafka.handlers import fetch
+from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics
@@ -52,8 +54,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
             raise KeyError("a bug")
         return [b"answer"]
 
-    monkeypatch.setitem(dispatch.APIS, 500, Api(500, "Test", 1, 3, 2, answer))
-    monkeypatch.setattr(dispatch, "APIS", dict(dispatch.APIS))
+    monkeypatch.setitem(APIS, 500, Api(500, "Test", 1, 3, 2, answer))
+    monkeypatch.setattr(dispatch, "APIS", dict(APIS))
     return requests
 
 
@@ -121,8 +123,8 @@ def test_the_table() -> None:
 def test_the_table_agrees_with_the_message_definitions(key: int) -> None:
     """Each version is one that the codec knows, with fields and tags spelled as it spells them."""
     api = APIS[key]
-    assert api.handler.__closure__ is not None
-    (request_type,) = [c.cell_contents for c in api.handler.__closure__ if hasattr(c.cell_contents, "API_KEY")]
+    decode = inspect.getclosurevars(api.handler).nonlocals["decode"]
+    request_type = inspect.getclosurevars(decode).nonlocals["request_type"]
     assert (request_type.API_KEY, request_type.__name__) == (key, f"{api.name}Request")
     assert api.max_version <= request_type.max_version
     flexible = [request_type.flexible_version_q(v) for v in range(api.max_version + 1)]
@@ -146,7 +148,7 @@ async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.Mo
     """It may have a hundred thousand elements."""
     decoded_in = whether_on_the_loop(codec, "decode", monkeypatch)
     backend = cast(Backend, SimpleNamespace(threads=DiskThreads()))
-    api = dispatch.control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(version=1, results=[]))
+    api = control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(version=1, results=[]))
     for count in (10, 5_000):
         body = DeleteGroupsRequest(groups_names=[f"g{n}" for n in range(count)]).encode(version=1)
         answered = api(backend, Request(1, 1, "me", Reader(memoryview(body)), CALLER))
@@ -164,7 +166,7 @@ async def test_a_fetch_of_many_partitions_is_read_beside_the_loop(monkeypatch: p
     answers = []
     for count in (10, 5_000):
         sent = bytearray(head + struct.pack(">ihsi", 1, 1, b"t", count) + partition * count + struct.pack(">i", 0))
-        answered = fetch.answer(backend, Request(7, 1, "me", Reader(memoryview(sent)), CALLER))
+        answered = APIS[1].handler(backend, Request(7, 1, "me", Reader(memoryview(sent)), CALLER))
         sent[:] = bytes(len(sent))  # a frame's bytes are another frame's in the next turn
         assert asyncio.iscoroutine(answered)
         answers.append(await answered)

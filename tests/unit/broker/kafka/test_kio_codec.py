@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from typing import Any
 
@@ -11,7 +12,7 @@ from kio.index import load_request_schema, load_response_schema
 from kio_messages import invent, read, write
 
 from ottla_broker.kafka import codec
-from ottla_broker.kafka.dispatch import APIS
+from ottla_broker.kafka.apis import APIS
 from ottla_core.primitives import MalformedError, Reader
 
 PRODUCE, FETCH, API_VERSIONS = 0, 1, 18
@@ -34,9 +35,8 @@ def request_type_of(key: int) -> Any:
         from kafka.protocol.metadata import ApiVersionsRequest
 
         return ApiVersionsRequest
-    closure = APIS[key].handler.__closure__
-    assert closure is not None
-    return next(c.cell_contents for c in closure if hasattr(c.cell_contents, "API_KEY"))
+    decode = inspect.getclosurevars(APIS[key].handler).nonlocals["decode"]
+    return inspect.getclosurevars(decode).nonlocals["request_type"]
 
 
 @pytest.mark.rule(71)

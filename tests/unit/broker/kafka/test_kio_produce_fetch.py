@@ -11,8 +11,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio_messages import invent, read, write
 
 from ottla_broker.kafka import fetch_wire
+from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.dispatch import APIS
 from ottla_broker.kafka.fetch_request import Asked, Part
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce

@@ -21,8 +21,6 @@ from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.contracts import Controller
 
-Ops = list[pb.ConfigOp]
-
 _DELETE: Final = 1
 _OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
 
@@ -64,14 +62,11 @@ async def _altered(
 ) -> list[dict[str, Any]]:
     """Carry out what is asked for each resource; the fields of its answer."""
     planned = await (_replacements(backend, resources) if replaces else translated(backend, _changes, resources))
-    legal = [(r, ops) for r, ops in zip(resources, planned, strict=True) if not isinstance(ops, OttlaError)]
-    altered = await translated(
-        backend, lambda each: pb.ConfigsAltered(resource=resource_of(each[0]), ops=each[1]), legal
-    )
+    altered = [each for each in planned if not isinstance(each, OttlaError)]
     request = pb.AlterConfigsRequest(resources=altered, validate_only=asked.validate_only)
     response = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
     told = iter(response.resources)
-    return [refused(ops) if isinstance(ops, OttlaError) else said(next(told).error) for ops in planned]
+    return [refused(each) if isinstance(each, OttlaError) else said(next(told).error) for each in planned]
 
 
 def _loggers_altered(backend: Backend, asked: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
@@ -90,19 +85,20 @@ def _loggers_altered(backend: Backend, asked: Message, resource: Message, *, rep
     return {"error_code": 0, "error_message": None}
 
 
-def _changes(resource: Message) -> Ops | OttlaError:
+def _changes(resource: Message) -> pb.ConfigsAltered | OttlaError:
     for config in resource.configs:
         if config.value is None and config.config_operation != _DELETE:
             return _no_value(config.name)
-    return [pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "") for c in resource.configs]
+    ops = [pb.ConfigOp(name=c.name, op=c.config_operation, value=c.value or "") for c in resource.configs]
+    return pb.ConfigsAltered(resource=resource_of(resource), ops=ops)
 
 
-async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[Ops | OttlaError]:
+async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[pb.ConfigsAltered | OttlaError]:
     described, _ = await describe(backend, resources)
     return await translated(backend, lambda each: replacement(*each), zip(resources, described, strict=True))
 
 
-def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | OttlaError:
+def replacement(resource: Message, described: pb.ConfigsDescribed) -> pb.ConfigsAltered | OttlaError:
     """What sets the configs of the request and deletes all others that are set for this resource."""
     try:
         raise_error(described.error)
@@ -114,10 +110,11 @@ def replacement(resource: Message, described: pb.ConfigsDescribed) -> Ops | Ottl
     wanted = {config.name for config in resource.configs}
     own = _own_source(resource)
     gone = [e.name for e in described.entries if Source(e.source) is own and e.name not in wanted]
-    return [
+    ops = [
         *(pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in gone),
         *(pb.ConfigOp(name=c.name, op=pb.CONFIG_OP_SET, value=c.value) for c in resource.configs),
     ]
+    return pb.ConfigsAltered(resource=resource_of(resource), ops=ops)
 
 
 def _own_source(resource: Message) -> Source:

@@ -18,7 +18,7 @@ _NAMED_FROM: Final = 3
 
 
 class Served(Protocol):
-    """An API as it is advertised (dispatch.Api)."""
+    """An API as it is advertised (apis.Api)."""
 
     @property
     def key(self) -> int: ...

@@ -1,0 +1,154 @@
+"""What is served: every API with its versions and who answers it. ApiVersions and docs/kafka-apis.md are read off it.
+
+The minima are those of Kafka 4.x but for Produce, which is advertised from 0 and served from 3, as Kafka does it: old
+librdkafka takes a larger minimum for a broker that knows no compression (design: traps in docs/kafka-apis.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from kafka.protocol.admin import (
+    AlterConfigsRequest,
+    AlterReplicaLogDirsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteGroupsRequest,
+    DeleteRecordsRequest,
+    DeleteTopicsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeGroupsRequest,
+    DescribeLogDirsRequest,
+    DescribeProducersRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListConfigResourcesRequest,
+    ListGroupsRequest,
+)
+from kafka.protocol.consumer import (
+    HeartbeatRequest,
+    JoinGroupRequest,
+    LeaveGroupRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
+    SyncGroupRequest,
+)
+from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest
+
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.connection import Answered
+from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.handlers import (
+    alter_configs,
+    alter_replica_log_dirs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    describe_log_dirs,
+    describe_producers,
+    describe_quorum,
+    describe_topic_partitions,
+    elect_leaders,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_config_resources,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
+from ottla_broker.kafka.handling import Handler, control, decoded
+from ottla_broker.kafka.limits import FETCH_KEY, PRODUCE_KEY
+
+NEVER: Final = 2**15 - 1
+"""Flexible in no version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """`flexible_from`: the first version with compact fields and tags; `advertised_from`: where not `min_version`."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_from: int
+    handler: Handler
+    advertised_from: int | None = None
+
+    @property
+    def advertised_min(self) -> int:
+        return self.min_version if self.advertised_from is None else self.advertised_from
+
+
+def _api_versions(backend: Backend, request: Request) -> Answered:
+    return api_versions.answer(request, APIS.values())
+
+
+_TABLE: Final = (
+    Api(PRODUCE_KEY, "Produce", 3, 11, 9, produce.answer, advertised_from=0),
+    Api(FETCH_KEY, "Fetch", 4, 18, 12, decoded(fetch.read, fetch.answer, speed=fetch.SPEED)),
+    Api(2, "ListOffsets", 1, 11, 6, control(ListOffsetsRequest, list_offsets.answer)),
+    Api(3, "Metadata", 0, 13, 9, control(MetadataRequest, metadata.answer)),
+    Api(8, "OffsetCommit", 2, 10, 8, control(OffsetCommitRequest, offset_commit.answer)),
+    Api(9, "OffsetFetch", 1, 10, 6, control(OffsetFetchRequest, offset_fetch.answer)),
+    Api(10, "FindCoordinator", 0, 6, 3, control(FindCoordinatorRequest, find_coordinator.answer)),
+    Api(11, "JoinGroup", 0, 9, 6, control(JoinGroupRequest, join_group.answer)),
+    Api(12, "Heartbeat", 0, 4, 4, control(HeartbeatRequest, heartbeat.answer)),
+    Api(13, "LeaveGroup", 0, 5, 4, control(LeaveGroupRequest, leave_group.answer)),
+    Api(14, "SyncGroup", 0, 5, 4, control(SyncGroupRequest, sync_group.answer)),
+    Api(15, "DescribeGroups", 0, 6, 5, control(DescribeGroupsRequest, describe_groups.answer)),
+    Api(16, "ListGroups", 0, 5, 3, control(ListGroupsRequest, list_groups.answer)),
+    Api(api_versions.KEY, "ApiVersions", 0, 4, 3, _api_versions),
+    Api(19, "CreateTopics", 2, 7, 5, control(CreateTopicsRequest, create_topics.answer)),
+    Api(20, "DeleteTopics", 1, 6, 4, control(DeleteTopicsRequest, delete_topics.answer)),
+    Api(21, "DeleteRecords", 0, 2, 2, control(DeleteRecordsRequest, delete_records.answer)),
+    Api(22, "InitProducerId", 0, 5, 2, control(InitProducerIdRequest, init_producer_id.answer)),
+    Api(23, "OffsetForLeaderEpoch", 2, 4, 4, control(OffsetForLeaderEpochRequest, offset_for_leader_epoch.answer)),
+    Api(32, "DescribeConfigs", 1, 4, 4, control(DescribeConfigsRequest, describe_configs.answer)),
+    Api(33, "AlterConfigs", 0, 2, 2, control(AlterConfigsRequest, alter_configs.replacing)),
+    Api(34, "AlterReplicaLogDirs", 1, 2, 2, control(AlterReplicaLogDirsRequest, alter_replica_log_dirs.answer)),
+    Api(35, "DescribeLogDirs", 1, 5, 2, control(DescribeLogDirsRequest, describe_log_dirs.answer)),
+    Api(37, "CreatePartitions", 0, 3, 2, control(CreatePartitionsRequest, create_partitions.answer)),
+    Api(42, "DeleteGroups", 0, 2, 2, control(DeleteGroupsRequest, delete_groups.answer)),
+    Api(43, "ElectLeaders", 0, 2, 2, control(ElectLeadersRequest, elect_leaders.answer)),
+    Api(44, "IncrementalAlterConfigs", 0, 1, 1, control(IncrementalAlterConfigsRequest, alter_configs.incremental)),
+    Api(47, "OffsetDelete", 0, 0, NEVER, control(OffsetDeleteRequest, offset_delete.answer)),
+    Api(55, "DescribeQuorum", 0, 2, 0, control(DescribeQuorumRequest, describe_quorum.answer)),
+    Api(60, "DescribeCluster", 0, 2, 0, control(DescribeClusterRequest, describe_cluster.answer)),
+    Api(61, "DescribeProducers", 0, 0, 0, control(DescribeProducersRequest, describe_producers.answer)),
+    Api(74, "ListConfigResources", 0, 1, 0, control(ListConfigResourcesRequest, list_config_resources.answer)),
+    Api(
+        75,
+        "DescribeTopicPartitions",
+        0,
+        0,
+        0,
+        control(DescribeTopicPartitionsRequest, describe_topic_partitions.answer),
+    ),
+)
+
+APIS: Final = {api.key: api for api in sorted(_TABLE, key=lambda api: api.key)}

@@ -1,0 +1,65 @@
+"""Requests are decoded before their handlers, and responses encoded after them: in a thread where they are large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from ottla_broker.kafka import codec
+from ottla_broker.kafka.backend import Backend
+from ottla_broker.kafka.codec import Message
+from ottla_broker.kafka.connection import Answered
+from ottla_broker.kafka.frames import Parts, Request
+
+LARGE_BYTES: Final = 4096
+"""Of a request of the codec library, beyond its header: what is smaller has two thousand elements at most."""
+MANY_ELEMENTS: Final = 500
+"""Of a response: so many are encoded in some milliseconds."""
+
+T = TypeVar("T")
+
+Handler = Callable[[Backend, Request], Answered]
+Control = Callable[[Backend, Message, Request], Message | Coroutine[Any, Any, Message]]
+
+
+def decoded(
+    decode: Callable[[Request], T], handle: Callable[[Backend, T, Request], Answered], *, speed: int = 1
+) -> Handler:
+    """A handler of decoded requests: one is decoded before anything is awaited, unless it is large. `decode` is so many
+    times faster than the codec library."""
+
+    def begin(backend: Backend, request: Request) -> Answered:
+        if request.body.left > LARGE_BYTES * speed:
+            return _in_a_thread(backend, request.kept())
+        return handle(backend, decode(request), request)
+
+    async def _in_a_thread(backend: Backend, request: Request) -> Parts | None:
+        response = handle(backend, await backend.threads.work(decode, request), request)
+        return await response if asyncio.iscoroutine(response) else response
+
+    return begin
+
+
+def control(request_type: Any, handle: Control) -> Handler:
+    """A handler for a message of the codec library."""
+
+    def decode(request: Request) -> Message:
+        return codec.decode(request_type, request.version, request.body)
+
+    def begin(backend: Backend, message: Message, request: Request) -> Answered:
+        response = handle(backend, message, request)
+        if asyncio.iscoroutine(response):
+            return _encoded_later(backend, response)
+        return _encoded(backend, response) if codec.has_many(response, MANY_ELEMENTS) else codec.encode(response)
+
+    return decoded(decode, begin)
+
+
+async def _encoded_later(backend: Backend, coming: Coroutine[Any, Any, Message]) -> Parts:
+    response = await coming
+    return await _encoded(backend, response) if codec.has_many(response, MANY_ELEMENTS) else codec.encode(response)
+
+
+async def _encoded(backend: Backend, response: Message) -> Parts:
+    return await backend.threads.work(codec.encode, response)
