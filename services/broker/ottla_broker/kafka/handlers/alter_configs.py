@@ -1,4 +1,7 @@
-"""AlterConfigs and IncrementalAlterConfigs: the first replaces all that is set, the second changes what it names."""
+"""AlterConfigs (key 33), versions 0 to 2, and IncrementalAlterConfigs (key 44), versions 0 to 1 (KIP-133, KIP-339).
+
+AlterConfigs replaces all that is set, IncrementalAlterConfigs changes what it names. Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

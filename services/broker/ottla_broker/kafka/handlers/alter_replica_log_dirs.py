@@ -1,4 +1,7 @@
-"""AlterReplicaLogDirs: a replica moves to another directory of its broker, of which there is one (KIP-113)."""
+"""AlterReplicaLogDirs (key 34), versions 1 to 2: a replica moves to another directory of its broker (KIP-113).
+
+A broker has one directory here, so there is none to move to. Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

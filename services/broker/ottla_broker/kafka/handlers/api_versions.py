@@ -1,4 +1,7 @@
-"""ApiVersions: what is served, read off the dispatch table, and nothing that is not (rule 71, KIP-511)."""
+"""ApiVersions (key 18), versions 0 to 4: what the table of APIs serves, and nothing else (rule 71, KIP-511).
+
+v1 adds the throttle time; v3 the client's name and version, which are checked. An unknown version is answered in v0.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""CreatePartitions: a topic grows to a count, and where its new replicas lie may be said."""
+"""CreatePartitions (key 37), versions 0 to 3: a topic grows to a count, with assignments or without (KIP-195).
+
+Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""CreateTopics: each topic has its own answer; from version 5 on it tells what the topic is like (KIP-525)."""
+"""CreateTopics (key 19), versions 2 to 7: each topic has its own result.
+
+v4 lets counts be -1, the defaults (KIP-464); v5 responds with the topic's configs and counts (KIP-525); v7 with its
+id (KIP-516).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DeleteGroups: groups without members, each with its own outcome."""
+"""DeleteGroups (key 42), versions 0 to 2: groups without members, each with its own result (KIP-229).
+
+Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

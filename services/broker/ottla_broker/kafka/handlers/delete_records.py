@@ -1,4 +1,7 @@
-"""DeleteRecords: this broker's partitions give up what lies before an offset; -1 is the high watermark (KIP-107)."""
+"""DeleteRecords (key 21), versions 0 to 2: this broker's partitions give up what lies before an offset (KIP-107).
+
+-1 is the high watermark. Versions differ in encoding only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""DeleteTopics: by name, and from version 6 on also by id, so that no other topic of that name goes (KIP-516)."""
+"""DeleteTopics (key 20), versions 1 to 6: by name or by id.
+
+v3 knows TOPIC_DELETION_DISABLED (KIP-322); v5 adds the error message (KIP-599); v6 ids, so that no other topic of that
+name is deleted (KIP-516).
+"""
 
 from __future__ import annotations
 

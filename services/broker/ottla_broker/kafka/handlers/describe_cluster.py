@@ -1,4 +1,7 @@
-"""DescribeCluster: the brokers, on request with those that are fenced (KIP-700, KIP-919, KIP-1073)."""
+"""DescribeCluster (key 60), versions 0 to 2: the brokers of the cluster (KIP-700).
+
+v1 adds the endpoint type (KIP-919); v2 fenced brokers, on request (KIP-1073).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""DescribeConfigs: the controller's configs with Kafka's numbers, and the values that would hold next (synonyms)."""
+"""DescribeConfigs (key 32), versions 1 to 4: the controller's configs with Kafka's numbers (KIP-133, KIP-226).
+
+Synonyms are the values that would hold next. v3 adds types and documentation (KIP-569).
+"""
 
 from __future__ import annotations
 

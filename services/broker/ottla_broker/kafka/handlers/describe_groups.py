@@ -1,4 +1,8 @@
-"""DescribeGroups: what a group's coordinator tells of it. Before version 6 a group that isn't there is `Dead`."""
+"""DescribeGroups (key 15), versions 0 to 6: groups as their coordinators describe them.
+
+v3 adds authorized operations (KIP-430); v4 group instance ids (KIP-345); v6 an error message (KIP-1043), and an error
+for a group that does not exist, which is `Dead` before.
+"""
 
 from __future__ import annotations
 

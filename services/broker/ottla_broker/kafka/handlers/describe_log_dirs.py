@@ -1,4 +1,7 @@
-"""DescribeLogDirs: this broker's one directory, and what its replicas take of it (KIP-113, KIP-827)."""
+"""DescribeLogDirs (key 35), versions 1 to 5: this broker's one directory and its replicas' sizes (KIP-113).
+
+v3 adds an error code (KIP-784); v4 total and usable bytes (KIP-827); v5 whether the directory is cordoned (KIP-1066).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: what this broker's replicas know of their idempotent producers (KIP-664)."""
+"""DescribeProducers (key 61), version 0: what this broker's replicas know of their idempotent producers (KIP-664)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""DescribeQuorum: who decides on the metadata, told as Kafka tells of its Raft quorum (KIP-595, KIP-836, KIP-853).
+"""DescribeQuorum (key 55), versions 0 to 2: who decides on the metadata, in the form of Kafka's quorum (KIP-595).
 
 There is no Raft here: etcd keeps the metadata, and the controllers hold an election there. So the quorum's one voter is
-the controller that is elected, which tells it itself; standbys are known to nobody. Offsets are revisions of etcd. The
-brokers are the observers. How far they have followed, each knows of itself: of all but the one that is asked, -1.
+the elected controller, which reports it; no broker knows the standbys. Offsets are revisions of etcd. The brokers are
+the observers: each knows its own progress, so all but the broker that responds have -1.
+
+v1 adds the times of the last fetch (KIP-836); v2 directory ids, nodes and error messages (KIP-853).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in the order of their names, a page of partitions at a time (KIP-966)."""
+"""DescribeTopicPartitions (key 75), version 0: topics by name, a page of partitions at a time (KIP-966)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ElectLeaders: back to preferred leaders, or a leader at the price of records where there is none (KIP-460)."""
+"""ElectLeaders (key 43), versions 0 to 2: back to preferred leaders (KIP-183).
+
+v1 adds the election type: where a partition has no leader, one at the price of records (KIP-460).
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""FindCoordinator: a live broker, which passes on to the coordinator behind it.
+"""FindCoordinator (key 10), versions 0 to 6: a live broker, which forwards to the coordinator behind it.
 
 As in Kafka it is the leader of the shard's partition: so clients spread over the brokers as groups do over shards.
+v1 adds the key type (KIP-98); v4 several keys at once (KIP-699).
 """
 
 from __future__ import annotations

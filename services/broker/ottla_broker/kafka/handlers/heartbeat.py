@@ -1,4 +1,7 @@
-"""Heartbeat: a member lives; it hears whether it is to join again."""
+"""Heartbeat (key 12), versions 0 to 4: keeps a member alive, and says whether it has to rejoin.
+
+v1 adds the throttle time; v3 the group instance id (KIP-345).
+"""
 
 from __future__ import annotations
 

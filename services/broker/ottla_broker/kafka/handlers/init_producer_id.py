@@ -1,4 +1,7 @@
-"""InitProducerId: an id for an idempotent producer, from this broker's block."""
+"""InitProducerId (key 22), versions 0 to 5: an id for an idempotent producer, from this broker's block (KIP-98).
+
+v3 adds the producer's id and epoch to the request (KIP-360), which only transactions need.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""JoinGroup: it waits at the coordinator until the group is complete."""
+"""JoinGroup (key 11), versions 0 to 9: waits at the coordinator until the group is complete.
+
+v1 adds the rebalance timeout (KIP-62); v4 requires a member id (KIP-394); v5 adds the group instance id (KIP-345); v7
+the protocol type (KIP-559); v8 a reason (KIP-800); v9 lets the leader skip the assignment (KIP-814).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""LeaveGroup: members go, or are put out by an administrator (from version 3 on: several, and static ones by name)."""
+"""LeaveGroup (key 13), versions 0 to 5: members leave, or an administrator removes them.
+
+v3 takes several, static ones by their instance ids (KIP-345); v5 adds a reason (KIP-800).
+"""
 
 from __future__ import annotations
 

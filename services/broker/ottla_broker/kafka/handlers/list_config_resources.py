@@ -1,4 +1,7 @@
-"""ListConfigResources: what has configs, or may have some, by kind (KIP-1142). Version 0 asks for clients' metrics."""
+"""ListConfigResources (key 74), versions 0 to 1: what has configs, or may have some, by kind (KIP-1142).
+
+v0 lists clients' metrics only; v1 the kinds that the request names.
+"""
 
 from __future__ import annotations
 

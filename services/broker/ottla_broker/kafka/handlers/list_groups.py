@@ -1,7 +1,8 @@
-"""ListGroups: every group whose coordinator a client reaches through this broker.
+"""ListGroups (key 16), versions 0 to 5: every group whose coordinator a client reaches through this broker.
 
-A Kafka client asks every broker, and expects each to tell of its own groups alone. So each tells of those whose shards
-it leads: a group stands in one answer, whoever asks all brokers sees all groups.
+A Kafka client sends it to every broker, and expects each to list its own groups alone. So each lists those whose shards
+it leads: a group is in one response, and a client of all brokers sees all groups. v4 adds states (KIP-518), v5 types
+(KIP-848).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""ListOffsets: offsets by time, and the ends of a log."""
+"""ListOffsets (key 2), versions 1 to 11: offsets by time, and the ends of a log (KIP-79).
+
+v2 adds the isolation level (KIP-98); v4 leader epochs (KIP-320); v5 knows OFFSET_NOT_AVAILABLE (KIP-207); v10 adds a
+timeout (KIP-1075). The offset of the largest timestamp has -3 in place of a time (KIP-734).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Metadata: brokers, topics and leaders, from the image at one revision."""
+"""Metadata (key 3), versions 0 to 13: brokers, topics and leaders, from the image at one revision.
+
+v1 adds the controller, racks, and null for all topics; v4 whether topics may be created; v7 leader epochs (KIP-320);
+v8 authorized operations (KIP-430), of the cluster until v10; v10 topic ids, which v12 may be asked by (KIP-516); v13 an
+error code (KIP-1102).
+"""
 
 from __future__ import annotations
 

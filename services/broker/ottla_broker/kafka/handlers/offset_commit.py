@@ -1,4 +1,8 @@
-"""OffsetCommit: by topic names, or from version 10 on by topic ids. A topic that isn't there can't be committed to."""
+"""OffsetCommit (key 8), versions 2 to 10: offsets of a group, of topics that exist.
+
+v5 drops the retention time; v6 adds leader epochs (KIP-320); v7 the group instance id (KIP-345); v10 names topics by
+id.
+"""
 
 from __future__ import annotations
 

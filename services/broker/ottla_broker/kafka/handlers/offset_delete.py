@@ -1,6 +1,6 @@
-"""OffsetDelete: an administrator takes committed offsets of topics that the group reads no more (KIP-496).
+"""OffsetDelete (key 47), version 0: takes committed offsets of topics that the group no longer reads (KIP-496).
 
-Of partitions that are there: those of a topic that is deleted go with it.
+Of partitions that exist: those of a deleted topic go with it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""OffsetFetch: of one group, or from version 8 on of several; by names, or from version 10 on by topic ids.
+"""OffsetFetch (key 9), versions 1 to 10: the committed offsets of groups.
 
-Whose member asks, which a request may say from version 9 on, matters to groups of KIP-848 alone.
+v2 adds the error code, and null for all topics; v5 leader epochs (KIP-320); v7 `require_stable` (KIP-447); v8 several
+groups (KIP-709); v9 the member, which matters to groups of KIP-848 alone; v10 names topics by id.
 """
 
 from __future__ import annotations

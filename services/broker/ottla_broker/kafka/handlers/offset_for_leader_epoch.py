@@ -1,4 +1,7 @@
-"""OffsetForLeaderEpoch: where an epoch ended, by which a consumer sees that a log was cut (KIP-320, rule 67)."""
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where an epoch ended (KIP-320, rule 67).
+
+A consumer sees by it that a log was truncated. v3 adds the replica id.
+"""
 
 from __future__ import annotations
 

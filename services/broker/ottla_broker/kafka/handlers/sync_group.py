@@ -1,4 +1,7 @@
-"""SyncGroup: it waits at the coordinator until the leading member has assigned."""
+"""SyncGroup (key 14), versions 0 to 5: waits at the coordinator until the leader has assigned.
+
+v1 adds the throttle time; v3 the group instance id (KIP-345); v5 the protocol's type and name (KIP-559).
+"""
 
 from __future__ import annotations
 
