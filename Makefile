@@ -109,6 +109,7 @@ coverage-table: $(VENV)/.dev  ## the pages that are made from sources: what is s
 	$(BIN)/python tools/coverage_table.py
 	$(BIN)/python tools/kafka_apis.py
 	$(BIN)/python tools/configuration.py
+	$(BIN)/python tools/state_diagrams.py
 	$(BIN)/python -m tests.regressions --page
 
 bench-before: $(VENV)/.dev  ## the short list of figures of BASE=commit and of this tree, in turn; PAIRS=5 ONLY=commits

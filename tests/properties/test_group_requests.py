@@ -14,9 +14,10 @@ from groups import WAITS, Shard, subscription
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla_group_coordinator.machines.group import Group, State
+from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError
+from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
 STEPS = [
@@ -128,16 +129,18 @@ class World:
         silent = {m.member_id for m in group.members.values() if m.joining is None and m.syncing is None}
         watched = {key.member_id for key in timers if isinstance(key, SessionTimer)}
         assert silent | group.pending <= watched <= group.members.keys() | group.pending
-        rebalances = group.state in (State.PREPARING, State.COMPLETING) or bool(group.unsynced)
+        rebalances = group.state in (GroupState.PREPARING_REBALANCE, GroupState.COMPLETING_REBALANCE) or bool(
+            group.unsynced
+        )
         assert (RebalanceTimer("g") in timers) is rebalances
 
     def _check_state(self) -> None:
         group, members = self.group, self.group.members.values()
-        if group.state is not State.PREPARING:
+        if group.state is not GroupState.PREPARING_REBALANCE:
             assert not any(m.joining for m in members)
-            assert bool(members) is (group.state is not State.EMPTY)
+            assert bool(members) is (group.state is not GroupState.EMPTY)
             assert not members or group.leader in group.members
-        if group.state is not State.COMPLETING:
+        if group.state is not GroupState.COMPLETING_REBALANCE:
             assert not any(m.syncing for m in members)
         assert group.unsynced <= group.members.keys()
         assert not group.pending & group.members.keys()
@@ -156,5 +159,5 @@ def test_nobody_waits_for_ever_and_nothing_is_left_behind(steps: list[str], seed
         world.check()
     world.shard.sleep(SILENCE_S)
     world.check()
-    assert world.group.state is State.EMPTY
+    assert world.group.state is GroupState.EMPTY
     assert not world.group.pending

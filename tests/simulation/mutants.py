@@ -10,7 +10,8 @@ from tests.simulation.world import Build
 
 from ottla_broker.machines.shard import find_place
 from ottla_core.coordination.effects import Answer, Effect, Refuse
-from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard_log import Appended, Call, Check, Read, Result, Unknown
 from ottla_core.coordination.timers import Moment
 from ottla_core.coordination.turn import Request
@@ -44,7 +45,7 @@ class IndefiniteAppendReverted(Owner[Counters]):
 
     def _on_turn_result(self, result: Result, now: Moment) -> None:
         if isinstance(result, Unknown):
-            self._leave("it failed", asks=True, failed=result.error)
+            self._leave(OwnerEvent.DIVERGED, "it failed", failed=result.error)
         else:
             super()._on_turn_result(result, now)
 
@@ -99,7 +100,7 @@ class StateDroppedWhenLate(Owner[Counters]):
 
     def _refuse_late(self, now: Moment) -> None:
         if self._turn is not None and now.at >= self._late_at:
-            self._leave("the log could not be reached in time", asks=True)
+            self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")
         else:
             super()._refuse_late(now)
 

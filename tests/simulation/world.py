@@ -18,7 +18,8 @@ from tests.simulation.partition import TAKES_NOTHING, Partition
 from tests.simulation.schedule import Schedule
 
 from ottla_core.coordination.effects import Leave
-from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.turn import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
@@ -136,10 +137,10 @@ class World:
             self._assign(self.schedule.random.choice(up))
 
     def on_leave(self, fence: ShardFence, leave: Leave) -> None:
-        self.history.left[leave.why] += 1
-        if leave.asks:
-            if TAKES_NOTHING not in leave.why:
-                raise Broken(f"an owner gave its shard up under {fence}: {leave.why}")
+        self.history.left[leave.reason] += 1
+        if leave.needs_epoch:
+            if TAKES_NOTHING not in leave.reason:
+                raise Broken(f"an owner gave its shard up under {fence}: {leave.reason}")
             self.schedule.after(0.02, self._on_asked, fence.epoch)
 
     def _on_asked(self, epoch: int) -> None:

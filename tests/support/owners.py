@@ -8,7 +8,8 @@ from typing import Any
 from batches import NOON
 
 from ottla_core.coordination.effects import Answer, Effect, Leave, Refuse, Send, ShardLimits
-from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decision, Entry, Later, Marker, Record, Resolve
 from ottla_core.coordination.shard_log import Append, Appended, Batches, Call, Confirmed, Result
 from ottla_core.coordination.timers import Moment, TimerKey

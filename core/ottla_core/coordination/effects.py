@@ -66,10 +66,10 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """The last effect. `asks`: the shard has no other owner, so far as is known here, and needs a new epoch."""
+    """The last effect. `needs_epoch`: the shard has no other owner, as far as this one knows, and needs a new epoch."""
 
-    why: str
-    asks: bool
+    reason: str
+    needs_epoch: bool
 
 
 Effect: TypeAlias = Send | Answer | Refuse | Perform | Tell | Leave

@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, Protocol
 
 from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, Tell
-from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard import S
 from ottla_core.coordination.shard_log import Append, ShardLog, Unknown
 from ottla_core.coordination.timers import NEVER, Moment
@@ -82,7 +83,7 @@ class HeldShard(Generic[S]):
         except Exception:
             # In `apply`, or in the machine: the state can't be trusted any more.
             _log.exception("%s shard %d has failed", self._around.kind, self.number)
-            effects = self.owner.leave("it has failed", asks=True)
+            effects = self.owner.leave("it has failed", OwnerEvent.FAILED)
         for effect in effects:
             self._carry_out(effect)
         self._after()

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from enum import Enum
 from typing import Any, Final, Generic
 
 from ottla_core.coordination.batches import read_batches, seal_entries
@@ -44,6 +43,7 @@ from ottla_core.coordination.effects import (
     not_coordinator,
     superseded,
 )
+from ottla_core.coordination.phases import NEEDS_EPOCH, NEXT_PHASE, OwnerEvent, Phase
 from ottla_core.coordination.shard import Decision, Later, Resolve, S
 from ottla_core.coordination.shard_log import (
     Append,
@@ -66,13 +66,6 @@ from ottla_core.records.fence import ShardFence, seal_fence
 
 _TELL_AFTER: Final = 8
 """Tries of a fence or a read, which take some seconds; and again whenever they are twice as many."""
-
-
-class Phase(Enum):
-    FENCING = "fencing"
-    LOADING = "loading"
-    SERVING = "serving"
-    LEFT = "left"
 
 
 class Owner(Generic[S]):
@@ -172,10 +165,10 @@ class Owner(Generic[S]):
         self._proved_until -= gap_s
         self._sent_at -= gap_s
 
-    def leave(self, why: str, *, asks: bool = False) -> list[Effect]:
-        """Drop the state and refuse everybody; what is in the air may still be carried out."""
+    def leave(self, reason: str, event: OwnerEvent = OwnerEvent.RELEASED) -> list[Effect]:
+        """Drop the state and refuse every request; what is in the air may still be carried out."""
         if self.phase is not Phase.LEFT:
-            self._leave(why, asks=asks)
+            self._leave(event, reason)
         return self._effects()
 
     @property
@@ -207,14 +200,14 @@ class Owner(Generic[S]):
     def _on_fence_result(self, result: Result, now: Moment) -> None:
         match result:
             case Appended(base_offset, high_watermark) if high_watermark > base_offset:
-                self.phase = Phase.LOADING
+                self._move(OwnerEvent.FENCE_COMMITTED)
                 self.next_offset, self._fence_end = 0, base_offset + 1
                 self._ask(Read(0), now)
             case Mismatch(log_end_offset):
                 self.next_offset = log_end_offset
                 self._ask(Append(log_end_offset, self._fence_batch), now)
             case Fenced():
-                self._leave("another owner has a higher fence", asks=False)
+                self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
             case _:
                 self._ask_later(now)
                 self._tell("its fence can't be written", _why(result))
@@ -236,7 +229,7 @@ class Owner(Generic[S]):
         elif self._fence_seen and self.next_offset == self._fence_end:
             self._serve(now)
         else:
-            self._leave("the own fence was not where it had been written", asks=True)
+            self._leave(OwnerEvent.DIVERGED, "the own fence was not where it had been written")
 
     def _replay(self, data: bytes) -> None:
         for batch in read_batches(data):
@@ -256,7 +249,8 @@ class Owner(Generic[S]):
                 self._out.append(Tell(self.trouble))
 
     def _serve(self, now: Moment) -> None:
-        self.phase, self._call, self._failures, self.trouble = Phase.SERVING, None, 0, ""
+        self._move(OwnerEvent.LOADED)
+        self._call, self._failures, self.trouble = None, 0, ""
         self._waiting.append(Request(None, lambda shard, then: shard.on_loaded(then), NEVER))
         self._take_turn(now)
 
@@ -286,7 +280,7 @@ class Owner(Generic[S]):
         match result:
             case Appended(base_offset, high_watermark):
                 if base_offset != self.next_offset:  # Kafka's rule 54
-                    self._leave("a batch was written where it does not belong", asks=True)
+                    self._leave(OwnerEvent.DIVERGED, "a batch was written where it does not belong")
                 elif self._is_committed(high_watermark, end):
                     self._on_proved(self._turn, end, now)
                 else:
@@ -294,13 +288,13 @@ class Owner(Generic[S]):
             case Confirmed():
                 self._on_proved(self._turn, end, now)
             case Mismatch():
-                self._leave("the log holds what is not of this state", asks=True)
+                self._leave(OwnerEvent.DIVERGED, "the log holds what is not of this state")
             case Fenced():
-                self._leave("another owner has a higher fence", asks=False)
+                self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
             case Refused(error) if not self._doubtful and not error.retriable:
-                self._leave(_untaken(error), asks=True, failed=error)
+                self._leave(OwnerEvent.DIVERGED, _untaken(error), failed=error)
             case Refused(error) | Unknown(error) if not error.retriable and self._is_late(now):
-                self._leave(_untaken(error), asks=True)  # it will say so for ever, and the state is of no use
+                self._leave(OwnerEvent.DIVERGED, _untaken(error))  # it will say so for ever, and the state is of no use
             case Refused() | Unknown():
                 self._again(now, doubtful=isinstance(result, Unknown))
             case Batches():
@@ -380,9 +374,12 @@ class Owner(Generic[S]):
                 refused = isinstance(effect.response, OttlaError)
                 self._out.append(Refuse(token, effect.response) if refused else Answer(token, effect.response))
 
-    def _leave(self, why: str, *, asks: bool, failed: OttlaError | None = None) -> None:
+    def _move(self, event: OwnerEvent) -> None:
+        self.phase = NEXT_PHASE[self.phase, event]
+
+    def _leave(self, event: OwnerEvent, reason: str, *, failed: OttlaError | None = None) -> None:
         """`failed` is what those are told whose records are surely not in the log, and never will be."""
-        self.phase = Phase.LEFT
+        self._move(event)
         turn, self._turn = self._turn, None
         for token, decision, _ in turn.outcomes if turn is not None else ():
             if token is not None:
@@ -394,7 +391,7 @@ class Owner(Generic[S]):
         self._later.clear()
         self._waiting.clear()
         self._timers = Timers()
-        self._out.append(Leave(why, asks))
+        self._out.append(Leave(reason, event in NEEDS_EPOCH))
 
     # ---- calls ----------------------------------------------------------------------------------------------------
 

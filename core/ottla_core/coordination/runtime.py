@@ -19,7 +19,8 @@ from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.coordination.effects import Leave, ShardLimits, crowded, not_coordinator
 from ottla_core.coordination.held_shard import HeldShard, refuse
-from ottla_core.coordination.owner import Owner, Phase
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, S
 from ottla_core.coordination.shard_log import ShardLog
 from ottla_core.coordination.shards import Shards, ShardStatus
@@ -301,10 +302,10 @@ class OwnedShards(Shards[S]):
 
     def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None:
         self.left.value += 1
-        self.given_up.value += leave.asks
-        level = logging.WARNING if leave.asks else logging.INFO
-        _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.why)
-        if leave.asks and not self._stopping:
+        self.given_up.value += leave.needs_epoch
+        level = logging.WARNING if leave.needs_epoch else logging.INFO
+        _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.reason)
+        if leave.needs_epoch and not self._stopping:
             rest_s = _REST_S if lived_s < _SHORT_LIFE_S else 0.0  # whatever ends it at once is not to spin
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))
 

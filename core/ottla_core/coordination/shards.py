@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
 from ottla_core.coordination.effects import ShardLimits
-from ottla_core.coordination.owner import Phase
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, S
 
 

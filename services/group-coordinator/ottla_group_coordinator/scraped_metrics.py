@@ -22,8 +22,8 @@ from ottla_core.model import TopicPartition
 from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics, Table
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, Lag, Lags
-from ottla_group_coordinator.machines.group import State
 from ottla_group_coordinator.machines.shard import GroupShard
+from ottla_group_coordinator.machines.states import GroupState
 
 LOOK_S: Final = 15.0
 STALE_S: Final = 60.0
@@ -100,7 +100,7 @@ class ScrapedGroupMetrics:
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._scraped.set)
         states = self._fresh().states
-        return {(state.value,): states.get(state.value, 0) for state in State} if states else {}
+        return {(state.value,): states.get(state.value, 0) for state in GroupState} if states else {}
 
     def _left_out(self) -> float:
         return self._fresh().left_out
@@ -146,7 +146,7 @@ class ScrapedGroupMetrics:
             left_out,
         )
 
-    async def _groups(self) -> list[tuple[str, State, int, dict[TopicPartition, int]]]:
+    async def _groups(self) -> list[tuple[str, GroupState, int, dict[TopicPartition, int]]]:
         """Name, state, number of members and offsets of each; a shard that can't be asked now has none."""
         groups: list[Any] = []
         for number in self._shards.owned():

@@ -18,6 +18,7 @@ import ottla_group_coordinator.machines.rebalance
 import ottla_group_coordinator.machines.shard
 from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import OwnerEvent
 from ottla_core.coordination.runtime import OwnedShards
 from ottla_core.coordination.shard import Decision
 from ottla_core.coordination.shard_log import Call, Check
@@ -113,7 +114,7 @@ def _given_up_when_late() -> None:
 
     def give_up(self: Any, now: Moment) -> None:
         if self._turn is not None and now.at >= self._began_at + self.limits.unproved_s:
-            self._leave("the log could not be reached in time", asks=True)
+            self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")
         else:
             refuse_late(self, now)
 

@@ -14,7 +14,7 @@ STORIES = (
             "core/ottla_core/coordination/owner.py",
             "            self._refuse_late(now)\n",
             "            if self._turn is not None and self._is_late(now):\n"
-            '                self._leave("the log could not be reached in time", asks=True)\n',
+            '                self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")\n',
         ),
     ),
     Story(

@@ -12,7 +12,7 @@ from ottla_core.cluster.image import Change, ClusterImage, Configs
 from ottla_core.config_table import BROKER_CONFIGS
 from ottla_core.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
-from ottla_core.coordination.owner import Phase
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shards import ShardStatus
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.config_listener import GroupConfigListener

@@ -178,19 +178,19 @@ def test_what_one_gives_up_before_another_reads_it_moves_once() -> None:
     shard.join("m2", key="too")
     shard.sync("m2", 3)
     shard.sync("m1", 3, {"m1": assigned(0), "m2": assigned(2, 3)})
-    assert (counted(shard)["moved"], dict(shard.group().departed)) == (2, {TopicPartition("t", 1): "m1"})
+    assert (counted(shard)["moved"], dict(shard.group().former_readers)) == (2, {TopicPartition("t", 1): "m1"})
     shard.join("m1", key="once more")
     shard.join("m2", key="too, once more")
     shard.sync("m2", 4)
     shard.sync("m1", 4, {"m1": assigned(0), "m2": assigned(1, 2, 3)})
-    assert (counted(shard)["moved"], dict(shard.group().departed)) == (3, {})
+    assert (counted(shard)["moved"], dict(shard.group().former_readers)) == (3, {})
 
 
 def test_what_a_group_of_nobody_had_is_not_remembered() -> None:
     shard = two_members()
     shard.leave("m1")
     shard.leave("m2")
-    assert not shard.group().departed
+    assert not shard.group().former_readers
     shard.join()
     shard.sync("m3", 4, {"m3": assigned(0, 1, 2, 3)})
     assert counted(shard)["moved"] == 2, "nobody's partitions don't move"

@@ -11,10 +11,10 @@ from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.coordination.shard import Record
 from ottla_core.errors import ErrorCode
 from ottla_core.model import TopicPartition
-from ottla_group_coordinator.machines.group import State
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
+from ottla_group_coordinator.machines.states import GroupState
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_member_that_joins_again_unchanged_hears_of_its_generation(shard: Shar
 def test_a_member_that_changes_makes_all_join_again(shard: Shard) -> None:
     _, other = shard.stable(2)
     assert shard.join(other, key="o", protocols={"range": subscription("another")}) is WAITS
-    assert shard.group().state is State.PREPARING
+    assert shard.group().state is GroupState.PREPARING_REBALANCE
 
 
 @pytest.mark.feature(69)
@@ -237,7 +237,7 @@ def test_a_member_that_joins_again_while_it_synchronizes_has_a_session_again(sha
 def test_an_assignment_is_written_before_anybody_is_told(shard: Shard) -> None:
     leader, other = shard.stable(2)
     there = shard.reloaded().group()
-    assert there.state is State.STABLE
+    assert there.state is GroupState.STABLE
     assert there.generation == 1
     assert there.leader == leader
     assert {m.member_id: m.assignment for m in there.members.values()} == {
@@ -303,7 +303,7 @@ def test_a_group_too_large_for_the_log_is_refused_to_all_and_nobody_waits_for_it
     assert code(shard.sync(a, 1, {b: b"x" * 2_000})) == ErrorCode.RECORD_LIST_TOO_LARGE
     assert code(shard.answers["b waits"]) == ErrorCode.RECORD_LIST_TOO_LARGE
     assert shard.log == []
-    assert shard.group().state is State.PREPARING
+    assert shard.group().state is GroupState.PREPARING_REBALANCE
     shard.join(a, key="a2")
     shard.join(b, key="b2")
     shard.synchronize([a, b])
@@ -344,8 +344,8 @@ def test_who_leaves_is_gone_at_once_and_the_others_share(shard: Shard) -> None:
 def test_the_last_to_leave_leaves_an_empty_group_in_the_log(shard: Shard) -> None:
     leader, other = shard.stable(2)
     assert shard.leave(leader, other) == [None, None]
-    assert shard.group().state is State.EMPTY
-    assert shard.reloaded().group().state is State.EMPTY
+    assert shard.group().state is GroupState.EMPTY
+    assert shard.reloaded().group().state is GroupState.EMPTY
     assert shard.reloaded().group().generation == 2
 
 
@@ -354,7 +354,7 @@ def test_who_leaves_before_it_was_a_member_disturbs_nobody(shard: Shard) -> None
     told = shard.join(member_id_required=True)
     assert isinstance(told, MemberIdRequiredError)
     assert shard.leave(told.member_id) == [None]
-    assert shard.group().state is State.STABLE
+    assert shard.group().state is GroupState.STABLE
     assert shard.heartbeat(leader, 1) is None
     assert code(shard.join(told.member_id)) == ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -418,7 +418,7 @@ def test_a_static_member_comes_back_without_a_rebalance(shard: Shard) -> None:
     assert isinstance(told, Joined)
     assert told.generation == 1
     assert told.member_id != other
-    assert shard.group().state is State.STABLE
+    assert shard.group().state is GroupState.STABLE
     assert shard.sync(told.member_id, 1, instance_id=instance) == Synced("consumer", "range", other.encode())
     assert code(shard.heartbeat(other, 1, instance)) == ErrorCode.FENCED_INSTANCE_ID
     assert code(shard.commit(5, other, 1, instance_id=instance)) == ErrorCode.FENCED_INSTANCE_ID
@@ -442,7 +442,7 @@ def test_a_static_member_that_has_changed_makes_all_join_again(shard: Shard) -> 
     _, other = shard.stable(2, static=True)
     instance = shard.group().members[other].instance_id
     assert shard.join(instance_id=instance, protocols={"range": subscription("else")}) is WAITS
-    assert shard.group().state is State.PREPARING
+    assert shard.group().state is GroupState.PREPARING_REBALANCE
 
 
 @pytest.mark.rule(45)
@@ -451,7 +451,7 @@ def test_a_static_member_that_held_partitions_comes_back_without_them(shard: Sha
     held = Subscription(("t",), b"sticky", (TopicPartition("t", 0),), 1, "rack")
     shard.stable(1, static=True, protocols={"range": encode_subscription(held)})
     assert isinstance(shard.join(instance_id="i0", protocols={"range": subscription("t")}), Joined)
-    assert shard.group().state is State.STABLE
+    assert shard.group().state is GroupState.STABLE
     assert shard.join(instance_id="i0", protocols={"range": b"no subscription"}) is WAITS
 
 

@@ -11,10 +11,10 @@ from ottla_core.cluster.image import Topic
 from ottla_core.coordination.shard import Decision, Entry, Marker, Producer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
-from ottla_group_coordinator.machines.group import State
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.offsets import decide_delete_group, decide_delete_offsets
 from ottla_group_coordinator.machines.records import CommittedOffset, OffsetKey, encode_key, encode_offset
+from ottla_group_coordinator.machines.states import GroupState
 
 T0 = TopicPartition("t", 0)
 DAY_S = 24 * 3600
@@ -52,7 +52,7 @@ def test_between_two_generations_a_commit_is_refused_and_before_it_is_taken(shar
     assert shard.commit(3, other, 1) == [None]  # before it joins again, it may still say how far it came
     for member_id in (leader, other):
         shard.join(member_id, key=member_id)
-    assert shard.group().state is State.COMPLETING
+    assert shard.group().state is GroupState.COMPLETING_REBALANCE
     assert code(shard.commit(4, other, 2)) == ErrorCode.REBALANCE_IN_PROGRESS
     assert code(shard.commit(4, other, 1)) == ErrorCode.ILLEGAL_GENERATION
 

@@ -1,11 +1,7 @@
 """A consumer group of the classic protocol, as it stands: its members, and how far a rebalance has come.
 
-    EMPTY ──► PREPARING ──► COMPLETING ──► STABLE          (the states' names in Kafka are those of `State`)
-      ▲           │  ▲           │            │
-      └───────────┘  └───────────┴────────────┘
-
-PREPARING waits for members to join, COMPLETING for the assignment that the leading member makes. What moves a group is
-in `rebalance`, `joining` and `leaving`; they work on a copy, which takes the group's place once it is decided.
+Its states and the ways between them are the table in `states`. What takes a group from one to the next is in
+`rebalance` and `membership`; they work on a copy, which replaces the group once it is decided.
 
 Only a generation that is complete is written to the log, and with it who its members are; members of a join that is
 under way are memory. So after a change of the coordinator members find the last generation that they synchronized in,
@@ -17,20 +13,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.errors import OttlaError
 from ottla_group_coordinator.machines.history import KEPT, Event, Readers
 from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
-
-
-class State(Enum):
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    DEAD = "Dead"
+from ottla_group_coordinator.machines.states import NEXT, GroupEvent, GroupState
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +46,7 @@ class Member:
 @dataclass(slots=True)
 class Group:
     group_id: str
-    state: State = State.EMPTY
+    state: GroupState = GroupState.EMPTY
     protocol_type: str = ""
     generation: int = 0
     protocol: str | None = None
@@ -69,16 +57,20 @@ class Group:
     """Member ids that were given out and did not come back yet (KIP-394)."""
     unsynced: frozenset[str] = frozenset()
     """Members of a COMPLETING group that have not synchronized yet."""
-    gathers_until: float | None = None
+    initial_delay_until: float | None = None
     """Set while a group that was empty waits for more members: how long at most."""
     rebalance_began_ms: int = 0
-    departed: Readers = field(default_factory=dict)
+    former_readers: Readers = field(default_factory=dict)
     """Who was the last to read what nobody has now: its reader has gone, or has given it up for another one."""
     events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def copy(self) -> Group:
         """One that may be changed without a trace in this one."""
         return replace(self, members=dict(self.members), events=self.events.copy())
+
+    def move(self, event: GroupEvent) -> None:
+        """To the next state, as the table says."""
+        self.state = NEXT[self.state, event]
 
     def by_instance(self, instance_id: str | None) -> Member | None:
         if instance_id is None:
@@ -150,7 +142,7 @@ def group_from(group_id: str, record: GroupRecord) -> Group:
     """A group as the log tells of it."""
     return Group(
         group_id,
-        State.STABLE if record.members else State.EMPTY,
+        GroupState.STABLE if record.members else GroupState.EMPTY,
         record.protocol_type,
         record.generation,
         record.protocol,

@@ -16,7 +16,7 @@ from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.shard import Decision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_group_coordinator.machines.group import Group, Member, State
+from ottla_group_coordinator.machines.group import Group, Member
 from ottla_group_coordinator.machines.history import Kind
 from ottla_group_coordinator.machines.rebalance import (
     assign,
@@ -44,6 +44,7 @@ from ottla_group_coordinator.machines.responses import (
     too_long,
     unknown_member,
 )
+from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import SessionTimer, Transition, session_ends_at
 
 _NEW_MEMBER_JOIN_MS: Final = 300_000
@@ -194,9 +195,9 @@ def _bound_wait(step: Transition, member: Member) -> None:
 def _go_on(step: Transition, cause: str, settings: GroupSettings) -> None:
     """Somebody joins: begin to rebalance, or see whether all are there."""
     group = step.group
-    if group.state is not State.PREPARING:
+    if group.state is not GroupState.PREPARING_REBALANCE:
         begin(step, cause, settings.initial_rebalance_delay_ms)
-    elif group.gathers_until is not None:
+    elif group.initial_delay_until is not None:
         gather(step, settings.initial_rebalance_delay_ms)
     else:
         complete_if_all_joined(step)
@@ -208,13 +209,13 @@ def _join_again(step: Transition, asked: Join, settings: GroupSettings) -> Decis
         return _join_new(step, asked.member(who.member_id), asked, settings)
     member = check_member(group, who)
     changed = list(member.protocols.items()) != list(asked.protocols.items())
-    if group.state is State.EMPTY:
+    if group.state is GroupState.EMPTY:
         raise unknown_member(group.group_id, who.member_id)
-    if group.state is State.COMPLETING and not changed:  # its answer was lost
+    if group.state is GroupState.COMPLETING_REBALANCE and not changed:  # its answer was lost
         _refuse_former(step, member)
         step.start_session(step.change(member, syncing=None))
         return step.decision(joined(step, member))
-    if group.state is State.STABLE and not changed and who.member_id != group.leader:
+    if group.state is GroupState.STABLE and not changed and who.member_id != group.leader:
         step.start_session(member)
         return step.decision(joined(step, member))
     _refuse_former(step, member)
@@ -238,7 +239,7 @@ def _come_back(step: Transition, old: Member, asked: Join, settings: GroupSettin
     group = step.group
     new = replace(asked.member(asked.fresh_id), assignment=old.assignment)
     replace_instance(step, old, new)
-    if group.state is State.STABLE and _wants_the_same(group, old, new) and group.vote() == group.protocol:
+    if group.state is GroupState.STABLE and _wants_the_same(group, old, new) and group.vote() == group.protocol:
         member = step.change(new, joining=None)
         step.write()
         step.start_session(member)
@@ -271,11 +272,11 @@ def decide_sync(group: Group, asked: Sync, settings: GroupSettings, now: Moment)
     check_member(group, asked.who)
     check_generation(group, asked.generation)
     _check_protocol(group, asked)
-    if group.state is State.PREPARING:
+    if group.state is GroupState.PREPARING_REBALANCE:
         raise rebalance_in_progress(group.group_id)
     step = Transition(group, now)
     member = step.group.members[asked.who.member_id]
-    if group.state is State.STABLE:
+    if group.state is GroupState.STABLE:
         synchronized(step, member)
         return step.decision(synced(step, member))
     _refuse_former(step, member)
@@ -306,7 +307,7 @@ def decide_heartbeat(group: Group, who: Who, generation: int, now: Moment) -> De
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
         return Decision(None)  # it waits for us, and its session has no end
-    response = rebalance_in_progress(group.group_id) if group.state is State.PREPARING else None
+    response = rebalance_in_progress(group.group_id) if group.state is GroupState.PREPARING_REBALANCE else None
     timer = SessionTimer(group.group_id, member.member_id)
     return Decision(response, timers={timer: session_ends_at(member, now)})
 
@@ -374,9 +375,9 @@ def decide_session_end(group: Group, member_id: str, settings: GroupSettings, no
 def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> Decision[None]:
     """The time to join, or to synchronize, is over."""
     step = Transition(group, now)
-    if group.state is State.PREPARING:
+    if group.state is GroupState.PREPARING_REBALANCE:
         complete(step)
-    elif group.state in (State.COMPLETING, State.STABLE) and group.unsynced:
+    elif group.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE) and group.unsynced:
         evict_unsynchronized(step, settings.initial_rebalance_delay_ms)
     return step.decision(None)
 

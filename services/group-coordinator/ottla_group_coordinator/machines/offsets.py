@@ -18,10 +18,11 @@ from ottla_core.coordination.shard import Decision, Entry
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
-from ottla_group_coordinator.machines.group import Group, State
+from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import GroupSettings, Who, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
 from ottla_group_coordinator.machines.responses import illegal_generation, rebalance_in_progress
+from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import SessionTimer, session_ends_at
 
 NO_GENERATION: Final = -1
@@ -79,13 +80,13 @@ def decide_commit(
 
 def _check_commit(group: Group, who: Who, generation: int, now: Moment) -> Mapping[TimerKey, float | None]:
     """Raises for whoever may not commit (rules 46 and 47); gives the session that goes on by it."""
-    if generation < 0 and group.state is State.EMPTY:
+    if generation < 0 and group.state is GroupState.EMPTY:
         return {}  # whoever says so, and some name their group.instance.id: nobody reads by the group's assignment
-    if group.state is State.EMPTY and not group.pending and group.generation == 0:
+    if group.state is GroupState.EMPTY and not group.pending and group.generation == 0:
         raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
     member = check_member(group, who)
     check_generation(group, generation)
-    if group.state is State.COMPLETING:
+    if group.state is GroupState.COMPLETING_REBALANCE:
         raise rebalance_in_progress(group.group_id)
     if member.joining is not None:
         return {}
@@ -135,7 +136,7 @@ def decide_delete_offsets(
 
     `known` are the partitions in which something is committed, or pending.
     """
-    if group.state is State.EMPTY:
+    if group.state is GroupState.EMPTY:
         read: frozenset[str] = frozenset()
     elif group.is_consumers:
         subscribed = group.subscribed_topics()
@@ -157,7 +158,7 @@ def decide_delete_offsets(
 
 
 def decide_delete_group(group: Group, known: Collection[TopicPartition]) -> Decision[None]:
-    if group.state is not State.EMPTY:
+    if group.state is not GroupState.EMPTY:
         raise non_empty(group.group_id, len(group.members))
     return Decision(None, (*tombstones(group.group_id, known), group_tombstone(group.group_id)))
 
@@ -176,17 +177,17 @@ def expired(
 ) -> tuple[Entry, ...]:
     """The end of what nobody has wanted for so long, and after the last of it the group's. The first of these records
     may be written without the others, which come again. Where a transaction is open all stays."""
-    read = group.subscribed_topics() if group.state in (State.EMPTY, State.STABLE) else None
+    read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None
     if read is None:
         return ()
-    since_ms = group.state_since_ms if group.state is State.EMPTY else -1
+    since_ms = group.state_since_ms if group.state is GroupState.EMPTY else -1
     gone = [
         partition
         for partition, committed in offsets.items()
         if partition.topic not in read and partition not in pending and _is_over(committed, since_ms, settings, now)
     ]
     records = tombstones(group.group_id, gone)
-    is_left = group.state is State.EMPTY and not group.pending and not pending
+    is_left = group.state is GroupState.EMPTY and not group.pending and not pending
     if is_left and len(gone) == len(offsets) and (gone or group.generation):
         return (*records, group_tombstone(group.group_id))
     return records

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla_core.errors import OttlaError
-from ottla_group_coordinator.machines.group import Group, Member, State
+from ottla_group_coordinator.machines.group import Group, Member
 from ottla_group_coordinator.machines.history import Kind, Readers, partitions_moved, readers
 from ottla_group_coordinator.machines.responses import (
     Joined,
@@ -21,6 +21,7 @@ from ottla_group_coordinator.machines.responses import (
     rebalance_in_progress,
     unknown_member,
 )
+from ottla_group_coordinator.machines.states import GroupEvent, GroupState
 from ottla_group_coordinator.machines.transition import Transition
 
 NOT_JOINED: Final = "did not join again within the rebalance timeout"
@@ -30,23 +31,24 @@ NOT_SYNCED: Final = "did not synchronize within the rebalance timeout"
 def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     """Ask all members to join again."""
     group, was = step.group, step.group.state
-    if was is State.COMPLETING:
+    if was is GroupState.COMPLETING_REBALANCE:
         _refuse_syncing(step, rebalance_in_progress(group.group_id))
-    group.state, group.unsynced = State.PREPARING, frozenset()
+    group.move(GroupEvent.REBALANCE)
+    group.unsynced = frozenset()
     group.rebalance_began_ms = step.now.wall_ms
     step.note(Kind.REBALANCE_BEGAN, cause)
-    if was is State.EMPTY and initial_delay_ms > 0:
-        group.gathers_until = step.now.at + group.rebalance_timeout_ms / 1000
+    if was is GroupState.EMPTY and initial_delay_ms > 0:
+        group.initial_delay_until = step.now.at + group.rebalance_timeout_ms / 1000
         step.wait(min(initial_delay_ms, group.rebalance_timeout_ms))
     else:
-        group.gathers_until = None
+        group.initial_delay_until = None
         step.wait(group.rebalance_timeout_ms)
         complete_if_all_joined(step)
 
 
 def gather(step: Transition, initial_delay_ms: int) -> None:
     """One more has come to a group that waits for its first members: wait for others again."""
-    until = step.group.gathers_until
+    until = step.group.initial_delay_until
     if until is not None:
         left_ms = max(0.0, (until - step.now.at) * 1000)
         step.wait(min(initial_delay_ms, left_ms))
@@ -54,7 +56,7 @@ def gather(step: Transition, initial_delay_ms: int) -> None:
 
 def complete_if_all_joined(step: Transition) -> None:
     group = step.group
-    if group.state is State.PREPARING and group.gathers_until is None and group.all_have_joined:
+    if group.state is GroupState.PREPARING_REBALANCE and group.initial_delay_until is None and group.all_have_joined:
         complete(step)
 
 
@@ -64,7 +66,7 @@ def complete(step: Transition) -> None:
     group = step.group
     for member in [m for m in group.members.values() if m.joining is None and m.instance_id is None]:
         drop(step, member, Kind.EVICTED, NOT_JOINED)
-    group.gathers_until = None
+    group.initial_delay_until = None
     if group.members and all(member.joining is None for member in group.members.values()):
         step.wait(group.rebalance_timeout_ms)  # static members alone, all of them away
         return
@@ -72,13 +74,15 @@ def complete(step: Transition) -> None:
     group.generation += 1
     group.state_since_ms = step.now.wall_ms
     if not group.members:
-        group.state, group.protocol, group.leader, group.departed = State.EMPTY, None, None, {}
+        group.move(GroupEvent.ALL_GONE)
+        group.protocol, group.leader, group.former_readers = None, None, {}
         step.note(Kind.GENERATION, "the last member is gone")
         step.write()
         return
     if group.leader not in group.members or group.members[group.leader].joining is None:
         group.leader = next(m.member_id for m in group.members.values() if m.joining is not None)
-    group.state, group.protocol = State.COMPLETING, group.vote()
+    group.move(GroupEvent.ALL_JOINED)
+    group.protocol = group.vote()
     group.unsynced = frozenset(group.members)
     step.wait(group.rebalance_timeout_ms)
     step.note(Kind.GENERATION, f"{len(group.members)} members, assignor {group.protocol}, leader {group.leader}")
@@ -109,13 +113,14 @@ def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -
 def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     """The leading member has decided: it is written down, and then everybody who waits is told (rule 49)."""
     group = step.group
-    before = {**group.departed, **_readers(group)}
+    before = {**group.former_readers, **_readers(group)}
     for member in list(group.members.values()):
         step.change(member, assignment=assignments.get(member.member_id, b""))
-    group.state, group.state_since_ms = State.STABLE, step.now.wall_ms
+    group.move(GroupEvent.ASSIGNED)
+    group.state_since_ms = step.now.wall_ms
     after = _readers(group)
     moved = partitions_moved(before, after)
-    group.departed = {p: reader for p, reader in before.items() if p not in after}
+    group.former_readers = {p: reader for p, reader in before.items() if p not in after}
     took_ms = max(0, step.now.wall_ms - group.rebalance_began_ms)
     step.note(Kind.ASSIGNED, f"{len(group.members)} members go on", duration_ms=took_ms, moved=moved)
     step.write()
@@ -142,7 +147,7 @@ def synced(step: Transition, member: Member) -> Synced:
 def synchronized(step: Transition, member: Member) -> None:
     """A member knows what it is to do."""
     step.group.unsynced -= {member.member_id}
-    if not step.group.unsynced and step.group.state is State.STABLE:
+    if not step.group.unsynced and step.group.state is GroupState.STABLE:
         step.wait(None)
     step.start_session(member)
 
@@ -159,7 +164,7 @@ def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
     """A member is out; what it waits for is refused."""
     group = step.group
     del group.members[member.member_id]
-    group.departed = {**group.departed, **readers({member.member_id: member.assignment})}
+    group.former_readers = {**group.former_readers, **readers({member.member_id: member.assignment})}
     group.unsynced -= {member.member_id}
     step.end_session(member.member_id)
     for waiting in (member.joining, member.syncing):
@@ -171,7 +176,7 @@ def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
 def rebalance_without(step: Transition, cause: str, initial_delay_ms: int) -> None:
     """Members are gone: the others share what was theirs."""
     group = step.group
-    if group.state in (State.STABLE, State.COMPLETING):
+    if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
         begin(step, cause, initial_delay_ms)
     else:
         complete_if_all_joined(step)

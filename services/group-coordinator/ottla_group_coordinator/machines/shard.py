@@ -16,7 +16,7 @@ from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.primitives import MalformedError
-from ottla_group_coordinator.machines.group import Group, State, group_from
+from ottla_group_coordinator.machines.group import Group, group_from
 from ottla_group_coordinator.machines.membership import (
     GroupSettings,
     Who,
@@ -37,6 +37,7 @@ from ottla_group_coordinator.machines.records import (
     decode_offset,
     encode_key,
 )
+from ottla_group_coordinator.machines.states import GroupState
 from ottla_group_coordinator.machines.transition import RebalanceTimer, SessionTimer
 
 _GROUPS_AT_ONCE: Final = 1_000
@@ -189,7 +190,7 @@ class GroupShard:
             if not gone.are_all:
                 break
             after = group_id
-            if group.state is State.EMPTY and group.generation == 0 and not group.pending:
+            if group.state is GroupState.EMPTY and group.generation == 0 and not group.pending:
                 idle.append(Forgotten(group_id))
             if looked_at + 10 * len(records) > _LOOKED_AT_ONCE:
                 break

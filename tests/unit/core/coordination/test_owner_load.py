@@ -8,7 +8,7 @@ from owners import MINE, Hand, get, put, stored
 
 from ottla_core.coordination.batches import seal_entries
 from ottla_core.coordination.effects import Leave, Tell
-from ottla_core.coordination.owner import Phase
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry
 from ottla_core.coordination.shard_log import (
     Append,
@@ -65,7 +65,7 @@ def test_a_higher_fence_ends_it_for_ever() -> None:
     hand = Hand()
     hand.start()
     hand.result(Fenced())
-    assert hand.left == Leave("another owner has a higher fence", asks=False)
+    assert hand.left == Leave("another owner has a higher fence", needs_epoch=False)
     hand.ask("one", get(b"a"))
     assert code(hand.refusals["one"]) == ErrorCode.NOT_COORDINATOR
     hand.tick(1000)
@@ -154,7 +154,7 @@ def test_where_the_own_fence_is_not_what_lies_there_nothing_is_served(there: byt
     hand.start()
     hand.result(Appended(2, 3))
     hand.result(Batches(stored(TWO, 0) + stored(there, 2), 3))
-    assert hand.left == Leave("the own fence was not where it had been written", asks=True)
+    assert hand.left == Leave("the own fence was not where it had been written", needs_epoch=True)
 
 
 def test_what_lies_behind_the_own_fence_is_not_read() -> None:

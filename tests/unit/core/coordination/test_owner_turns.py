@@ -9,7 +9,7 @@ from owners import LIMITS, MINE, Hand, get, later, put, resolve, set_timers, sto
 
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Answer, Leave, Perform, ShardLimits
-from ottla_core.coordination.owner import Phase
+from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decision, Entry
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Refused, Unknown
 from ottla_core.errors import ErrorCode, OttlaError
@@ -110,7 +110,7 @@ def test_who_is_out_of_step_leaves_and_tells_nobody_that_it_failed(hand: Hand, s
     hand.result(said)
     assert code(hand, "put") == code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
     assert hand.left is not None
-    assert hand.left.asks
+    assert hand.left.needs_epoch
     assert hand.owner.wake_at == float("inf")
 
 
@@ -118,7 +118,7 @@ def test_who_is_fenced_leaves_and_asks_for_nothing(hand: Hand) -> None:
     hand.ask("put", put(b"a"))
     hand.result(Fenced())
     assert code(hand, "put") == ErrorCode.NOT_COORDINATOR
-    assert hand.left == Leave("another owner has a higher fence", asks=False)
+    assert hand.left == Leave("another owner has a higher fence", needs_epoch=False)
 
 
 # ---- rule 5: indefinite results -------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def test_what_says_that_it_will_never_take_a_batch_is_not_asked_for_ever(hand: H
     assert code(hand, "put") == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
     assert hand.left is not None
-    assert hand.left.asks
+    assert hand.left.needs_epoch
 
 
 @pytest.mark.story("tired-log-is-asked-ever-as-often", "new-leader-is-asked-late")
@@ -450,7 +450,7 @@ def test_who_leaves_refuses_everybody_once(hand: Hand) -> None:
     assert hand.owner.parked == 0
     hand.leave()
     hand.result(Appended(1, 2))
-    assert hand.left == Leave("unassigned", asks=False)
+    assert hand.left == Leave("unassigned", needs_epoch=False)
 
 
 # ---- rule 10: timers and pauses -------------------------------------------------------------------------------------

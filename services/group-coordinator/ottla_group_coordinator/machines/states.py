@@ -1,0 +1,44 @@
+"""The states of a group and every way from one to the next: one table, and nothing else changes a group's state.
+
+The names are Kafka's. PreparingRebalance waits for the members to join, CompletingRebalance for the assignment that the
+leader makes. The diagram in docs/design/groups.md is drawn from here (tools/state_diagrams.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+
+class GroupState(Enum):
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class GroupEvent(Enum):
+    REBALANCE = "a member joins, changes, leaves or is evicted"
+    ALL_JOINED = "all members have joined, or the time to join is over"
+    ALL_GONE = "no member is left"
+    ASSIGNED = "the leader has assigned"
+    REMOVED = "deleted or expired"
+
+
+INITIAL: Final[Mapping[str, GroupState]] = {
+    "first request, or loaded without members": GroupState.EMPTY,
+    "loaded with members": GroupState.STABLE,
+}
+
+NEXT: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = {
+    (GroupState.EMPTY, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.EMPTY, GroupEvent.REMOVED): GroupState.DEAD,
+    (GroupState.PREPARING_REBALANCE, GroupEvent.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
+    (GroupState.PREPARING_REBALANCE, GroupEvent.ALL_GONE): GroupState.EMPTY,
+    (GroupState.COMPLETING_REBALANCE, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.COMPLETING_REBALANCE, GroupEvent.ASSIGNED): GroupState.STABLE,
+    (GroupState.STABLE, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+}
+"""A group that is Dead is in no shard any more: the next request under its id meets a new one."""

@@ -1,0 +1,60 @@
+"""The state diagrams in docs/design, drawn from the tables that the code goes by.
+
+`--check` only says whether they are current.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+from ottla_core.coordination import phases
+from ottla_group_coordinator.machines import states
+
+DESIGN: Final = Path(__file__).resolve().parent.parent / "docs/design"
+
+Table = Mapping[tuple[Enum, Enum], Enum]
+
+
+def mermaid(initial: Mapping[str, Enum], table: Table) -> str:
+    """A diagram; events that lead the same way share an arrow."""
+    arrows: dict[tuple[str, str], list[str]] = {("[*]", state.value): [cause] for cause, state in initial.items()}
+    for (state, event), target in table.items():
+        arrows.setdefault((state.value, target.value), []).append(event.value)
+    lines = [f"    {state} --> {target}: {'<br/>or '.join(events)}" for (state, target), events in arrows.items()]
+    ends = {target.value for target in table.values()} - {state.value for state, _ in table}
+    return "\n".join(["stateDiagram-v2", *lines, *(f"    {end} --> [*]" for end in sorted(ends))])
+
+
+DIAGRAMS: Final = {
+    "group": ("groups.md", mermaid(states.INITIAL, states.NEXT)),
+    "owner": ("coordination.md", mermaid({"given by the metadata": phases.Phase.FENCING}, phases.NEXT_PHASE)),
+}
+
+
+def pages() -> Iterator[tuple[Path, str, str]]:
+    """Each page with a diagram: its text as it is, and as it should be."""
+    for name, (file_name, diagram) in DIAGRAMS.items():
+        page = DESIGN / file_name
+        text = page.read_text()
+        above, fence, rest = text.partition(f"<!-- states: {name} -->\n```mermaid\n")
+        assert fence, f"{page} has no place for the states of the {name}"
+        after = rest.partition("```\n")[2]
+        yield page, text, f"{above}{fence}{diagram}\n```\n{after}"
+
+
+def main(arguments: list[str]) -> int:
+    stale = [(page, drawn) for page, text, drawn in pages() if text != drawn]
+    for page, drawn in stale:
+        if arguments == ["--check"]:
+            print(f"{page} is stale: python tools/state_diagrams.py", file=sys.stderr)
+        else:
+            page.write_text(drawn)
+    return 1 if stale and arguments == ["--check"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
