@@ -118,16 +118,16 @@ class FetchRequest(_message.Message):
     def __init__(self, max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[FetchPartition, _Mapping]]] = ..., follower: _Optional[_Union[Follower, _Mapping]] = ..., rack: _Optional[str] = ..., from_follower: _Optional[bool] = ...) -> None: ...
 
 class Follower(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "seen_check", "secret")
+    __slots__ = ("broker_id", "broker_epoch", "seen_confirmation", "secret")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    SEEN_CHECK_FIELD_NUMBER: _ClassVar[int]
+    SEEN_CONFIRMATION_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
-    seen_check: int
+    seen_confirmation: int
     secret: bytes
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_check: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., seen_confirmation: _Optional[int] = ..., secret: _Optional[bytes] = ...) -> None: ...
 
 class FetchPartition(_message.Message):
     __slots__ = ("topic_id", "partition", "current_leader_epoch", "fetch_offset", "max_bytes", "last_fetched_epoch", "high_watermark", "log_start_offset")
@@ -150,14 +150,14 @@ class FetchPartition(_message.Message):
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ..., high_watermark: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("error", "partitions", "newest_check")
+    __slots__ = ("error", "partitions", "newest_confirmation")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    NEWEST_CHECK_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_CONFIRMATION_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionFetched]
-    newest_check: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_check: _Optional[int] = ...) -> None: ...
+    newest_confirmation: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetched, _Mapping]]] = ..., newest_confirmation: _Optional[int] = ...) -> None: ...
 
 class PartitionFetched(_message.Message):
     __slots__ = ("topic_id", "partition", "error", "high_watermark", "log_start_offset", "records", "current_leader", "diverging_epoch", "preferred_read_replica")

@@ -22,9 +22,9 @@ from google.protobuf.message import Message
 
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.dispatch import AroundApi
-from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.handling import Handler
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import Reader
@@ -150,7 +150,7 @@ class Faults:
         """The same for the APIs of its Kafka listener."""
 
         def around(name: str, handler: Handler) -> Handler:
-            def answer_or_fail(backend: Backend, request: Request) -> Answered:
+            def answer_or_fail(backend: Backend, request: KafkaContext) -> HandlerResult:
                 if instance not in self._paused and self._find(name, instance, request.client_id, kafka=True) is None:
                     return handler(backend, request)
                 body = request.body  # its bytes are the connection's, and gone when this returns
@@ -161,7 +161,9 @@ class Faults:
 
         return around
 
-    async def _later(self, name: str, instance: str, request: Request, begin: Callable[[], Answered]) -> Parts | None:
+    async def _later(
+        self, name: str, instance: str, request: KafkaContext, begin: Callable[[], HandlerResult]
+    ) -> Parts | None:
         async def answer() -> Parts | None:
             answered = begin()
             return await answered if asyncio.iscoroutine(answered) else answered

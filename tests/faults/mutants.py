@@ -36,7 +36,7 @@ def _acks_before_the_high_watermark() -> None:
         done.set_result(None)
         return done
 
-    _replace(ottla_broker.replication.high_watermark_waiters.Commits, "until", until)
+    _replace(ottla_broker.replication.high_watermark_waiters.HighWatermarkWaiters, "until", until)
 
 
 def _truncation_by_high_watermark() -> None:

@@ -8,7 +8,7 @@ import struct
 import time
 from typing import Final
 
-from ottla_broker.kafka.limits import Limits
+from ottla_broker.kafka.limits import ConnectionLimits
 
 _STARTS: Final = (
     b"\0",
@@ -45,7 +45,7 @@ class Endless:
         waited_s = time.monotonic() - self._begun_at
         late = []
         for start, reader, writer in self._open:
-            is_due = waited_s > Limits().frame_s + _LATE_S
+            is_due = waited_s > ConnectionLimits().frame_s + _LATE_S
             if is_due and not await _is_closed(reader):
                 late.append(f"half a frame is still waited for after {waited_s:.0f} s: {start[:16].hex()}")
             writer.close()

@@ -43,7 +43,7 @@ def _answer_of_another() -> None:
 
 def _malformed_and_forgotten() -> None:
     """What can't be read is neither answered nor the end of its connection."""
-    _replace(connection.Connection, "_refuse", lambda self, why: None)
+    _replace(connection.KafkaConnection, "_refuse", lambda self, why: None)
 
 
 def _text_as_it_comes() -> None:
@@ -59,13 +59,13 @@ def _null_let_through() -> None:
 def _connections_kept() -> None:
     """A connection that was cut for what it sent leaves its buffer behind."""
     kept: list[bytearray] = []
-    lost = connection.Connection.connection_lost
+    lost = connection.KafkaConnection.connection_lost
 
     def connection_lost(self: Any, error: Exception | None) -> None:
         kept.append(bytearray(b"\1" * _LEAKED_BYTES))
         lost(self, error)
 
-    _replace(connection.Connection, "connection_lost", connection_lost)
+    _replace(connection.KafkaConnection, "connection_lost", connection_lost)
 
 
 def _follower_served() -> None:

@@ -20,7 +20,7 @@ from logs import headers_of, open_log, values_batch
 from produced import known, produced, stored_bytes, stored_headers, told_by
 
 from ottla_broker.machines.producers import Producers
-from ottla_broker.storage.log import Appended, Log
+from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import body_crc
@@ -101,7 +101,7 @@ class ReplicatedLogs(RuleBasedStateMachine):
         else:
             assert not was_in
 
-    def _append(self, data: bytes) -> tuple[int, Appended | None]:
+    def _append(self, data: bytes) -> tuple[int, AppendResult | None]:
         """The error's code, or what was appended."""
         try:
             return ErrorCode.NONE, self.logs[0].append(data, self.epoch, NOON)

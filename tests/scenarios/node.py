@@ -20,20 +20,20 @@ from tests.scenarios.controller import Controller
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.machines.epochs import EpochStart
-from ottla_broker.machines.partition import Proposal
+from ottla_broker.machines.partition import IsrProposal
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.peers.advertised_addresses import Addresses
-from ottla_broker.registration_view import Seat
-from ottla_broker.replication.follower_epochs import Lives
-from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.registration_view import RegistrationView
+from ottla_broker.replication.follower_epochs import FollowerEpochs
+from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.replication.topic_config import default_log_config
 from ottla_broker.service import BrokerService
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import BOOT_ID, Life
+from ottla_broker.storage.soundness import BOOT_ID, Incarnation
 from ottla_controller.machines.recovery import LogEnd, Report
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
@@ -124,19 +124,19 @@ class Node:
         self.metadata = Metadata(self._controller.image)
         metadata = cast(Any, self.metadata)
         disk = f"-{self._disks}" if self._disks > 1 else ""
-        identity = Identity("story", self.id, f"directory-{self.id}{disk}")
+        identity = DirectoryIdentity("story", self.id, f"directory-{self.id}{disk}")
         config = default_log_config(self.metadata.image, self.id)
         self.log_dir = LogDir.open(self._directory, identity, config, now_ms=self._clock.wall_ms())
         self._threads = DiskThreads()
         self.replicas = SteppedReplicas(metadata, lambda: self.log_dir, self._clock, self._threads, _fail)
         self.line = Line(self._controller)
-        self._seat = Seat(metadata, self._incarnation, lambda: self.id, new_secret())
+        self._seat = RegistrationView(metadata, self._incarnation, lambda: self.id, new_secret())
         self._isr_changes = SteppedIsrChanges(cast(Any, self.line), self._seat)
         self._older_metadata = OlderMetadata(cast(Any, None))  # which never runs: a start finds all that there is
         self.replicas.on_older_metadata(self._older_metadata.found)
         self.replicas.on_proposal(self._isr_changes.submit, self._isr_changes.forget)
         no_ids = cast(Any, None)
-        lives = Lives(metadata, self._clock)
+        lives = FollowerEpochs(metadata, self._clock)
         self.service = BrokerService(
             self.replicas, metadata, lambda: self.log_dir, Addresses({}), no_ids, lives, self._seat
         )
@@ -187,7 +187,7 @@ class Node:
         if self.id in self._controller.image.brokers:
             self._controller.put(key, None)
         newest = self._controller.image.last_lives.get(self.id)
-        life = None if newest is None else Life(newest.incarnation, newest.epoch)
+        life = None if newest is None else Incarnation(newest.incarnation, newest.epoch)
         if self.log_dir.compare(life):
             self._older_metadata.found(0 if life is None else life.epoch)
         identity = self.log_dir.identity
@@ -216,7 +216,7 @@ class Node:
             return "the metadata is older than the logs"
         if self.log_dir.may_have_lost_tail and is_relied_upon(image, self.id):
             return "it may have lost records that it is relied upon to have"
-        self.log_dir.vouch(Life(self._incarnation, self._controller.image.last_lives[self.id].epoch))
+        self.log_dir.vouch(Incarnation(self._incarnation, self._controller.image.last_lives[self.id].epoch))
         registered = self._controller.image.brokers[self.id]
         self._controller.put(keys.broker(self.id), replace(registered, fenced=False, unclean=False))
         return None
@@ -251,10 +251,10 @@ class Node:
 
     @property
     def broker_epoch(self) -> int:
-        return self._seat.life().epoch
+        return self._seat.current().epoch
 
     @property
-    def proposal(self) -> Proposal | None:
+    def proposal(self) -> IsrProposal | None:
         return self.replica.proposal
 
     async def hear(self, image: ClusterImage) -> None:
@@ -294,7 +294,7 @@ class Node:
             end = answer.diverging_epoch
             await replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset))
         else:
-            told = LeaderAnswer(answer.records, answer.high_watermark, answer.log_start_offset)
+            told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset)
             replica.on_fetched(asked.fetch_offset, epoch, told)
         return answer
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tests.scenarios.node import Node, State
 from tests.scenarios.world import World, listed
 
-from ottla_broker.machines.partition import Proposal
+from ottla_broker.machines.partition import IsrProposal
 from ottla_core.cluster.image import Broker, Partition
 from ottla_core.model import NO_LEADER
 
@@ -22,7 +22,7 @@ class Seen:
     epoch: int
     epoch_start: int
     isr: tuple[int, ...]
-    proposal: Proposal | None
+    proposal: IsrProposal | None
     high_watermark: int
     end: int
 

@@ -171,7 +171,7 @@ class FakePartitions:
     def __init__(self, admin: FakeAdmin) -> None:
         self.admin = admin
         self.elections: dict[tuple[str, int], OttlaError] = {}
-        self.checks: dict[tuple[str, int], ReplicaCheck] = {}
+        self.confirmations: dict[tuple[str, int], ReplicaCheck] = {}
 
     def elect_leaders(self, partitions: list[tuple[str, int]] | None, *, unclean: bool = False) -> tuple[Election, ...]:
         self.admin.calls.append(("elect", partitions, unclean))
@@ -182,7 +182,7 @@ class FakePartitions:
         self.admin.check(f"verify {topic}-{partition}")
         on_progress(1, 2)
         good = ReplicaCheck(topic, partition, 0, 5, 100, (0, 1), {}, {}, {0: 5, 1: 5})
-        return self.checks.get((topic, partition), good)
+        return self.confirmations.get((topic, partition), good)
 
 
 class FakeConfigs:

@@ -14,7 +14,7 @@ from kio_messages import read
 from tests.fuzz.kafka_wire import framed
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka.addresses import Endpoint
+from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import Dispatcher
@@ -47,7 +47,9 @@ class GroupBackend:
         self.owned = True
         self.registered = [Coordinator("group", n, 100 + n, f"host:{n}") for n in range(2)]
         self.coordinators = self
-        self.addresses = SimpleNamespace(told=lambda broker, caller: Endpoint(f"host-{broker.id}", 9092 + broker.id))
+        self.addresses = SimpleNamespace(
+            told=lambda broker, caller: KafkaEndpoint(f"host-{broker.id}", 9092 + broker.id)
+        )
         self.threads = DiskThreads()
         self._responses = list(responses)
 

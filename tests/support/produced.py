@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batches import NOON
 
-from ottla_broker.machines.producers import Producer, Producers
+from ottla_broker.machines.producers import Producers, ProducerState
 from ottla_broker.storage.log import Log
 from ottla_core.records.batch import BatchHeader, iter_headers
 from ottla_core.records.twins import new_builder
@@ -45,12 +45,12 @@ def stored_bytes(log: Log) -> bytes:
     return b"".join(segment.path.read_bytes() for segment in log.segments)
 
 
-def known(producers: Producers) -> dict[int, Producer]:
+def known(producers: Producers) -> dict[int, ProducerState]:
     """All producers, but for when they were last heard of."""
     return {id_: _timeless(producers.get(id_)) for id_ in producers.entries()}
 
 
-def told_by(headers: list[BatchHeader]) -> dict[int, Producer]:
+def told_by(headers: list[BatchHeader]) -> dict[int, ProducerState]:
     """What batches tell of their producers, from the first to the last."""
     producers = Producers()
     for header in headers:
@@ -58,6 +58,6 @@ def told_by(headers: list[BatchHeader]) -> dict[int, Producer]:
     return known(producers)
 
 
-def _timeless(producer: Producer | None) -> Producer:
+def _timeless(producer: ProducerState | None) -> ProducerState:
     assert producer is not None
     return producer._replace(seen_at_ms=0)

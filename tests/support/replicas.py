@@ -9,11 +9,11 @@ from pathlib import Path
 from logs import SMALL, open_log
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.replication.fetch import Fetched, FetchWant, Followers, fetch
-from ottla_broker.replication.fetch_purgatory import Checks, Waiters
-from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.replication.fetch import FetchResult, Followers, PartitionFetch, fetch
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
+from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_state import ReplicaState, Surroundings
+from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
 from ottla_broker.storage.log_config import LogConfig
 from ottla_core.clock import Clock, ManualClock
 from ottla_core.cluster.image import Partition
@@ -23,16 +23,16 @@ from ottla_core.model import PartitionId, TopicId
 PARTITION = PartitionId(TopicId(b"t" * 16), 0)
 
 
-def surroundings(
+def replica_context(
     broker_id: int,
     clock: Clock,
     threads: DiskThreads,
     on_disk_failure: Callable[[OttlaError], None] = lambda error: None,
     on_proposal: Callable[[ReplicaState], None] = lambda replica: None,
     live: Mapping[int, int] = {},
-) -> Surroundings:
-    parked = (Waiters(), Waiters(), Waiters(), Checks())
-    return Surroundings(broker_id, clock, threads, on_disk_failure, on_proposal, live, *parked)
+) -> ReplicaContext:
+    parked = (FetchPurgatory(), FetchPurgatory(), FetchPurgatory(), ConfirmationPurgatory())
+    return ReplicaContext(broker_id, clock, threads, on_disk_failure, on_proposal, live, *parked)
 
 
 @dataclass
@@ -47,10 +47,10 @@ class Brokers:
     failures: list[OttlaError] = field(default_factory=list)
     proposals: list[ReplicaState] = field(default_factory=list)
     replicas: dict[int, Replica] = field(default_factory=dict)
-    around: dict[int, Surroundings] = field(default_factory=dict)
+    around: dict[int, ReplicaContext] = field(default_factory=dict)
     topic: str = "t"
     registered: set[int] = field(default_factory=set)
-    seen_checks: dict[tuple[int, int], int] = field(default_factory=dict)
+    seen_confirmations: dict[tuple[int, int], int] = field(default_factory=dict)
     """The newest check at a leader's last answer, by follower and leader."""
 
     def __post_init__(self) -> None:
@@ -61,7 +61,7 @@ class Brokers:
 
     def open(self, broker_id: int, *, high_watermark: int = 0) -> Replica:
         """The broker's replica as it is found on its disk."""
-        around = surroundings(
+        around = replica_context(
             broker_id, self.clock, DiskThreads(), self.failures.append, self.proposals.append, self.live
         )
         around = replace(around, is_registered=lambda: broker_id in self.registered)
@@ -82,11 +82,11 @@ class Brokers:
             else:
                 replica.on_partition(partition)
 
-    async def fetch(self, follower_id: int, leader_id: int, *, max_wait_s: float = 0) -> Fetched:
+    async def fetch(self, follower_id: int, leader_id: int, *, max_wait_s: float = 0) -> FetchResult:
         """One fetch of a follower from a leader, and what follows from the answer."""
         follower = self.replicas[follower_id]
         epoch, offset = follower.leader_epoch, follower.log.log_end_offset
-        want = FetchWant(
+        want = PartitionFetch(
             PARTITION,
             epoch,
             offset,
@@ -95,22 +95,22 @@ class Brokers:
             follower.high_watermark,
             follower.log.log_start_offset,
         )
-        seen_check = self.seen_checks.get((follower_id, leader_id), 0)
-        audience = Followers(self.found_on(leader_id), follower_id, self.live[follower_id], seen_check)
+        seen_confirmation = self.seen_confirmations.get((follower_id, leader_id), 0)
+        audience = Followers(self.found_on(leader_id), follower_id, self.live[follower_id], seen_confirmation)
         [answer] = await fetch([want], audience, max_wait_s=max_wait_s, min_bytes=1, max_bytes=1 << 20)
-        self.seen_checks[follower_id, leader_id] = self.around[leader_id].checks.newest
+        self.seen_confirmations[follower_id, leader_id] = self.around[leader_id].confirmations.newest
         if answer.error is not None:
             raise answer.error
         if answer.diverging is not None:
             await follower.on_diverging(epoch, answer.diverging)
         else:
-            told = LeaderAnswer(answer.records, answer.high_watermark, answer.log_start_offset)
+            told = LeaderResponse(answer.records, answer.high_watermark, answer.log_start_offset)
             follower.on_fetched(offset, epoch, told)
         return answer
 
     def found_on(self, leader_id: int) -> OneReplica:
         around = self.around[leader_id]
-        return OneReplica(self.replicas[leader_id], around.consumers, around.followers, around.checks)
+        return OneReplica(self.replicas[leader_id], around.consumers, around.followers, around.confirmations)
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ class OneReplica:
     """Where a fetch finds its replica, on a broker that has no other."""
 
     replica: Replica
-    consumers: Waiters
-    followers: Waiters
-    checks: Checks
+    consumers: FetchPurgatory
+    followers: FetchPurgatory
+    confirmations: ConfirmationPurgatory
 
     def find(self, partition_id: PartitionId) -> Replica:
         assert partition_id == self.replica.id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batches import NOON, sealed
 
-from ottla_broker.storage.log import Appended, Log
+from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.owned import append_owned, check_owned, find_repeated
 from ottla_core.records.fence import ShardFence, seal_fence
 
@@ -21,7 +21,9 @@ def fence_batch(owner: ShardFence) -> bytes:
     return seal_fence(owner, NOON)
 
 
-def append_as(log: Log, owner: ShardFence, records: bytes, expected_offset: int, *, leader_epoch: int = 1) -> Appended:
+def append_as(
+    log: Log, owner: ShardFence, records: bytes, expected_offset: int, *, leader_epoch: int = 1
+) -> AppendResult:
     """What a leader does with an owner's batch."""
     batch = check_owned(owner, expected_offset, records, log.config)
     return find_repeated(log, batch) or append_owned(log, batch, leader_epoch, NOON)

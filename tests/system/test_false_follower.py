@@ -14,7 +14,7 @@ import pytest
 import ottla
 from ottla.testing import Cluster
 from ottla_broker.config import BrokerConfig
-from ottla_broker.replication.replica_fetcher import Fetcher
+from ottla_broker.replication.replica_fetcher import ReplicaFetcher
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode
 from ottla_core.errors import ErrorCode, OttlaError
@@ -38,13 +38,13 @@ def test_a_false_follower_acknowledges_nothing(cluster: Cluster, monkeypatch: py
     """1. The follower stands still. 2. A record waits for it. 3. Somebody fetches in its name, with its epoch."""
     cluster.produce("t", [b"x"], acks="all")
     still = asyncio.Event()
-    real = Fetcher.round
+    real = ReplicaFetcher.round
 
-    async def stand_still(self: Fetcher, stream: Any) -> None:
+    async def stand_still(self: ReplicaFetcher, stream: Any) -> None:
         await still.wait()
         await real(self, stream)
 
-    monkeypatch.setattr(Fetcher, "round", stand_still)
+    monkeypatch.setattr(ReplicaFetcher, "round", stand_still)
     with ottla.Admin(cluster.bootstrap) as admin:
         leader = admin.topics.describe("t")[0].partitions[0].leader
     follower = 1 - leader

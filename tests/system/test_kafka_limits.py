@@ -14,10 +14,10 @@ import pytest
 from streams import Stream, Streams
 from waiting import LIMIT_S, until
 
-from ottla_broker.kafka.connection import Answered, Connection
+from ottla_broker.kafka.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head, Parts
-from ottla_broker.kafka.limits import Limits
+from ottla_broker.kafka.limits import ConnectionLimits
 from ottla_broker.kafka.listener import Listener
 from ottla_broker.listener_settings import ONLY_LISTENER, Address, KafkaListener
 from ottla_core.rpc.server import PortInUseError
@@ -44,7 +44,7 @@ class Answers:
     def may_overlap(self, key: int) -> bool:
         return False
 
-    def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
+    def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         self.begun += 1
         self.listeners.append(caller.listener)
         if head.version == 3:
@@ -68,7 +68,7 @@ class Listening(Listener):
     """With the connections that a test has made to it, which end when it does."""
 
     def __init__(self, at: Sequence[KafkaListener], answers: Answers, **limits: Any) -> None:
-        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=Limits(**limits))
+        super().__init__(at, cast(Dispatcher, answers), Metrics(), limits=ConnectionLimits(**limits))
         self.clients = Streams()
 
 
@@ -201,7 +201,10 @@ async def test_a_frame_of_the_greatest_length_has_room_where_nobody_else_wants_i
     answers = Answers()
     async with listening(answers) as listener:
         reader, writer = await connect_known(listener)
-        writer.write(struct.pack(">ihhih", Limits().max_produce, 0, 3, 1, -1) + bytes(Limits().max_produce - 10))
+        writer.write(
+            struct.pack(">ihhih", ConnectionLimits().max_produce, 0, 3, 1, -1)
+            + bytes(ConnectionLimits().max_produce - 10)
+        )
         async with asyncio.timeout(LIMIT_S):
             await reader.readexactly(SMALL_BYTES)
         assert answers.begun == 2
@@ -245,7 +248,7 @@ async def test_a_frame_that_stops_coming_is_given_up() -> None:
         assert listener.budget.held_bytes == 0
 
 
-@pytest.mark.parametrize(("key", "limit"), [(0, Limits().max_produce), (3, Limits().max_control)])
+@pytest.mark.parametrize(("key", "limit"), [(0, ConnectionLimits().max_produce), (3, ConnectionLimits().max_control)])
 async def test_a_frame_may_be_so_long_and_no_longer(key: int, limit: int) -> None:
     """The longest is waited for, and a longer one is refused before anything is kept for it."""
     async with listening(Answers()) as listener:
@@ -277,15 +280,15 @@ async def test_idle_connections_are_closed_and_too_many_are_refused() -> None:
 async def test_a_connection_whose_tick_fails_is_cut_and_the_others_keep_their_limits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    tick, failed = Connection.on_tick, list[Connection]()
+    tick, failed = KafkaConnection.on_tick, list[KafkaConnection]()
 
-    def fails_once(connection: Connection, now: float) -> None:
+    def fails_once(connection: KafkaConnection, now: float) -> None:
         if not failed:
             failed.append(connection)
             raise RuntimeError("a bug")
         tick(connection, now)
 
-    monkeypatch.setattr(Connection, "on_tick", fails_once)
+    monkeypatch.setattr(KafkaConnection, "on_tick", fails_once)
     async with listening(Answers(), idle_s=0.5) as listener:
         async with asyncio.timeout(LIMIT_S):
             for reader, _ in [await connect(listener) for _ in range(2)]:

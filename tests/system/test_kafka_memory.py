@@ -38,7 +38,7 @@ class Followers:
 @pytest.fixture
 def followers(monkeypatch: pytest.MonkeyPatch) -> Followers:
     followers = Followers()
-    fetch_round = replication.Fetcher.round
+    fetch_round = replication.ReplicaFetcher.round
 
     async def round_or_hang(self: Any, stream: Any) -> None:
         if followers.hanging:
@@ -46,7 +46,7 @@ def followers(monkeypatch: pytest.MonkeyPatch) -> Followers:
             return
         await fetch_round(self, stream)
 
-    monkeypatch.setattr(replication.Fetcher, "round", round_or_hang)
+    monkeypatch.setattr(replication.ReplicaFetcher, "round", round_or_hang)
     return followers
 
 

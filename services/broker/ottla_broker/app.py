@@ -17,17 +17,17 @@ from ottla_broker.kafka.dispatch import AroundApi, unchanged
 from ottla_broker.kafka.wiring import KafkaSide
 from ottla_broker.maintenance import Maintenance
 from ottla_broker.membership.controlled_shutdown import ControlledShutdown
-from ottla_broker.membership.description import Description
+from ottla_broker.membership.description import BrokerDescription
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.membership.registration import Registration
 from ottla_broker.membership.restored_metadata import OlderMetadata
-from ottla_broker.membership.startup_readiness import Fitness
+from ottla_broker.membership.startup_readiness import StartupReadiness
 from ottla_broker.metrics import add_gauges
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.registration_view import Seat
-from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.producer_ids import ProducerIdManager
+from ottla_broker.registration_view import RegistrationView
+from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_broker.replication.replica_fetcher import Replication
 from ottla_broker.replication.replicas import Replicas
@@ -97,14 +97,14 @@ class _Parts:
         )
         self.replicas = Replicas(metadata, self.log_dir, clock, self.threads, self.fail, self._is_registered)
         incarnation = uuid.uuid4().hex
-        self.seat = Seat(metadata, incarnation, self._node_id, new_secret())
+        self.registration_view = RegistrationView(metadata, incarnation, self._node_id, new_secret())
         self.own_registration = OwnRegistration(store, metadata, self._node_id, incarnation)
         self.older_metadata = OlderMetadata(self.own_registration)
         self.replicas.on_older_metadata(self.older_metadata.found)
-        self.isr_changes = IsrChanges(self.controller, self.seat)
+        self.isr_changes = IsrChanges(self.controller, self.registration_view)
         self.replicas.on_proposal(self.isr_changes.submit, self.isr_changes.forget)
-        self.replication = Replication(self.replicas, metadata, self.seat)
-        self.producer_ids = ProducerIds(self.controller, self.seat)
+        self.replication = Replication(self.replicas, metadata, self.registration_view)
+        self.producer_ids = ProducerIdManager(self.controller, self.registration_view)
         self.kafka = KafkaSide(
             config,
             self.replicas,
@@ -123,9 +123,15 @@ class _Parts:
         add_gauges(self.metrics, metadata, self.replicas, self.replication)
 
     def _serve(self) -> None:
-        addresses, lives = Addresses(self.config.published_hosts), Lives(self.metadata, self.clock)
+        addresses, follower_epochs = Addresses(self.config.published_hosts), FollowerEpochs(self.metadata, self.clock)
         service = BrokerService(
-            self.replicas, self.metadata, self.log_dir, addresses, self.producer_ids, lives, self.seat
+            self.replicas,
+            self.metadata,
+            self.log_dir,
+            addresses,
+            self.producer_ids,
+            follower_epochs,
+            self.registration_view,
         )
         self.server.add(contracts.Broker, service)
 
@@ -135,8 +141,15 @@ class _Parts:
             self.config.cluster_id,
             self._node_id,
             self.config.lease_ttl_s,
-            Description(self.config, self.log_dir, self.seat, self.older_metadata, self.address, self.kafka.addresses),
-            Fitness(self.replicas, self.log_dir, self.threads, incarnation).until,
+            BrokerDescription(
+                self.config,
+                self.log_dir,
+                self.registration_view,
+                self.older_metadata,
+                self.address,
+                self.kafka.addresses,
+            ),
+            StartupReadiness(self.replicas, self.log_dir, self.threads, incarnation).until,
             self.fail,
             self.metrics.counter("ottla_leases_lost_total", "Sessions that ended while the process ran."),
         )
@@ -163,7 +176,7 @@ class _Parts:
             self.kafka.listener,
             self.replication,
             self.registration,
-            ControlledShutdown(self.controller, replicas, self.seat),
+            ControlledShutdown(self.controller, replicas, self.registration_view),
         ]
 
     def fail(self, error: OttlaError) -> None:

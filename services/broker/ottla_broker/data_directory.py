@@ -10,7 +10,7 @@ from typing import Final
 from ottla_broker.config import BrokerConfig
 from ottla_broker.membership.node_id import allocate_node_id
 from ottla_broker.replication.topic_config import default_log_config
-from ottla_broker.storage.identity import Identity, load_identity, new_directory_id
+from ottla_broker.storage.identity import DirectoryIdentity, load_identity, new_directory_id
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
 from ottla_core.cluster.controller_peer import ControllerPeer
@@ -63,11 +63,11 @@ class DataDirectory:
         """Leave everything as it is, unmarked: the next start recovers."""
         await asyncio.to_thread(self.log_dir.abandon)
 
-    async def _identity(self) -> Identity:
+    async def _identity(self) -> DirectoryIdentity:
         """The settings' node id, else the directory's, else one that the controller hands out."""
         found = await asyncio.to_thread(load_identity, self._config.data_dir)
         directory_id = found.directory_id if found else new_directory_id()
         node_id = self._config.node_id
         if node_id == NO_NODE_ID:
             node_id = found.node_id if found else await allocate_node_id(self._controller, directory_id)
-        return Identity(self._config.cluster_id, node_id, directory_id)
+        return DirectoryIdentity(self._config.cluster_id, node_id, directory_id)

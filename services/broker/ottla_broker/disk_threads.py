@@ -63,7 +63,7 @@ class DiskThreads:
         """For directories, epochs and checkpoints."""
         return _run(self._keepers, call, *args, **kwargs)
 
-    def cut(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+    def truncate(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For logs that have left their leader's."""
         return _run(self._cutters, call, *args, **kwargs)
 

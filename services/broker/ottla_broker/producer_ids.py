@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from typing import Final
 
-from ottla_broker.registration_view import UNREGISTERED, Seat
+from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.retry import Backoff
@@ -25,12 +25,12 @@ _WAIT_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class ProducerIds:
+class ProducerIdManager:
     """A component: at most two blocks in stock."""
 
-    def __init__(self, controller: ControllerPeer, seat: Seat) -> None:
+    def __init__(self, controller: ControllerPeer, registration: RegistrationView) -> None:
         self._controller = controller
-        self._seat = seat
+        self._registration = registration
         self._stock: Final[deque[range]] = deque()
         self._next = 0
         self._low = asyncio.Event()
@@ -88,11 +88,11 @@ class ProducerIds:
                 self._low.clear()
 
     async def _ask(self) -> range:
-        broker_id, epoch = self._seat.life()
+        broker_id, epoch = self._registration.current()
         if epoch == UNREGISTERED:
             raise OttlaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "this broker is not registered yet")
         request = pb.AllocateProducerIdsRequest(
-            kind="broker", instance_id=broker_id, instance_epoch=epoch, secret=self._seat.secret
+            kind="broker", instance_id=broker_id, instance_epoch=epoch, secret=self._registration.secret
         )
         block = await self._controller.call(Controller.ALLOCATE_PRODUCER_IDS, request, timeout=_CALL_S)
         return range(block.first, block.first + block.count)

@@ -10,14 +10,14 @@ from ottla_core.cluster.follower import MetadataFollower
 UNREGISTERED = -1
 
 
-class BrokerLife(NamedTuple):
+class BrokerEpoch(NamedTuple):
     """`epoch` is that of the registration (KIP-631), UNREGISTERED before the first."""
 
     broker_id: int
     epoch: int
 
 
-class Seat:
+class RegistrationView:
     """The broker's registration, as the metadata shows it to the broker itself."""
 
     def __init__(
@@ -29,10 +29,10 @@ class Seat:
         self._node_id = node_id
         self._epoch = UNREGISTERED
 
-    def life(self) -> BrokerLife:
+    def current(self) -> BrokerEpoch:
         """The last registration of this process: one that has lapsed stays its name until it has another."""
         broker_id = self._node_id()
         registered = self._metadata.image.brokers.get(broker_id)
         if registered is not None and registered.incarnation == self.incarnation:
             self._epoch = registered.epoch
-        return BrokerLife(broker_id, self._epoch)
+        return BrokerEpoch(broker_id, self._epoch)

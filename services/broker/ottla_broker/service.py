@@ -15,19 +15,19 @@ from typing import Final, Protocol
 
 from ottla_broker.machines.epochs import NO_EPOCH
 from ottla_broker.peers.advertised_addresses import Addresses
-from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.registration_view import Seat
+from ottla_broker.producer_ids import ProducerIdManager
+from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.delete_records import delete_records
 from ottla_broker.replication.fetch import (
     MAX_RESPONSE_BYTES,
     Audience,
     Consumers,
-    FetchWant,
     Followers,
+    PartitionFetch,
     closest_to,
     fetch,
 )
-from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_broker.replication.leadership_confirmation import check_fence
 from ottla_broker.replication.produce import Produce, ProduceResult, check_acks
 from ottla_broker.replication.replica import Replica
@@ -64,17 +64,17 @@ class BrokerService:
         metadata: MetadataFollower,
         log_dir: Callable[[], LogDir],
         addresses: Addresses,
-        producer_ids: ProducerIds,
-        lives: Lives,
-        seat: Seat,
+        producer_ids: ProducerIdManager,
+        follower_epochs: FollowerEpochs,
+        registration: RegistrationView,
     ) -> None:
         self._replicas = replicas
         self._metadata = metadata
         self._log_dir = log_dir
         self._addresses = addresses
         self._producer_ids = producer_ids
-        self._lives = lives
-        self._seat = seat
+        self._follower_epochs = follower_epochs
+        self._registration = registration
 
     async def produce(self, request: pb.ProduceRequest, context: RequestContext) -> pb.ProduceResponse | None:
         check_acks(request.acks)
@@ -117,9 +117,9 @@ class BrokerService:
         response = pb.FetchResponse()
         quiet = request.HasField("follower")  # a follower is told what is new, and many partitions have nothing
         if quiet:
-            response.newest_check = self._replicas.checks.newest
+            response.newest_confirmation = self._replicas.confirmations.newest
         for part in fetched:
-            if quiet and not part.records and not part.worth_an_answer:
+            if quiet and not part.records and not part.completes_fetch:
                 continue
             answer = response.partitions.add(
                 topic_id=part.id.topic_id,
@@ -142,8 +142,8 @@ class BrokerService:
             closest = closest_to(request.rack, self._metadata.image, self._log_dir().identity.node_id)
             return Consumers(self._replicas, closest, from_follower=request.from_follower)
         follower = request.follower
-        self._lives.check(follower, context)
-        return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_check)
+        self._follower_epochs.check(follower, context)
+        return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_confirmation)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be asked for several times: its start, its end, and so on."""
@@ -185,7 +185,7 @@ class BrokerService:
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, context: RequestContext
     ) -> pb.DescribeLogDirsResponse:
-        figures = self._log_dir().figures()
+        figures = self._log_dir().sizes()
         log_dir = pb.LogDir(path=figures.path, total_bytes=figures.total_bytes, usable_bytes=figures.usable_bytes)
         log_dir.partitions.extend(await sliced(_log_dir_partition, list(self._replicas.all())))
         return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
@@ -241,7 +241,7 @@ class BrokerService:
 
     async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsResponse:
         await self._replicas.until(lambda image: image.revision >= request.revision, timeout=_APPLIED_S)
-        response = pb.LogEndsResponse(broker_epoch=self._seat.life().epoch)
+        response = pb.LogEndsResponse(broker_epoch=self._registration.current().epoch)
         for wanted in request.partitions:
             end = await self._replicas.log_end(_id_of(wanted))
             if end is not None:
@@ -331,8 +331,8 @@ def _id_of(wanted: _OfPartition) -> PartitionId:
     return PartitionId(TopicId(wanted.topic_id), wanted.partition)
 
 
-def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> FetchWant:
-    return FetchWant(
+def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:
+    return PartitionFetch(
         _id_of(wanted),
         _epoch_of(wanted),
         wanted.fetch_offset,

@@ -59,7 +59,7 @@ def _response_before_the_high_watermark() -> None:
         done.set_result(None)
         return done
 
-    _replace(ottla_broker.replication.high_watermark_waiters.Commits, "until", until)
+    _replace(ottla_broker.replication.high_watermark_waiters.HighWatermarkWaiters, "until", until)
     _replace(Owner, "_is_committed", lambda *_: True)
 
 

@@ -23,7 +23,7 @@ from tests.faults.node import Node
 from tests.faults.starved.counted import parse
 
 import ottla
-from ottla_broker.kafka.limits import Limits
+from ottla_broker.kafka.limits import ConnectionLimits
 
 PAIRS: Final = 5
 """At least, of a quiet and a hostile phase; more in a longer run."""
@@ -34,7 +34,7 @@ BOUNDS: Final[Mapping[str, float]] = MappingProxyType(
     {
         "api_versions_p99_ms": 100.0,
         "produce_p99_ratio": 3.0,
-        "rss_over_idle_mb": Limits().max_held / 1e6 + 64.0,
+        "rss_over_idle_mb": ConnectionLimits().max_held / 1e6 + 64.0,
         "watchdog_max_ms": 100.0,
     }
 )

@@ -101,7 +101,11 @@ STORIES = (
     Story(
         "old-copy-of-a-volume",
         "A volume was restored from a copy of before, with its marker of a clean stop, and led: 900 records were cut",
-        Edit("services/broker/ottla_broker/storage/log_dir.py", "or self.life == newest:", "or newest is not None:"),
+        Edit(
+            "services/broker/ottla_broker/storage/log_dir.py",
+            "or self.incarnation == newest:",
+            "or newest is not None:",
+        ),
     ),
     Story(
         "copy-of-a-directory-in-use",

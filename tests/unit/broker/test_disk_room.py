@@ -14,7 +14,7 @@ from ottla_broker.disk_room import DiskRoom
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
@@ -46,7 +46,7 @@ async def test_the_cluster_is_told_of_a_full_disk_and_that_there_is_room_again(
     await put(store, ME)
     metadata = MetadataFollower(store, "c")
     metadata.start()
-    log_dir = LogDir.open(tmp_path, Identity("c", 3, "d" * 22), SMALL, now_ms=ManualClock().wall_ms())
+    log_dir = LogDir.open(tmp_path, DirectoryIdentity("c", 3, "d" * 22), SMALL, now_ms=ManualClock().wall_ms())
     room = DiskRoom(OwnRegistration(store, metadata, lambda: 3, "mine"), lambda: log_dir, DiskThreads())
     await room.start()
 

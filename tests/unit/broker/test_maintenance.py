@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 from logs import SMALL, fill
-from replicas import surroundings
+from replicas import replica_context
 from waiting import until
 
 from ottla_broker import maintenance
@@ -20,7 +20,7 @@ from ottla_broker.maintenance import Maintenance
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage import checkpoint
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
 from ottla_core.cluster.image import Partition
@@ -50,11 +50,11 @@ class Kept:
         self.clock = ManualClock()
         config = replace(SMALL, retention_ms=HOUR_MS, flush_ms=60_000)
         self.path = path
-        self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), config, now_ms=self.clock.wall_ms())
+        self.log_dir = LogDir.open(path, DirectoryIdentity("c", 1, "d" * 22), config, now_ms=self.clock.wall_ms())
         self.log = self.log_dir.create(ID, "t", config, now_ms=self.clock.wall_ms())
         self.failures: list[OttlaError] = []
         threads = DiskThreads()
-        self.replica = Replica(ID, "t", self.log, surroundings(1, self.clock, threads, self.failures.append))
+        self.replica = Replica(ID, "t", self.log, replica_context(1, self.clock, threads, self.failures.append))
         settings = BrokerConfig(checkpoint_interval_s=5, retention_check_interval_s=300)
         self.replicas = OneReplica(self.replica)
         self.maintenance = Maintenance(

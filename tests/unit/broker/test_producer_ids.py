@@ -10,8 +10,8 @@ import pytest
 from waiting import until
 
 from ottla_broker import producer_ids
-from ottla_broker.producer_ids import ProducerIds
-from ottla_broker.registration_view import BrokerLife
+from ottla_broker.producer_ids import ProducerIdManager
+from ottla_broker.registration_view import BrokerEpoch
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
 
@@ -19,8 +19,8 @@ from ottla_proto import controller_pb2 as pb
 class Seated:
     secret = b"proof"
 
-    def life(self) -> BrokerLife:
-        return BrokerLife(3, 33)
+    def current(self) -> BrokerEpoch:
+        return BrokerEpoch(3, 33)
 
 
 class Allocating:
@@ -44,9 +44,9 @@ async def controller() -> Allocating:
 
 
 @pytest.fixture
-async def ids(controller: Any) -> AsyncIterator[ProducerIds]:
+async def ids(controller: Any) -> AsyncIterator[ProducerIdManager]:
     seat: Any = Seated()
-    ids = ProducerIds(controller, seat)
+    ids = ProducerIdManager(controller, seat)
     await ids.start()
     yield ids
     await ids.stop()
@@ -54,14 +54,14 @@ async def ids(controller: Any) -> AsyncIterator[ProducerIds]:
 
 @pytest.mark.rule(34)
 @pytest.mark.feature(136)
-async def test_many_at_once_get_each_its_own(ids: ProducerIds, controller: Allocating) -> None:
+async def test_many_at_once_get_each_its_own(ids: ProducerIdManager, controller: Allocating) -> None:
     given = await asyncio.gather(*(ids.next() for _ in range(7)))
     assert given == [100, 101, 102, 200, 201, 202, 300]
     assert {(a.kind, a.instance_id, a.instance_epoch) for a in controller.asked} == {("broker", 3, 33)}
 
 
 async def test_a_block_is_in_stock_before_anybody_asks_and_another_when_it_is_half_used(
-    ids: ProducerIds, controller: Allocating
+    ids: ProducerIdManager, controller: Allocating
 ) -> None:
     await until(lambda: len(controller.asked) == 1)
     assert await ids.next() == 100
@@ -75,7 +75,7 @@ async def test_a_block_is_in_stock_before_anybody_asks_and_another_when_it_is_ha
 
 @pytest.mark.rule(34)
 async def test_without_a_controller_there_is_an_error_and_no_guess(
-    ids: ProducerIds, controller: Allocating, monkeypatch: pytest.MonkeyPatch
+    ids: ProducerIdManager, controller: Allocating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await until(lambda: len(controller.asked) == 1)
     controller.away = True

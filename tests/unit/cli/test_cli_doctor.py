@@ -29,7 +29,7 @@ def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
 def spoil(admin: FakeAdmin) -> None:
     """orders-1 differs on broker 1, and broker 2 can't be read."""
     gone = error_from_code(ErrorCode.BROKER_NOT_AVAILABLE, "broker 2 is not registered", hint="start it")
-    admin.partitions.checks["orders", 1] = ReplicaCheck(
+    admin.partitions.confirmations["orders", 1] = ReplicaCheck(
         "orders", 1, 10, 150, 5000, (0,), {1: Difference("CRC", 0, OURS, THEIRS)}, {2: gone}, {0: 200, 1: 150}
     )
 

@@ -18,7 +18,7 @@ from ottla_core.cluster.image import Broker
 _EVERY_INTERFACE: Final = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - not bound here
 
 
-class Endpoint(NamedTuple):
+class KafkaEndpoint(NamedTuple):
     host: str
     port: int
 
@@ -36,7 +36,7 @@ class KafkaAddresses:
         """What this broker registers: host:port by the listeners' names, where `ports` are those that they have got."""
         return {name: f"{at.host}:{at.port or ports[name]}" for name, at in self._own.items()}
 
-    def told(self, broker: Broker, caller: Caller) -> Endpoint | None:
+    def told(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:
         """None for a broker that this client can't reach: it has no listener of that name, or none at all.
 
         A broker of a release that knew one listener has registered no names: its address is told to everybody.
@@ -49,7 +49,7 @@ class KafkaAddresses:
         own = self._own.get(caller.listener)
         if caller.dialled_host and caller.listener not in self._advertised and own is not None and host == own.host:
             host = caller.dialled_host
-        return Endpoint(host, int(port))
+        return KafkaEndpoint(host, int(port))
 
 
 def controller_for(node_id: int, told: Iterable[int]) -> int:

@@ -44,8 +44,8 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import Answered
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.connection import HandlerResult
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers import (
     alter_configs,
     alter_replica_log_dirs,
@@ -104,7 +104,7 @@ class Api:
         return self.min_version if self.advertised_from is None else self.advertised_from
 
 
-def _api_versions(backend: Backend, request: Request) -> Answered:
+def _api_versions(backend: Backend, request: KafkaContext) -> HandlerResult:
     return api_versions.answer(request, APIS.values())
 
 

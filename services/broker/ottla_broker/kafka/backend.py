@@ -10,7 +10,7 @@ from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.errors import unknown_topic
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
@@ -27,7 +27,7 @@ class Backend:
     metadata: MetadataFollower
     controller: ControllerPeer
     coordinators: CoordinatorPeers
-    producer_ids: ProducerIds
+    producer_ids: ProducerIdManager
     addresses: KafkaAddresses
     sessions: FetchSessions
     log_dir: Callable[[], LogDir]

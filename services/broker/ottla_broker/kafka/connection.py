@@ -20,12 +20,12 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 from ottla_broker.kafka.budget import LARGE, SMALL, Account, Budget
 from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head
 from ottla_broker.kafka.inbound import Inbound
-from ottla_broker.kafka.limits import SMALL_BYTES, Limits
+from ottla_broker.kafka.limits import SMALL_BYTES, ConnectionLimits
 from ottla_broker.kafka.outbound import Outbound
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.primitives import MalformedError
 
-Answered: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
+HandlerResult: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
 """An answer's frame, None for silence, or what will give one of them."""
 
 _NOTHING: Final = memoryview(b"")
@@ -36,11 +36,11 @@ class CloseConnectionError(Exception):
     """The only possible answer is to end the connection."""
 
 
-class Surroundings(Protocol):
+class ListenerContext(Protocol):
     """What the connections of a listener share (listener.Listener)."""
 
     @property
-    def limits(self) -> Limits: ...
+    def limits(self) -> ConnectionLimits: ...
     @property
     def budget(self) -> Budget: ...
     @property
@@ -50,16 +50,16 @@ class Surroundings(Protocol):
 
     def now(self) -> float: ...
 
-    def on_open(self, connection: Connection, client_host: str) -> bool:
+    def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         """Whether there is a place for one more."""
         ...
 
-    def on_lost(self, connection: Connection) -> None: ...
-    def on_refused(self, why: str, client_host: str) -> None:
+    def on_lost(self, connection: KafkaConnection) -> None: ...
+    def on_rejected(self, why: str, client_host: str) -> None:
         """A connection is cut for what its client has done."""
         ...
 
-    def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
+    def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
         ...
 
@@ -75,7 +75,7 @@ class Surroundings(Protocol):
         """One did that was not expected to."""
         ...
 
-    def begins_large(self, connection: Connection) -> bool:
+    def begins_large(self, connection: KafkaConnection) -> bool:
         """Whether one more of those begins in this turn of the loop. Else `on_turn` is called in a later one."""
         ...
 
@@ -95,9 +95,9 @@ class _Open(NamedTuple):
         return self.answer.result() if isinstance(self.answer, asyncio.Task) else self.answer
 
 
-class Connection(asyncio.BufferedProtocol):
-    def __init__(self, around: Surroundings, listener: str = ONLY_LISTENER) -> None:
-        self._around = around
+class KafkaConnection(asyncio.BufferedProtocol):
+    def __init__(self, context: ListenerContext, listener: str = ONLY_LISTENER) -> None:
+        self._context = context
         self._listener = listener
         self._transport: asyncio.Transport | None = None
         self._account: Account
@@ -113,20 +113,20 @@ class Connection(asyncio.BufferedProtocol):
         self._is_known = False  # a request of it has been done
         self._draining = False
         self._goes_on_soon = False
-        self._active_at = around.now()
-        self._pace = around.limits.pace(around.limits.frame_s)
+        self._active_at = context.now()
+        self._pace = context.limits.pace(context.limits.frame_s)
         self._waited_s = 0
 
     # ---- events of the transport ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        limits, client_host = self._around.limits, _host(transport, "peername")
+        limits, client_host = self._context.limits, _host(transport, "peername")
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)  # all that is not taken at once is counted
         self._out = Outbound(self._transport, limits.pace(limits.write_s))
-        self._account = self._around.budget.account(client_host, self)
+        self._account = self._context.budget.account(client_host, self)
         self._caller = Caller(client_host, _host(transport, "sockname"), self._listener, self._account)
-        if not self._around.on_open(self, client_host):
+        if not self._context.on_open(self, client_host):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -137,11 +137,11 @@ class Connection(asyncio.BufferedProtocol):
                 _end(each.answer)
         self._open.clear()
         self._account.close()
-        self._around.on_lost(self)
+        self._context.on_lost(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        shared, inbound = self._around.scratch, self._inbound
-        if inbound is None and self._around.budget.is_ample:
+        shared, inbound = self._context.scratch, self._inbound
+        if inbound is None and self._context.budget.is_ample:
             return shared
         free_bytes = self._account.free()
         if free_bytes < len(shared):  # or all that read in one turn of the loop would take as much as if it were free
@@ -149,13 +149,13 @@ class Connection(asyncio.BufferedProtocol):
         return shared if inbound is None else inbound.buffer(shared, free_bytes)
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._active_at = self._around.now()
+        self._active_at = self._context.now()
         inbound = self._inbound
         if inbound is None:
-            fresh = self._around.scratch[:nbytes]
+            fresh = self._context.scratch[:nbytes]
             self._begin(memoryview(bytes(self._rest) + fresh) if self._rest else fresh)
             return
-        inbound.add(nbytes, self._around.scratch)
+        inbound.add(nbytes, self._context.scratch)
         self._pace.move(nbytes)
         if inbound.missing_bytes:
             self._settle()
@@ -187,9 +187,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_tick(self, now: float) -> None:
         """A second has passed."""
-        limits = self._around.limits
+        limits = self._context.limits
         if self._out.is_too_slow():
-            self._around.on_refused(f"an answer was not taken within {limits.write_s} s", self._caller.client_host)
+            self._context.on_rejected(f"an answer was not taken within {limits.write_s} s", self._caller.client_host)
             self.abort()
         elif self._account.waits and self._held_bytes > SMALL_BYTES:
             self._waited_s += 1
@@ -235,18 +235,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin(self, data: memoryview) -> None:
         """Begin what is there whole and may begin; keep the rest. Nothing of it where the connection ends."""
-        around = self._around
-        ends_at = around.now() + around.limits.turn_s
+        context = self._context
+        ends_at = context.now() + context.limits.turn_s
         at, whole = 0, 0
         self._out.begin_turn()
         try:
             while len(data) - at >= HEAD_BYTES and not self._draining:
                 head = read_head(data, at)
-                around.limits.check_size(head.key, head.size_bytes, is_known=self._is_known)
+                context.limits.check_size(head.key, head.size_bytes, is_known=self._is_known)
                 whole = SIZE_BYTES + head.size_bytes
                 if at + whole > len(data) or not self._may_begin(head.key):
                     break
-                if at and around.now() > ends_at:
+                if at and context.now() > ends_at:
                     self._go_on_soon()
                     break
                 self._call(head, data[at : at + whole])
@@ -262,20 +262,20 @@ class Connection(asyncio.BufferedProtocol):
     def _may_begin(self, key: int) -> bool:
         if not self._out.is_taken or self._transport is None:
             return False
-        overlaps = self._around.may_overlap(key)
-        if self._open and not (overlaps and self._open_overlap and len(self._open) < self._around.limits.max_open):
+        overlaps = self._context.may_overlap(key)
+        if self._open and not (overlaps and self._open_overlap and len(self._open) < self._context.limits.max_open):
             return False
         if overlaps:
             return True  # the answer to a produce holds little, and nothing else of it is held
-        if not self._around.may_be_large(key):
+        if not self._context.may_be_large(key):
             return self._account.has_room(SMALL)
-        return self._account.has_room(LARGE) and self._around.begins_large(self)
+        return self._account.has_room(LARGE) and self._context.begins_large(self)
 
     def _call(self, head: Head, frame: memoryview) -> None:
-        answered = self._around.handle(head, frame, self._caller)
+        answered = self._context.handle(head, frame, self._caller)
         if asyncio.iscoroutine(answered):
             if not self._open:
-                self._open_overlap = self._around.may_overlap(head.key)
+                self._open_overlap = self._context.may_overlap(head.key)
             task = asyncio.create_task(answered)
             task.add_done_callback(self._on_answered)
             held_bytes = 0 if self._open_overlap else len(frame)
@@ -310,8 +310,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_known = True
         if parts is None or self._transport is None:
             return
-        if self._out.write(parts) > SMALL_BYTES and not self._around.may_be_large(key):
-            self._around.on_large_answer(key)
+        if self._out.write(parts) > SMALL_BYTES and not self._context.may_be_large(key):
+            self._context.on_large_answer(key)
 
     # ---- what is kept --------------------------------------------------------------------------------------------
 
@@ -322,7 +322,7 @@ class Connection(asyncio.BufferedProtocol):
             self._pace.restart()
         elif rest:
             # A whole frame that waits for its turn, or the first bytes of one.
-            self._rest = rest if rest.obj is not self._around.scratch.obj else memoryview(bytes(rest))
+            self._rest = rest if rest.obj is not self._context.scratch.obj else memoryview(bytes(rest))
             self._pace.restart()
         else:
             self._rest = _NOTHING
@@ -334,7 +334,7 @@ class Connection(asyncio.BufferedProtocol):
         """Count what is held now, and read on if more may be."""
         self._hold()
         has_room = self._account.has_room(self._inbound.missing_bytes) if self._inbound else not self._account.waits
-        self._read_if(has_room and len(self._rest) < self._around.limits.max_waiting)
+        self._read_if(has_room and len(self._rest) < self._context.limits.max_waiting)
 
     def _hold(self) -> None:
         coming = len(self._rest) if self._inbound is None else self._inbound.held_bytes
@@ -357,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
     def _refuse(self, why: str) -> None:
         """Cut it: there is no answer that the client would understand."""
         if self._transport is not None and not self._transport.is_closing():
-            self._around.on_refused(why, self._caller.client_host)
+            self._context.on_rejected(why, self._caller.client_host)
             self._close()
 
     def _close(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from ottla_broker.kafka import frames
 from ottla_broker.kafka.apis import APIS, Api
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.kafka.handling import Handler
@@ -44,7 +44,7 @@ class Dispatcher:
     def may_overlap(self, key: int) -> bool:
         return key == PRODUCE_KEY
 
-    def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
+    def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         """Begin a request. It, or what it gives, may raise MalformedError or CloseConnectionError."""
         api = APIS.get(head.key)
         if api is None:

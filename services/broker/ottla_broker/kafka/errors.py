@@ -16,7 +16,7 @@ def code_by_name(error: OttlaError) -> int:
     return _BY_NAME.get(error.code, error.code)
 
 
-def words_of(error: OttlaError) -> str:
+def text_of(error: OttlaError) -> str:
     return shortened(error_message(error).message)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla_broker.replication.fetch import Fetched
+from ottla_broker.replication.fetch import FetchResult
 from ottla_core.model import TopicId
 
 NO_SESSION: Final = 0
@@ -18,7 +18,7 @@ TopicKey: TypeAlias = str | TopicId
 """A topic as the request's version names it."""
 
 
-class Asked(NamedTuple):
+class RequestedPartition(NamedTuple):
     """What is asked of one partition."""
 
     topic: TopicKey
@@ -37,13 +37,13 @@ class FetchRequest:
     isolation: int
     session_id: int
     session_epoch: int
-    partitions: Sequence[Asked]
+    partitions: Sequence[RequestedPartition]
     forgotten: list[tuple[TopicKey, int]]
     rack: str
 
 
-class Part(NamedTuple):
+class FetchedPartition(NamedTuple):
     """One partition of the answer; what was asked is what it is found by."""
 
-    asked: Asked
-    fetched: Fetched
+    asked: RequestedPartition
+    fetched: FetchResult

@@ -10,7 +10,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from ottla_broker.kafka.fetch_request import FINAL_EPOCH, NO_SESSION, Asked, FetchRequest, Part, TopicKey
+from ottla_broker.kafka.fetch_request import (
+    FINAL_EPOCH,
+    NO_SESSION,
+    FetchedPartition,
+    FetchRequest,
+    RequestedPartition,
+    TopicKey,
+)
 from ottla_core.errors import ErrorCode, OttlaError
 
 MAX_SESSIONS: Final = 1_000
@@ -35,13 +42,13 @@ def _size(topic: TopicKey) -> int:
 class _Cached(NamedTuple):
     """A partition of a session, with what the client knows of it: -1 is nothing yet."""
 
-    asked: Asked
+    asked: RequestedPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
 
 class Session:
-    def __init__(self, session_id: int, asked: Iterable[Asked], *, by_id: bool, now: float) -> None:
+    def __init__(self, session_id: int, asked: Iterable[RequestedPartition], *, by_id: bool, now: float) -> None:
         self.id: Final = session_id
         self.by_id: Final = by_id
         self.used_at = now
@@ -51,10 +58,10 @@ class Session:
         self.change(asked, ())
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[RequestedPartition]:
         return [cached.asked for cached in self._cached.values()]
 
-    def change(self, asked: Iterable[Asked], forgotten: Iterable[Key]) -> None:
+    def change(self, asked: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
         for each in asked:
             key = (each.topic, each.number)
             known = self._cached.get(key)
@@ -63,7 +70,7 @@ class Session:
         for key in forgotten:
             self.size -= _size(key[0]) if self._cached.pop(key, None) is not None else 0
 
-    def news(self, parts: Sequence[Part]) -> list[Part]:
+    def news(self, parts: Sequence[FetchedPartition]) -> list[FetchedPartition]:
         """Of what was read, what the client does not know. Who got records is the last to be read next time."""
         news = []
         for part in parts:
@@ -83,10 +90,10 @@ class Session:
         return news
 
 
-class Turn(NamedTuple):
+class FetchContext(NamedTuple):
     """One fetch: what is to be read, and of which session; None where the request stands alone."""
 
-    asked: Sequence[Asked]
+    asked: Sequence[RequestedPartition]
     session: Session | None
     is_first: bool
 
@@ -94,7 +101,7 @@ class Turn(NamedTuple):
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.id
 
-    def told(self, parts: Sequence[Part]) -> Sequence[Part]:
+    def told(self, parts: Sequence[FetchedPartition]) -> Sequence[FetchedPartition]:
         """What of `parts` goes into the answer."""
         if self.session is None:
             return parts
@@ -119,17 +126,19 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def begin(self, request: FetchRequest, *, by_id: bool, now: float) -> Turn:
+    def begin(self, request: FetchRequest, *, by_id: bool, now: float) -> FetchContext:
         """Raises FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR.
 
         `by_id`: the request names topics by their ids.
         """
         if request.session_epoch == FINAL_EPOCH:
             self._end(request.session_id)
-            return Turn(request.partitions, None, is_first=True)
+            return FetchContext(request.partitions, None, is_first=True)
         if request.session_epoch == _INITIAL_EPOCH:
             self._end(request.session_id)
-            return Turn(request.partitions, self._create(request.partitions, by_id=by_id, now=now), is_first=True)
+            return FetchContext(
+                request.partitions, self._create(request.partitions, by_id=by_id, now=now), is_first=True
+            )
         session = self._check(request, by_id=by_id)
         session.used_at = now
         session.next_epoch = 1 if session.next_epoch == _MAX_EPOCH else session.next_epoch + 1
@@ -140,7 +149,7 @@ class FetchSessions:
         asked = session.asked
         if not asked or self._partitions > self._max_partitions:
             self._end(session.id)
-        return Turn(asked, session if asked else None, is_first=False)
+        return FetchContext(asked, session if asked else None, is_first=False)
 
     def _check(self, request: FetchRequest, *, by_id: bool) -> Session:
         session = self._sessions.get(request.session_id)
@@ -164,7 +173,7 @@ class FetchSessions:
             )
         return session
 
-    def _create(self, asked: Sequence[Asked], *, by_id: bool, now: float) -> Session | None:
+    def _create(self, asked: Sequence[RequestedPartition], *, by_id: bool, now: float) -> Session | None:
         """None where there is no place: the client goes on without a session."""
         if not asked or not self._make_room(sum(_size(each.topic) for each in asked), now):
             return None

@@ -22,14 +22,14 @@ from ottla_broker.kafka.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
     NO_SESSION,
-    Asked,
+    FetchedPartition,
     FetchRequest,
-    Part,
+    RequestedPartition,
     TopicKey,
 )
 from ottla_broker.kafka.frames import Parts
-from ottla_broker.kafka.leaders import CHANGED, Leaders
-from ottla_broker.replication.fetch import Fetched
+from ottla_broker.kafka.leaders import CHANGED, NewLeaders
+from ottla_broker.replication.fetch import FetchResult
 from ottla_core.model import TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
 
@@ -74,7 +74,7 @@ def read(reader: Reader, version: int) -> FetchRequest:
     replica_id = reader.int32() if version < _REPLICA_STATE_FROM else CONSUMER
     max_wait_ms, min_bytes, max_bytes, isolation = reader.unpack(_TERMS)
     session_id, session_epoch = reader.unpack(_SESSION) if version >= _SESSION_FROM else (NO_SESSION, FINAL_EPOCH)
-    partitions: list[Asked] = []
+    partitions: list[RequestedPartition] = []
     layout, has_epoch = _LAYOUTS[version], version >= _LEADER_EPOCH_FROM
     for _ in range(_few(reader, _TOPIC_MIN_BYTES)):
         topic = _read_topic(reader, version)
@@ -82,7 +82,7 @@ def read(reader: Reader, version: int) -> FetchRequest:
             fields = reader.unpack(layout)
             reader.pass_tags()
             epoch, offset = (fields[1], fields[2]) if has_epoch else (-1, fields[1])
-            partitions.append(Asked(topic, fields[0], epoch, offset, fields[-1]))
+            partitions.append(RequestedPartition(topic, fields[0], epoch, offset, fields[-1]))
         reader.pass_tags()
     forgotten = _read_forgotten(reader, version) if version >= _SESSION_FROM else []
     rack = (reader.string() or "") if version >= RACK_FROM else ""
@@ -122,8 +122,8 @@ def _few(reader: Reader, element_min_bytes: int, before: int = 0) -> int:
 
 def write(
     version: int,
-    parts: Sequence[Part],
-    leaders: Leaders,
+    parts: Sequence[FetchedPartition],
+    leaders: NewLeaders,
     *,
     isolation: int,
     session_id: int = NO_SESSION,
@@ -157,9 +157,9 @@ def write(
     return [*pieces, writer.buffer]
 
 
-def _by_topic(parts: Sequence[Part]) -> list[tuple[TopicKey, list[Part]]]:
+def _by_topic(parts: Sequence[FetchedPartition]) -> list[tuple[TopicKey, list[FetchedPartition]]]:
     """In order, neighbours of one topic together."""
-    topics: list[tuple[TopicKey, list[Part]]] = []
+    topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
     for part in parts:
         if not topics or topics[-1][0] != part.asked.topic:
             topics.append((part.asked.topic, []))
@@ -167,7 +167,9 @@ def _by_topic(parts: Sequence[Part]) -> list[tuple[TopicKey, list[Part]]]:
     return topics
 
 
-def _write_partition(writer: Writer, version: int, asked: Asked, fetched: Fetched, isolation: int) -> None:
+def _write_partition(
+    writer: Writer, version: int, asked: RequestedPartition, fetched: FetchResult, isolation: int
+) -> None:
     """Up to the length of the records."""
     code = 0
     if fetched.error is not None:
@@ -182,7 +184,7 @@ def _write_partition(writer: Writer, version: int, asked: Asked, fetched: Fetche
     writer.bytes_length(len(fetched.records))
 
 
-def _write_tags(writer: Writer, version: int, fetched: Fetched, leaders: Leaders) -> None:
+def _write_tags(writer: Writer, version: int, fetched: FetchResult, leaders: NewLeaders) -> None:
     leader = None
     if version >= _LEADER_FROM and fetched.error is not None and fetched.error.code in CHANGED:
         leader = leaders.of(fetched.id)

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.errors import shortened, words_of
+from ottla_broker.kafka.errors import shortened, text_of
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto.common_pb2 import Error
@@ -113,7 +113,7 @@ def said(error: Error) -> dict[str, Any]:
 
 def refused(error: OttlaError) -> dict[str, Any]:
     """The same for what is refused here, or failed as a whole."""
-    return {"error_code": int(error.code), "error_message": words_of(error)}
+    return {"error_code": int(error.code), "error_message": text_of(error)}
 
 
 def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from ottla_broker.listener_settings import ONLY_LISTENER
-from ottla_broker.replication.response_memory import UNBOUNDED, Room
+from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.primitives import MalformedError, Reader
 
 SIZE_BYTES: Final = 4
@@ -38,7 +38,7 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class KafkaContext:
     """One request as a handler sees it. `body` is valid until the handler first awaits."""
 
     version: int
@@ -47,7 +47,7 @@ class Request:
     body: Reader
     caller: Caller
 
-    def kept(self) -> Request:
+    def kept(self) -> KafkaContext:
         """The same with a body that stays valid."""
         body = Reader(memoryview(bytes(self.body.data)), self.body.at, flexible=self.body.flexible)
         return replace(self, body=body)
@@ -63,7 +63,7 @@ class Caller:
     client_host: str
     dialled_host: str
     listener: str = ONLY_LISTENER
-    room: Room = field(default=UNBOUNDED, compare=False)
+    room: ResponseRoom = field(default=UNBOUNDED, compare=False)
 
 
 def read_head(data: memoryview, at: int = 0) -> Head:
@@ -71,14 +71,14 @@ def read_head(data: memoryview, at: int = 0) -> Head:
     return Head._make(_HEAD.unpack_from(data, at))
 
 
-def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: bool) -> Request:
+def read_request(frame: memoryview, version: int, caller: Caller, *, flexible: bool) -> KafkaContext:
     """The request in a whole frame, its header read. Raises MalformedError."""
     reader = Reader(frame, HEAD_BYTES)
     (correlation_id,) = reader.unpack(_CORRELATION)
     client_id = reader.plain_string() or ""
     reader.flexible = flexible
     reader.pass_tags()
-    return Request(version, correlation_id, client_id, reader, caller)
+    return KafkaContext(version, correlation_id, client_id, reader, caller)
 
 
 def read_correlation_id(frame: memoryview) -> int:

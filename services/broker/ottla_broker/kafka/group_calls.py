@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import Message
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.routing import GROUP
@@ -115,6 +115,6 @@ def group_partition(partition: TopicPartition) -> pb.GroupPartition:
     return pb.GroupPartition(topic=partition.topic, partition=partition.partition)
 
 
-def host_of(request: Request) -> str:
+def host_of(request: KafkaContext) -> str:
     """As Kafka writes it: Java's way to print an address."""
     return f"/{request.caller.client_host}"

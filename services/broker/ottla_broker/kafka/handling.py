@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.connection import Answered
-from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.connection import HandlerResult
+from ottla_broker.kafka.frames import KafkaContext, Parts
 
 LARGE_BYTES: Final = 4096
 """Of a request of the codec library, beyond its header: what is smaller has two thousand elements at most."""
@@ -19,35 +19,35 @@ MANY_ELEMENTS: Final = 500
 
 T = TypeVar("T")
 
-Handler = Callable[[Backend, Request], Answered]
-Control = Callable[[Backend, Message, Request], Message | Coroutine[Any, Any, Message]]
+Handler = Callable[[Backend, KafkaContext], HandlerResult]
+ControlHandler = Callable[[Backend, Message, KafkaContext], Message | Coroutine[Any, Any, Message]]
 
 
 def decoded(
-    decode: Callable[[Request], T], handle: Callable[[Backend, T, Request], Answered], *, speed: int = 1
+    decode: Callable[[KafkaContext], T], handle: Callable[[Backend, T, KafkaContext], HandlerResult], *, speed: int = 1
 ) -> Handler:
     """A handler of decoded requests: one is decoded before anything is awaited, unless it is large. `decode` is so many
     times faster than the codec library."""
 
-    def begin(backend: Backend, request: Request) -> Answered:
+    def begin(backend: Backend, request: KafkaContext) -> HandlerResult:
         if request.body.left > LARGE_BYTES * speed:
             return _in_a_thread(backend, request.kept())
         return handle(backend, decode(request), request)
 
-    async def _in_a_thread(backend: Backend, request: Request) -> Parts | None:
+    async def _in_a_thread(backend: Backend, request: KafkaContext) -> Parts | None:
         response = handle(backend, await backend.threads.work(decode, request), request)
         return await response if asyncio.iscoroutine(response) else response
 
     return begin
 
 
-def control(request_type: Any, handle: Control) -> Handler:
+def control(request_type: Any, handle: ControlHandler) -> Handler:
     """A handler for a message of the codec library."""
 
-    def decode(request: Request) -> Message:
+    def decode(request: KafkaContext) -> Message:
         return codec.decode(request_type, request.version, request.body)
 
-    def begin(backend: Backend, message: Message, request: Request) -> Answered:
+    def begin(backend: Backend, message: Message, request: KafkaContext) -> HandlerResult:
         response = handle(backend, message, request)
         if asyncio.iscoroutine(response):
             return _encoded_later(backend, response)

@@ -18,7 +18,7 @@ _LEADER: Final = struct.Struct(">iiB")
 _INT32: Final = struct.Struct(">i")
 
 
-class Leaders:
+class NewLeaders:
     """Collects the leaders that one answer names, to add at its end where they are found (KIP-951)."""
 
     def __init__(self, backend: Backend, caller: Caller) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.kafka.pace import Pace
+from ottla_broker.kafka.pace import ConnectionPace
 from ottla_core.primitives import MalformedError
 
 PRODUCE_KEY: Final = 0
@@ -16,7 +16,7 @@ SMALL_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Sizes in bytes, times in whole seconds: they are looked at once a second."""
 
     max_first: int = 512 * 1024
@@ -49,8 +49,8 @@ class Limits:
     turn_s: float = 0.005
     """For one connection's requests before others have their turn."""
 
-    def pace(self, seconds: int) -> Pace:
-        return Pace(self.min_bytes_per_s * seconds, seconds)
+    def pace(self, seconds: int) -> ConnectionPace:
+        return ConnectionPace(self.min_bytes_per_s * seconds, seconds)
 
     def check_size(self, key: int, size_bytes: int, *, is_known: bool) -> None:
         """Raise MalformedError for a frame of that API that is longer than allowed, or shorter than its header.

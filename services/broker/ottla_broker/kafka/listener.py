@@ -16,10 +16,10 @@ from itertools import islice
 from typing import Final
 
 from ottla_broker.kafka.budget import Budget
-from ottla_broker.kafka.connection import Answered, Connection
+from ottla_broker.kafka.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head
-from ottla_broker.kafka.limits import FETCH_KEY, Limits
+from ottla_broker.kafka.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.tasks import end_task
@@ -48,23 +48,23 @@ class Listener:
         dispatcher: Dispatcher,
         metrics: Metrics,
         *,
-        limits: Limits | None = None,
+        limits: ConnectionLimits | None = None,
         on_drain: Callable[[], None] = lambda: None,
     ) -> None:
         self.ports: Final = {each.name: each.bound.port for each in listeners}
-        self.limits: Final = limits or Limits()
+        self.limits: Final = limits or ConnectionLimits()
         self.budget: Final = Budget(self.limits.max_held, self.limits.turn_s)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
-        self.handle: Final[Callable[[Head, memoryview, Caller], Answered]] = dispatcher.handle
+        self.handle: Final[Callable[[Head, memoryview, Caller], HandlerResult]] = dispatcher.handle
         self.may_overlap: Final = dispatcher.may_overlap
         self.now: Final = time.monotonic
         self._listeners: Final = listeners
         self._on_drain = on_drain
-        self._connections: Final[set[Connection]] = set()
+        self._connections: Final[set[KafkaConnection]] = set()
         self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
         self._warned = 0
         self._large_begun = 0  # in this turn of the loop
-        self._large_waiting: Final[dict[Connection, None]] = {}  # for their turn, in the order of their coming
+        self._large_waiting: Final[dict[KafkaConnection, None]] = {}  # for their turn, in the order of their coming
         self._large_until: Final[dict[int, float]] = {FETCH_KEY: math.inf}
         self._servers: Final[list[asyncio.Server]] = []
         self._ticking: asyncio.Task[None] | None = None
@@ -87,7 +87,7 @@ class Listener:
         name, (host, port) = listener.name, listener.bound
         try:
             server = await asyncio.get_running_loop().create_server(
-                partial(Connection, self, name), host, port, backlog=_BACKLOG, reuse_port=False
+                partial(KafkaConnection, self, name), host, port, backlog=_BACKLOG, reuse_port=False
             )
         except OSError:
             raise PortInUseError(host, port) from None
@@ -115,20 +115,20 @@ class Listener:
 
     # ---- what connections tell --------------------------------------------------------------------------------------
 
-    def on_open(self, connection: Connection, client_host: str) -> bool:
+    def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         self._connections.add(connection)
         if len(self._connections) <= self.limits.max_connections:
             return True
-        self.on_refused(f"{self.limits.max_connections} connections are open, and no more are taken", client_host)
+        self.on_rejected(f"{self.limits.max_connections} connections are open, and no more are taken", client_host)
         return False
 
-    def on_lost(self, connection: Connection) -> None:
+    def on_lost(self, connection: KafkaConnection) -> None:
         self._connections.discard(connection)
         self._large_waiting.pop(connection, None)
         if not self._connections:
             self._empty.set()
 
-    def on_refused(self, why: str, client_host: str) -> None:
+    def on_rejected(self, why: str, client_host: str) -> None:
         self._refused.value += 1
         self._warned += 1
         if self._warned <= _WARNINGS_PER_TICK:  # whoever sends rubbish can send much of it
@@ -140,7 +140,7 @@ class Listener:
     def on_large_answer(self, key: int) -> None:
         self._large_until[key] = self.now() + _LARGE_FOR_S
 
-    def begins_large(self, connection: Connection) -> bool:
+    def begins_large(self, connection: KafkaConnection) -> bool:
         if self._large_begun >= _LARGE_PER_TURN:
             self._large_waiting[connection] = None
             return False

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from ottla_broker.kafka.frames import Parts
-from ottla_broker.kafka.pace import Pace
+from ottla_broker.kafka.pace import ConnectionPace
 
 _GATHERED_BYTES: Final = 4096
 """Of an answer that leaves together with others: a write costs as much as all else that is done for a small one."""
@@ -15,7 +15,7 @@ _GATHERED_BYTES: Final = 4096
 class Outbound:
     """`held_bytes`: of answers that are not wholly taken; none of an answer's memory is free before all of it is."""
 
-    def __init__(self, transport: asyncio.Transport, pace: Pace) -> None:
+    def __init__(self, transport: asyncio.Transport, pace: ConnectionPace) -> None:
         self.held_bytes = 0
         self.is_taken = True
         self._transport: Final = transport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 
-class Pace:
+class ConnectionPace:
     """Of something that has to move: `least_bytes` in any `ticks` ticks of the clock.
 
     Ticks are counted and no time is measured, so that nobody is too slow because this process was stopped.

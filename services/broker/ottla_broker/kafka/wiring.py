@@ -14,7 +14,7 @@ from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.listener import Listener
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
-from ottla_broker.producer_ids import ProducerIds
+from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import Clock
@@ -35,7 +35,7 @@ class KafkaSide:
         metadata: MetadataFollower,
         controller: ControllerPeer,
         coordinators: CoordinatorPeers,
-        producer_ids: ProducerIds,
+        producer_ids: ProducerIdManager,
         log_dir: Callable[[], LogDir],
         clock: Clock,
         threads: DiskThreads,

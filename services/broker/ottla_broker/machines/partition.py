@@ -23,7 +23,7 @@ from ottla_core.cluster.image import Partition
 UNKNOWN: Final = -1
 
 
-class Proposal(NamedTuple):
+class IsrProposal(NamedTuple):
     """An ISR that the controller is asked for, valid at one leader epoch and partition epoch only.
 
     `broker_epochs` are those of the lives that fetched, in the order of `isr` (KIP-903); UNKNOWN for the leader itself
@@ -47,7 +47,7 @@ class Follower:
     broker_epoch: int = UNKNOWN
     fetched_at: float = 0.0
     leader_end_at_fetch: int = UNKNOWN  # the leader's log end when it fetched last
-    seen_check: int = 0  # the newest check after which it is known to have fetched
+    seen_confirmation: int = 0  # the newest check after which it is known to have fetched
 
     def on_fetch(self, offset: int, broker_epoch: int, leader_end: int, now: float) -> None:
         """It has everything before `offset`. Caught up means: all that the leader has, or had at its last fetch."""
@@ -95,7 +95,7 @@ class Leader:
         """Brokers that may be in an ISR, with the epoch of their present life (rules 11 and 22)."""
         self.read_only = read_only
         """Brokers whose disks take nothing for the moment: they join no ISR, and leave it with the next append."""
-        self.proposal: Proposal | None = None
+        self.proposal: IsrProposal | None = None
         self._recovering = partition.recovering
         self._broker_id: Final = broker_id
         self._log_end_offset = log_end_offset
@@ -120,10 +120,10 @@ class Leader:
             self._propose((*self.isr, follower_id))
         return self._advance(now)
 
-    def on_seen_check(self, follower_id: int, number: int) -> None:
+    def on_seen_confirmation(self, follower_id: int, number: int) -> None:
         """A follower fetches in this leader epoch, and has sent its fetch after check `number`."""
         follower = self._followers[follower_id]
-        follower.seen_check = max(follower.seen_check, number)
+        follower.seen_confirmation = max(follower.seen_confirmation, number)
 
     def on_partition(self, partition: Partition, now: float) -> bool:
         """What the controller has committed in this leader epoch. An older partition epoch is an old story (C10)."""
@@ -136,7 +136,7 @@ class Leader:
         self._add_followers(now)
         return self._advance(now)
 
-    def on_refused(self, proposal: Proposal) -> None:
+    def on_rejected(self, proposal: IsrProposal) -> None:
         """Refused for good: nothing came of it, and the committed ISR is all there is (rule 13)."""
         if proposal == self.proposal:
             self.proposal = None
@@ -187,7 +187,7 @@ class Leader:
         don't count: internal topics get none beyond those that the rule was made for.
         """
         members = (*self.isr, *self.elr)
-        here = {r for r, f in self._followers.items() if f.seen_check >= number and r in members}
+        here = {r for r, f in self._followers.items() if f.seen_confirmation >= number and r in members}
         left = len(self.replicas) - 1 - len(here)
         nobody_else = self._electable() <= {self._broker_id, *here}
         return bool(here) and (nobody_else or left < self.effective_min_isr)
@@ -231,7 +231,7 @@ class Leader:
     def _propose(self, isr: tuple[int, ...]) -> None:
         ordered = tuple(r for r in self.replicas if r in isr)
         epochs = tuple(self._followers[r].broker_epoch if r in self._followers else UNKNOWN for r in ordered)
-        self.proposal = Proposal(self.epoch, self.partition_epoch, ordered, epochs, self._recovering)
+        self.proposal = IsrProposal(self.epoch, self.partition_epoch, ordered, epochs, self._recovering)
 
     def _advance(self, now: float) -> bool:
         """The high watermark is the smallest log end of those who are in the ISR or about to be (rules 6, 7, 8)."""
@@ -265,7 +265,7 @@ class Leader:
             del self._followers[gone]
 
 
-def find_cut(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int, leader: EpochStart) -> int:
+def find_truncation_offset(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int, leader: EpochStart) -> int:
     """The offset at which a follower cuts its log, where the leader says that `leader` is the end of an epoch there.
 
     By epochs, never by the own high watermark, which may be behind what is committed (rule 2): that is the last resort

@@ -50,7 +50,7 @@ class KeptBatch(NamedTuple):
         return self.first_offset + (self.last_sequence - self.first_sequence) % _SEQUENCES
 
 
-class Producer(NamedTuple):
+class ProducerState(NamedTuple):
     """One entry, unpacked. `known_since_zero` tells that no sequence of this epoch has been missed."""
 
     epoch: int
@@ -96,12 +96,12 @@ class Producers:
         """All there is, as it is now; for a snapshot."""
         return self._entries.copy()
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerState | None:
         entry = self._entries.get(producer_id)
         if entry is None:
             return None
         epoch, known_since_zero, seen_at_ms, last_offset = _HEAD.unpack_from(entry)
-        return Producer(epoch, known_since_zero, seen_at_ms, last_offset, tuple(_kept(entry)))
+        return ProducerState(epoch, known_since_zero, seen_at_ms, last_offset, tuple(_kept(entry)))
 
     # ---- on a leader ---------------------------------------------------------------------------------------------
 

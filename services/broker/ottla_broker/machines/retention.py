@@ -20,7 +20,7 @@ class SegmentFacts(NamedTuple):
     largest_timestamp_ms: int
 
 
-class Cause(Enum):
+class DeletionCause(Enum):
     """Why a segment goes; the text is for the log line."""
 
     LOG_START = "all of its records are deleted"
@@ -36,13 +36,13 @@ def decide(
     now_ms: int,
     retention_ms: int,
     retention_bytes: int,
-) -> list[Cause]:
+) -> list[DeletionCause]:
     """One cause for each leading segment that is to go; -1 turns a limit off.
 
     The last of `segments` is the active one, written to now: where it is to go too, the log rolls first. An empty
     active segment stays.
     """
-    causes: list[Cause] = []
+    causes: list[DeletionCause] = []
     size_bytes = sum(segment.size_bytes for segment in segments)
     for number, segment in enumerate(segments, start=1):
         active = number == len(segments)
@@ -50,11 +50,11 @@ def decide(
             break
         size_bytes -= segment.size_bytes
         if segment.next_offset <= log_start_offset and not active:
-            causes.append(Cause.LOG_START)
+            causes.append(DeletionCause.LOG_START)
         elif 0 <= retention_ms < now_ms - segment.largest_timestamp_ms:
-            causes.append(Cause.TIME)
+            causes.append(DeletionCause.TIME)
         elif 0 <= retention_bytes <= size_bytes:
-            causes.append(Cause.SIZE)
+            causes.append(DeletionCause.SIZE)
         else:
             break
     return causes

@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from ottla_broker.machines.departure import leads_what_others_could
-from ottla_broker.registration_view import UNREGISTERED, Seat
+from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.replicas import Replicas
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import OttlaError
@@ -28,16 +28,16 @@ _AGAIN_S: Final = 0.05
 class ControlledShutdown:
     """A component, the last one to start: its stop comes first."""
 
-    def __init__(self, controller: ControllerPeer, replicas: Replicas, seat: Seat) -> None:
+    def __init__(self, controller: ControllerPeer, replicas: Replicas, registration: RegistrationView) -> None:
         self._controller = controller
         self._replicas = replicas
-        self._seat = seat
+        self._registration = registration
 
     async def start(self) -> None:
         """Nothing to do before the stop."""
 
     async def stop(self) -> None:
-        if self._seat.life().epoch == UNREGISTERED:
+        if self._registration.current().epoch == UNREGISTERED:
             return
         try:
             async with asyncio.timeout(_LIMIT_S):
@@ -53,8 +53,10 @@ class ControlledShutdown:
     async def _move_leaders(self) -> int:
         """How many partitions are left that nobody else can lead."""
         while True:
-            broker_id, epoch = self._seat.life()
-            request = pb.ControlledShutdownRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
+            broker_id, epoch = self._registration.current()
+            request = pb.ControlledShutdownRequest(
+                broker_id=broker_id, broker_epoch=epoch, secret=self._registration.secret
+            )
             try:
                 response = await self._controller.call(Controller.CONTROLLED_SHUTDOWN, request, timeout=_CALL_S)
             except OttlaError as error:
@@ -67,5 +69,5 @@ class ControlledShutdown:
 
     async def _until_moved(self) -> None:
         """Until this broker knows that others lead: before, it would answer as the leader and be wrong."""
-        broker_id, _ = self._seat.life()
+        broker_id, _ = self._registration.current()
         await self._replicas.until(lambda image: not leads_what_others_could(image, broker_id), timeout=_LIMIT_S)

@@ -7,27 +7,27 @@ from typing import Final
 
 from ottla_broker.config import BrokerConfig
 from ottla_broker.membership.restored_metadata import OlderMetadata
-from ottla_broker.registration_view import Seat
+from ottla_broker.registration_view import RegistrationView
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import Life
+from ottla_broker.storage.soundness import Incarnation
 from ottla_core.cluster.image import Broker, LastLife
 
 
-class Description:
+class BrokerDescription:
     """`kafka_addresses`: by the listeners' names, the first one first."""
 
     def __init__(
         self,
         config: BrokerConfig,
         log_dir: Callable[[], LogDir],
-        seat: Seat,
+        registration: RegistrationView,
         older_metadata: OlderMetadata,
         address: Callable[[], str],
         kafka_addresses: Callable[[], dict[str, str]],
     ) -> None:
         self._config: Final = config
         self._log_dir: Final = log_dir
-        self._seat: Final = seat
+        self._registration: Final = registration
         self._older_metadata: Final = older_metadata
         self._address: Final = address
         self._kafka_addresses: Final = kafka_addresses
@@ -35,9 +35,9 @@ class Description:
     def __call__(self, newest: LastLife | None) -> Broker:
         """`newest` is the newest life of this broker that the store knows; one later than that here says that the store
         is older than the data."""
-        log_dir, incarnation = self._log_dir(), self._seat.incarnation
+        log_dir, incarnation = self._log_dir(), self._registration.incarnation
         identity = log_dir.identity
-        life = None if newest is None else Life(newest.incarnation, newest.epoch)
+        life = None if newest is None else Incarnation(newest.incarnation, newest.epoch)
         if (life is None or life.incarnation != incarnation) and log_dir.compare(life):
             self._older_metadata.found(0 if life is None else life.epoch)
         kafka_addresses = self._kafka_addresses()
@@ -53,5 +53,5 @@ class Description:
             unclean=log_dir.may_have_lost_tail,
             read_only=bool(log_dir.disk.full),
             ahead_of=self._older_metadata.revision,
-            secret=self._seat.secret,
+            secret=self._registration.secret,
         )

@@ -34,7 +34,7 @@ class Registration:
     `newest` is the newest life of it that the store knows (rule C17). `applied(revision, epoch)` returns when all up to
     that revision of the metadata is applied here.
 
-    `on_unseated(error)` is called, after the start, where another process has its seat, or its id.
+    `on_unseated(error)` is called, after the start, where another process has its registration, or its id.
     """
 
     def __init__(

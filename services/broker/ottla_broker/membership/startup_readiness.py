@@ -9,12 +9,12 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.machines.departure import is_relied_upon
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import Life
+from ottla_broker.storage.soundness import Incarnation
 
 _LIMIT_S: Final = 60.0
 
 
-class Fitness:
+class StartupReadiness:
     def __init__(
         self, replicas: Replicas, log_dir: Callable[[], LogDir], threads: DiskThreads, incarnation: str
     ) -> None:
@@ -31,9 +31,9 @@ class Fitness:
         From then on the directory is that life's: what it has is all that counts (rule C17).
         """
         await self._replicas.until(lambda image: image.revision >= revision and not image.is_behind, timeout=_LIMIT_S)
-        log_dir, life = self._log_dir(), Life(self._incarnation, epoch)
+        log_dir, incarnation = self._log_dir(), Incarnation(self._incarnation, epoch)
         if log_dir.may_have_lost_tail:
             me = log_dir.identity.node_id
             await self._replicas.until(lambda image: not is_relied_upon(image, me), timeout=_LIMIT_S)
-        if log_dir.life != life:
-            await self._threads.keep(log_dir.vouch, life)
+        if log_dir.incarnation != incarnation:
+            await self._threads.keep(log_dir.vouch, incarnation)

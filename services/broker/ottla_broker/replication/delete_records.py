@@ -23,13 +23,13 @@ async def delete_records(replica: Replica, before_offset: int, deadline: float) 
     """
     check_client_may_write(replica.topic)
     offset = replica.delete_records(before_offset)
-    with replica.deletions.parked((replica.id,)) as waiter:
+    with replica.deletions.delayed((replica.id,)) as delayed:
         while True:
-            waiter.mark()
+            delayed.mark()
             low_watermark = replica.low_watermark
             if low_watermark >= offset:
                 return low_watermark
-            if not await waiter.sleep(deadline, _A_CHANGE):
+            if not await delayed.sleep(deadline, _A_CHANGE):
                 raise OttlaError(
                     ErrorCode.REQUEST_TIMED_OUT,
                     f"{replica} begins at {offset} on its leader, and on a follower still before",

@@ -17,7 +17,7 @@ from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
 
 
-class HeldLog:
+class DiskLog:
     def __init__(
         self,
         partition_id: PartitionId,

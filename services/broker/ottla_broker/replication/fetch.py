@@ -14,9 +14,9 @@ from typing import Final, Protocol
 
 from ottla_broker.machines.closest import find_closest
 from ottla_broker.machines.epochs import NO_EPOCH, EpochStart
-from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.response_memory import UNBOUNDED, Room
+from ottla_broker.replication.response_memory import UNBOUNDED, ResponseRoom
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId
@@ -31,7 +31,7 @@ _ANY_OFFSET: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
-class FetchWant:
+class PartitionFetch:
     """What is wanted of one partition; `leader_epoch` None is not checked. The last three are a follower's."""
 
     id: PartitionId
@@ -44,10 +44,10 @@ class FetchWant:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchResult:
     """What came of it. `records` may begin below the wanted offset: batches are whole.
 
-    `worth_an_answer` whatever the others have: an error, news that can't wait, more records than may be answered.
+    `completes_fetch` whatever the others have: an error, news that can't wait, more records than may be answered.
     """
 
     id: PartitionId
@@ -57,70 +57,70 @@ class Fetched:
     error: OttlaError | None = None
     diverging: EpochStart | None = None
     preferred_replica: int | None = None
-    worth_an_answer: bool = False
+    completes_fetch: bool = False
 
 
 class Audience(Protocol):
     """Who fetches: which replica answers, where it waits, and how far it reads."""
 
     @property
-    def waiters(self) -> Waiters: ...
+    def purgatory(self) -> FetchPurgatory: ...
 
-    def replica(self, want: FetchWant) -> Replica:
+    def replica(self, want: PartitionFetch) -> Replica:
         """The replica to read from, or OttlaError."""
         ...
 
-    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
         """An answer without records: there is none to read here."""
         ...
 
     def limit_offset(self, replica: Replica) -> int: ...
 
-    def has_news(self, want: FetchWant, replica: Replica) -> bool:
+    def has_changes(self, want: PartitionFetch, replica: Replica) -> bool:
         """Whether the partition is worth an answer without records."""
         ...
 
-    def on_answer(self, fetched: Sequence[Fetched]) -> None:
+    def on_response(self, fetched: Sequence[FetchResult]) -> None:
         """It is sent."""
         ...
 
 
 async def fetch(
-    wants: Sequence[FetchWant],
+    wants: Sequence[PartitionFetch],
     audience: Audience,
     *,
     max_wait_s: float,
     min_bytes: int,
     max_bytes: int,
-    room: Room = UNBOUNDED,
-) -> list[Fetched]:
+    room: ResponseRoom = UNBOUNDED,
+) -> list[FetchResult]:
     """Answer once `min_bytes` can be read, one partition is worth it, or `max_wait_s` is over.
 
     The first batch of the response comes whole even if it is larger than `max_bytes` (KIP-74). Less is read where there
     is less `room`, and nothing where there is none.
     """
     deadline = asyncio.get_running_loop().time() + max_wait_s
-    with audience.waiters.parked(want.id for want in wants) as waiter:
+    with audience.purgatory.delayed(want.id for want in wants) as delayed:
         while True:
             # Parked and marked first, then looked at: what is appended during the look is not slept over (rule 55).
-            waiter.mark()
+            delayed.mark()
             fetched = await _read_all(wants, audience, max_bytes, room)
             missing_bytes = _missing(fetched, wants, min_bytes)
             if missing_bytes <= 0 or max_wait_s <= 0:
                 break
             room.give_back(sum(len(part.records) for part in fetched))
             del fetched  # what was read is not kept while more is waited for
-            if not await waiter.sleep(deadline, missing_bytes):
+            if not await delayed.sleep(deadline, missing_bytes):
                 # What has come meanwhile, though it is not enough.
                 fetched = await _read_all(wants, audience, max_bytes, room)
                 break
-    audience.on_answer(fetched)
+    audience.on_response(fetched)
     return fetched
 
 
-def _missing(fetched: Sequence[Fetched], wants: Sequence[FetchWant], min_bytes: int) -> int:
+def _missing(fetched: Sequence[FetchResult], wants: Sequence[PartitionFetch], min_bytes: int) -> int:
     """Bytes that are still to come before the fetch is worth an answer."""
-    if any(part.worth_an_answer for part in fetched):
+    if any(part.completes_fetch for part in fetched):
         return 0
     missing = min_bytes - sum(len(part.records) for part in fetched)
     if missing > 0 and any(_is_cut(part, want) for part, want in zip(fetched, wants, strict=True) if part.records):
@@ -128,13 +128,15 @@ def _missing(fetched: Sequence[Fetched], wants: Sequence[FetchWant], min_bytes: 
     return missing
 
 
-def _is_cut(part: Fetched, want: FetchWant) -> bool:
+def _is_cut(part: FetchResult, want: PartitionFetch) -> bool:
     """Whether a limit kept back what could be read already: waiting would bring no more."""
     return whole_batches(part.records, _ANY_OFFSET)[1] < part.high_watermark
 
 
-async def _read_all(wants: Sequence[FetchWant], audience: Audience, max_bytes: int, room: Room) -> list[Fetched]:
-    fetched: list[Fetched] = []
+async def _read_all(
+    wants: Sequence[PartitionFetch], audience: Audience, max_bytes: int, room: ResponseRoom
+) -> list[FetchResult]:
+    fetched: list[FetchResult] = []
     left, turn = max_bytes, Slice()
     for want in wants:
         await turn.rest()
@@ -144,7 +146,9 @@ async def _read_all(wants: Sequence[FetchWant], audience: Audience, max_bytes: i
     return fetched
 
 
-async def _read(want: FetchWant, audience: Audience, max_bytes: int, room: Room, *, first: bool) -> Fetched:
+async def _read(
+    want: PartitionFetch, audience: Audience, max_bytes: int, room: ResponseRoom, *, first: bool
+) -> FetchResult:
     replica: Replica | None = None
     try:
         replica = audience.replica(want)
@@ -157,14 +161,16 @@ async def _read(want: FetchWant, audience: Audience, max_bytes: int, room: Room,
             records = await _read_records(replica, want.offset, max_bytes, limit, room, first=first)
     except OttlaError as error:
         if replica is None:
-            return Fetched(want.id, error=error, worth_an_answer=True)
+            return FetchResult(want.id, error=error, completes_fetch=True)
         watermark, start = replica.high_watermark, replica.log.log_start_offset
-        return Fetched(want.id, b"", watermark, start, error, worth_an_answer=True)
-    news = audience.has_news(want, replica)
-    return Fetched(want.id, records, replica.high_watermark, replica.log.log_start_offset, worth_an_answer=news)
+        return FetchResult(want.id, b"", watermark, start, error, completes_fetch=True)
+    news = audience.has_changes(want, replica)
+    return FetchResult(want.id, records, replica.high_watermark, replica.log.log_start_offset, completes_fetch=news)
 
 
-async def _read_records(replica: Replica, offset: int, max_bytes: int, limit: int, room: Room, *, first: bool) -> bytes:
+async def _read_records(
+    replica: Replica, offset: int, max_bytes: int, limit: int, room: ResponseRoom, *, first: bool
+) -> bytes:
     if offset == limit:
         return await replica.read(offset, max_bytes, limit, min_one_batch=first)  # nothing, or that it is not there
     records, lent_bytes = b"", room.lend(max_bytes)
@@ -180,11 +186,11 @@ class Replicated(Protocol):
     """Where replicas are found (replicas.Replicas)."""
 
     @property
-    def consumers(self) -> Waiters: ...
+    def consumers(self) -> FetchPurgatory: ...
     @property
-    def followers(self) -> Waiters: ...
+    def followers(self) -> FetchPurgatory: ...
     @property
-    def checks(self) -> Checks: ...
+    def confirmations(self) -> ConfirmationPurgatory: ...
     def find(self, partition_id: PartitionId) -> Replica: ...
 
 
@@ -193,12 +199,12 @@ class Consumers:
     the leader has sent them here."""
 
     def __init__(self, replicas: Replicated, closest: Closest | None, *, from_follower: bool) -> None:
-        self.waiters: Final = replicas.consumers
+        self.purgatory: Final = replicas.consumers
         self._replicas = replicas
         self._closest = None if from_follower else closest
         self._from_follower = from_follower
 
-    def replica(self, want: FetchWant) -> Replica:
+    def replica(self, want: PartitionFetch) -> Replica:
         replica = self._replicas.find(want.id)
         if self._from_follower:
             replica.check_epoch(want.leader_epoch)
@@ -206,20 +212,20 @@ class Consumers:
             replica.check_leader(want.leader_epoch)
         return replica
 
-    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
         closest = None if self._closest is None else self._closest(replica, want.offset)
         if closest is None:
             return None
         start = replica.log.log_start_offset
-        return Fetched(want.id, b"", replica.high_watermark, start, preferred_replica=closest, worth_an_answer=True)
+        return FetchResult(want.id, b"", replica.high_watermark, start, preferred_replica=closest, completes_fetch=True)
 
     def limit_offset(self, replica: Replica) -> int:
         return replica.high_watermark
 
-    def has_news(self, want: FetchWant, replica: Replica) -> bool:
+    def has_changes(self, want: PartitionFetch, replica: Replica) -> bool:
         return False
 
-    def on_answer(self, fetched: Sequence[Fetched]) -> None:
+    def on_response(self, fetched: Sequence[FetchResult]) -> None:
         with suppress(OttlaError):  # one may have gone meanwhile
             for part in fetched:
                 if part.records:
@@ -244,23 +250,23 @@ def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None
 class Followers:
     """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end.
 
-    `seen_check`: the newest check at the time of the last answer on this stream, which the follower has had.
+    `seen_confirmation`: the newest check at the time of the last answer on this stream, which the follower has had.
     """
 
-    def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int, seen_check: int = 0) -> None:
-        self.waiters: Final = replicas.followers
+    def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int, seen_confirmation: int = 0) -> None:
+        self.purgatory: Final = replicas.followers
         self._replicas = replicas
         self._follower_id = follower_id
         self._broker_epoch = broker_epoch
-        self._seen_check = seen_check
+        self._seen_confirmation = seen_confirmation
         self._noted: set[PartitionId] = set()
 
-    def replica(self, want: FetchWant) -> Replica:
+    def replica(self, want: PartitionFetch) -> Replica:
         replica = self._replicas.find(want.id)
         replica.check_leader(want.leader_epoch)
         return replica
 
-    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
         """Note what the follower has, once a fetch; where its logs have parted, tell it where."""
         if want.id in self._noted:
             return None
@@ -269,20 +275,20 @@ class Followers:
         )
         self._noted.add(want.id)
         if diverging is None:
-            if replica.newest_check and want.leader_epoch is not None:
-                replica.on_seen_check(self._follower_id, self._seen_check)
+            if replica.newest_confirmation and want.leader_epoch is not None:
+                replica.on_seen_confirmation(self._follower_id, self._seen_confirmation)
             return None
         watermark, start = replica.high_watermark, replica.log.log_start_offset
-        return Fetched(want.id, b"", watermark, start, diverging=diverging, worth_an_answer=True)
+        return FetchResult(want.id, b"", watermark, start, diverging=diverging, completes_fetch=True)
 
     def limit_offset(self, replica: Replica) -> int:
         return replica.log.log_end_offset
 
-    def has_news(self, want: FetchWant, replica: Replica) -> bool:
+    def has_changes(self, want: PartitionFetch, replica: Replica) -> bool:
         """The high watermark moved, or the log's start: followers have readers too (rule 18). Or a check waits."""
         start = replica.log.log_start_offset
         moved = replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
-        return moved or replica.newest_check > self._seen_check
+        return moved or replica.newest_confirmation > self._seen_confirmation
 
-    def on_answer(self, fetched: Sequence[Fetched]) -> None:
+    def on_response(self, fetched: Sequence[FetchResult]) -> None:
         """Copies are nobody's traffic."""

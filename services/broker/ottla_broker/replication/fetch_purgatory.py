@@ -1,7 +1,7 @@
 """Parking without polling: a fetch that found too little sleeps here until enough has come.
 
 The order is Kafka's (rule 55): park first, mark, look, then sleep. Whatever happens between the mark and the sleep is
-remembered. A waiter ends once, by enough bytes, by a change of its partition, by its owner's deadline, or because the
+remembered. A delayed ends once, by enough bytes, by a change of its partition, by its owner's deadline, or because the
 broker drains.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 from ottla_core.model import PartitionId
 
 
-class Waiter:
+class DelayedFetch:
     """One parked fetch, over all its partitions."""
 
     __slots__ = ("_arrived_bytes", "_closed", "_needed_bytes", "_woken")
@@ -59,49 +59,49 @@ class Waiter:
         self._woken.set()
 
 
-class Waiters:
+class FetchPurgatory:
     def __init__(self) -> None:
-        self._by_partition: Final[dict[PartitionId, set[Waiter]]] = {}
+        self._by_partition: Final[dict[PartitionId, set[DelayedFetch]]] = {}
         self._closed = False
 
     @contextmanager
-    def parked(self, partitions: Iterable[PartitionId]) -> Iterator[Waiter]:
-        """A waiter that hears of every change of `partitions` inside the block."""
-        waiter, places = Waiter(closed=self._closed), set(partitions)
+    def delayed(self, partitions: Iterable[PartitionId]) -> Iterator[DelayedFetch]:
+        """A delayed that hears of every change of `partitions` inside the block."""
+        delayed, places = DelayedFetch(closed=self._closed), set(partitions)
         for partition in places:
-            self._by_partition.setdefault(partition, set()).add(waiter)
+            self._by_partition.setdefault(partition, set()).add(delayed)
         try:
-            yield waiter
+            yield delayed
         finally:
             for partition in places:
                 waiting = self._by_partition[partition]
-                waiting.discard(waiter)
+                waiting.discard(delayed)
                 if not waiting:
                     del self._by_partition[partition]
 
     def on_bytes(self, partition: PartitionId, size_bytes: int) -> None:
         """So many more bytes can be read."""
-        for waiter in self._by_partition.get(partition, ()):
-            waiter.on_bytes(size_bytes)
+        for delayed in self._by_partition.get(partition, ()):
+            delayed.on_bytes(size_bytes)
 
     def wake(self, partition: PartitionId) -> None:
         """Leadership, epoch, high watermark or existence changed: whoever waits must look again."""
-        for waiter in self._by_partition.get(partition, ()):
-            waiter.wake()
+        for delayed in self._by_partition.get(partition, ()):
+            delayed.wake()
 
     def close(self) -> None:
         """Nobody sleeps any more: what is parked is answered with what there is, for the broker goes down."""
         self._closed = True
         for waiting in self._by_partition.values():
-            for waiter in waiting:
-                waiter.close()
+            for delayed in waiting:
+                delayed.close()
 
     def __len__(self) -> int:
         """Parked fetches, once per partition that they wait for."""
         return sum(len(waiting) for waiting in list(self._by_partition.values()))
 
 
-class Checks(Waiters):
+class ConfirmationPurgatory(FetchPurgatory):
     """Parked checks of leadership (module checks), and the number of the newest one on this broker."""
 
     newest = 0

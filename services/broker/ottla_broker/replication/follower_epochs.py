@@ -22,7 +22,7 @@ _TELL_EVERY_S: Final = 10.0
 _log = logging.getLogger(__name__)
 
 
-class Lives:
+class FollowerEpochs:
     """The last registration of each broker that this process has seen: one for each broker id."""
 
     def __init__(self, metadata: MetadataFollower, clock: Clock) -> None:

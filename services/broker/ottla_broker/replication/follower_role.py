@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla_broker.machines.epochs import EpochStart
-from ottla_broker.machines.partition import find_cut
+from ottla_broker.machines.partition import find_truncation_offset
 from ottla_broker.replication.replica_state import ReplicaState
 
 _log = logging.getLogger(__name__)
 
 
-class LeaderAnswer(NamedTuple):
+class LeaderResponse(NamedTuple):
     """What a leader says of one partition to a follower's fetch."""
 
     records: bytes
@@ -22,7 +22,7 @@ class LeaderAnswer(NamedTuple):
 
 
 class FollowerRole(ReplicaState):
-    def on_fetched(self, offset: int, leader_epoch: int, answer: LeaderAnswer) -> None:
+    def on_fetched(self, offset: int, leader_epoch: int, answer: LeaderResponse) -> None:
         """Write what the leader answered to a fetch from `offset` in that leader epoch; late answers change nothing.
 
         Raises what `Log.append_replicated` raises.
@@ -43,13 +43,13 @@ class FollowerRole(ReplicaState):
         before = self._high_watermark
         self._high_watermark = max(before, min(high_watermark, self.log.log_end_offset))
         if self._high_watermark > before:
-            self._around.consumers.wake(self.id)
+            self._context.consumers.wake(self.id)
 
     async def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
         """Cut the log where it leaves the leader's, whose end of the epoch asked for is given (rule 2)."""
         if self._follows(leader_epoch):
             log = self.log
-            cut_at = find_cut(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
+            cut_at = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
             await self._cut(log.truncate_to, cut_at)
 
     async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
@@ -64,7 +64,7 @@ class FollowerRole(ReplicaState):
     async def _cut(self, cut: Callable[[int], object], offset: int) -> None:
         before, leader_id = self.log.log_end_offset, self.leader_id
         committed = self._high_watermark - offset
-        await self._in_thread(cut, offset, is_cut=True)
+        await self._in_thread(cut, offset, is_truncation=True)
         end = self.log.log_end_offset
         _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
         if committed > 0:

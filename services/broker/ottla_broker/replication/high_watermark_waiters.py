@@ -19,7 +19,7 @@ _MAX_STEPS: Final = 256
 _PURGE_AT: Final = 1_000
 
 
-class Commits:
+class HighWatermarkWaiters:
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
         self._turns = itertools.count()
@@ -38,28 +38,28 @@ class Commits:
         while self._sizes and self._sizes[0][0] <= high_watermark:
             size_bytes += self._sizes.popleft()[1]
         while self._waiting and self._waiting[0][0] <= high_watermark:
-            waiter = heapq.heappop(self._waiting)[2]
-            if not waiter.done():
-                waiter.set_result(None)
+            delayed = heapq.heappop(self._waiting)[2]
+            if not delayed.done():
+                delayed.set_result(None)
         return size_bytes
 
     def until(self, offset: int) -> asyncio.Future[None]:
         """Done once the high watermark has reached `offset`; fails with whatever `fail` is told before."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        delayed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if len(self._waiting) >= self._purge_at:  # while nothing is committed, every try that timed out leaves one
             self._waiting = [entry for entry in self._waiting if not entry[2].done()]
             heapq.heapify(self._waiting)
             self._purge_at = 2 * len(self._waiting) + _PURGE_AT
-        heapq.heappush(self._waiting, (offset, next(self._turns), waiter))
-        return waiter
+        heapq.heappush(self._waiting, (offset, next(self._turns), delayed))
+        return delayed
 
     def fail(self, error: OttlaError) -> None:
         """Nobody here will ever know whether it was committed (rule 10)."""
         waiting, self._waiting = self._waiting, []
         self._sizes.clear()
-        for _, _, waiter in waiting:
-            if not waiter.done():
-                waiter.set_exception(error)
+        for _, _, delayed in waiting:
+            if not delayed.done():
+                delayed.set_exception(error)
 
     def __len__(self) -> int:
         return len(self._waiting)

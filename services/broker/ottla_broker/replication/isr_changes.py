@@ -11,8 +11,8 @@ import asyncio
 import logging
 from typing import Final
 
-from ottla_broker.machines.partition import Proposal
-from ottla_broker.registration_view import Seat
+from ottla_broker.machines.partition import IsrProposal
+from ottla_broker.registration_view import RegistrationView
 from ottla_broker.replication.replica_state import ReplicaState
 from ottla_core.cluster.controller_peer import ControllerPeer
 from ottla_core.errors import ErrorCode, OttlaError
@@ -43,11 +43,11 @@ _SETTLED: Final = frozenset(
 class IsrChanges:
     """A component."""
 
-    def __init__(self, controller: ControllerPeer, seat: Seat) -> None:
+    def __init__(self, controller: ControllerPeer, registration: RegistrationView) -> None:
         self._controller = controller
-        self._seat = seat
+        self._registration = registration
         self._waiting: dict[PartitionId, ReplicaState] = {}
-        self._settled: dict[PartitionId, Proposal] = {}
+        self._settled: dict[PartitionId, IsrProposal] = {}
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -89,9 +89,9 @@ class IsrChanges:
                 _log.exception("sending ISR changes failed, trying on")
                 await asyncio.sleep(backoff.next())
 
-    def _take(self) -> list[tuple[ReplicaState, Proposal]]:
+    def _take(self) -> list[tuple[ReplicaState, IsrProposal]]:
         """What is still proposed of what was submitted; it stays submitted until it is settled, behind the others."""
-        batch: list[tuple[ReplicaState, Proposal]] = []
+        batch: list[tuple[ReplicaState, IsrProposal]] = []
         for partition_id, replica in list(self._waiting.items()):
             proposal = replica.proposal
             if proposal is None or self._settled.get(partition_id) == proposal:
@@ -103,10 +103,10 @@ class IsrChanges:
             self._wake.clear()
         return batch
 
-    async def _send(self, batch: list[tuple[ReplicaState, Proposal]]) -> bool:
+    async def _send(self, batch: list[tuple[ReplicaState, IsrProposal]]) -> bool:
         """Whether it is known now what becomes of each."""
-        broker_id, epoch = self._seat.life()
-        request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._seat.secret)
+        broker_id, epoch = self._registration.current()
+        request = pb.AlterPartitionRequest(broker_id=broker_id, broker_epoch=epoch, secret=self._registration.secret)
         request.partitions.extend(_message(replica, proposal) for replica, proposal in batch)
         response = await self._controller.call(Controller.ALTER_PARTITION, request, timeout=_CALL_S)
         sent = {replica.id: (replica, proposal) for replica, proposal in batch}
@@ -116,15 +116,15 @@ class IsrChanges:
         _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in response.partitions))
         return all(decided.error.code in _REFUSED | _SETTLED for decided in response.partitions)
 
-    def _on_decided(self, replica: ReplicaState, proposal: Proposal, decided: pb.IsrDecided) -> None:
+    def _on_decided(self, replica: ReplicaState, proposal: IsrProposal, decided: pb.IsrDecided) -> None:
         if decided.error.code in _REFUSED:
             _log.info("%s: the ISR %s was refused: %s", replica, list(proposal.isr), decided.error.message)
-            replica.on_refused(proposal)
+            replica.on_rejected(proposal)
         elif decided.error.code in _SETTLED:
             self._settled[replica.id] = proposal
 
 
-def _message(replica: ReplicaState, proposal: Proposal) -> pb.IsrProposal:
+def _message(replica: ReplicaState, proposal: IsrProposal) -> pb.IsrProposal:
     members = zip(proposal.isr, proposal.broker_epochs, strict=True)
     return pb.IsrProposal(
         topic_id=replica.id.topic_id,

@@ -9,10 +9,10 @@ from typing import Final
 
 from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.partition import Leader, find_divergence
-from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
 from ottla_broker.replication.pending import PendingBytes
 from ottla_broker.replication.replica_state import ReplicaState
-from ottla_broker.storage.log import Appended
+from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.owned import OwnedBatch, append_owned, find_repeated
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.validator import check_appendable
@@ -34,14 +34,14 @@ class LeaderRole(ReplicaState):
         config = self.log.config
         if config.compacts:
             await self._threads.work(check_appendable, records, config, self._clock.wall_ms())
-        await self._around.turn.rest()
+        await self._context.turn.rest()
         return config.compacts
 
     @property
     def pending_bytes(self) -> PendingBytes:
-        return self._around.pending_bytes
+        return self._context.pending_bytes
 
-    def append(self, records: Buffer, acks: int = 1, *, looked_inside: bool = False) -> Appended:
+    def append(self, records: Buffer, acks: int = 1, *, looked_inside: bool = False) -> AppendResult:
         """Check, give offsets, write; without a yield (I1). `looked_inside`: `look_inside` has, into these records.
 
         Raises what `Log.append` raises, and NOT_ENOUGH_REPLICAS for acks=all below min.insync.replicas: then nothing
@@ -57,7 +57,7 @@ class LeaderRole(ReplicaState):
             self._on_appended(leader, done, now_ms)
         return done
 
-    def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> Appended:
+    def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> AppendResult:
         """The same for the owner of a shard; whether it may append, and where, is compared in this step.
 
         What is a repeat is found before the ISR is looked at: it must not be refused as if it were not in the log.
@@ -74,11 +74,11 @@ class LeaderRole(ReplicaState):
         self._on_appended(leader, done, now_ms)
         return done
 
-    def _on_appended(self, leader: Leader, done: Appended, now_ms: int) -> None:
+    def _on_appended(self, leader: Leader, done: AppendResult, now_ms: int) -> None:
         self.traffic.bytes_in += done.size_bytes
         self.traffic.records_in += done.record_count
-        self._commits.on_appended(self.log.log_end_offset, done.size_bytes)
-        self._around.followers.on_bytes(self.id, done.size_bytes)
+        self._high_watermark_waiters.on_appended(self.log.log_end_offset, done.size_bytes)
+        self._context.followers.on_bytes(self.id, done.size_bytes)
         self._after(leader.on_appended(self.log.log_end_offset, self._now()))
         if self.log.is_flush_due(now_ms):
             self.start_flush()
@@ -87,16 +87,16 @@ class LeaderRole(ReplicaState):
         if not leader.has_min_isr:
             raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS, leader, "nothing was appended")
 
-    async def committed(self, end_offset: int, tenure: int) -> None:
-        """Return once the high watermark has reached `end_offset`, for acks=all; `tenure` is that of the append.
+    async def committed(self, end_offset: int, leadership: int) -> None:
+        """Return once the high watermark has reached `end_offset`, for acks=all; `leadership` is that of the append.
 
         Raises NOT_LEADER_OR_FOLLOWER where leadership went meanwhile, NOT_ENOUGH_REPLICAS_AFTER_APPEND where the ISR
         became too small: either way the batch may survive (rules 9 and 10).
         """
-        if tenure != self._tenures:
+        if leadership != self._leadership:
             raise self._not_leader()
         if self.high_watermark < end_offset:
-            await self._commits.until(end_offset)
+            await self._high_watermark_waiters.until(end_offset)
         leader = self.check_leader(None)
         if not leader.has_min_isr:
             raise self._not_enough(ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, leader, "the batch may survive")
@@ -136,24 +136,24 @@ class LeaderRole(ReplicaState):
                 f"{self.log.log_start_offset} to {self.log.log_end_offset}",
             )
         self._after(leader.on_fetch(follower_id, broker_epoch, offset, self._now(), log_start_offset=log_start_offset))
-        self._around.deletions.wake(self.id)
+        self._context.deletions.wake(self.id)
         return None
 
     @property
-    def checks(self) -> Checks:
+    def confirmations(self) -> ConfirmationPurgatory:
         """Where who waits for proof that this broker leads is parked."""
-        return self._around.checks
+        return self._context.confirmations
 
-    def begin_check(self) -> int:
+    def begin_confirmation(self) -> int:
         """The number of a check that is made now; the followers' parked fetches are answered for it."""
-        self.newest_check = self.checks.begin()
-        self._around.followers.wake(self.id)
-        return self.newest_check
+        self.newest_confirmation = self.confirmations.begin()
+        self._context.followers.wake(self.id)
+        return self.newest_confirmation
 
-    def on_seen_check(self, follower_id: int, number: int) -> None:
+    def on_seen_confirmation(self, follower_id: int, number: int) -> None:
         """A follower in this leader's epoch has sent its fetch after check `number`."""
-        self.check_leader(None).on_seen_check(follower_id, number)
-        self.checks.wake(self.id)
+        self.check_leader(None).on_seen_confirmation(follower_id, number)
+        self.confirmations.wake(self.id)
 
     # ---- its log's ends ------------------------------------------------------------------------------------------
 
@@ -179,9 +179,9 @@ class LeaderRole(ReplicaState):
         return found
 
     @property
-    def deletions(self) -> Waiters:
+    def deletions(self) -> FetchPurgatory:
         """Where who waits for the low watermark is parked."""
-        return self._around.deletions
+        return self._context.deletions
 
     @property
     def low_watermark(self) -> int:

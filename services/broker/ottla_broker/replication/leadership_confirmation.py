@@ -28,17 +28,17 @@ async def check_fence(replica: Replica, leader_epoch: int, owner: ShardFence, ne
     Raises SHARD_FENCED, OFFSET_MISMATCH, what `Replica.check_leader` raises, and REQUEST_TIMED_OUT at `deadline` (the
     loop's time): then it is not known.
     """
-    with replica.checks.parked((replica.id,)) as waiter:
-        number = replica.begin_check()
+    with replica.confirmations.delayed((replica.id,)) as delayed:
+        number = replica.begin_confirmation()
         while True:
-            waiter.mark()
+            delayed.mark()
             leader = replica.check_leader(leader_epoch)
             check_owner(replica.log.fence, owner)
             if next_offset > replica.log.log_end_offset:
                 raise mismatch(replica.log.log_end_offset, next_offset)
             if leader.has_led_since(number) or (leader.is_alone and replica.is_registered):
                 return leader.high_watermark
-            if not await waiter.sleep(deadline, _A_CHANGE):
+            if not await delayed.sleep(deadline, _A_CHANGE):
                 raise OttlaError(
                     ErrorCode.REQUEST_TIMED_OUT,
                     f"no follower of {replica} has shown that this broker still leads it",

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
-from ottla_broker.storage.log import Appended
+from ottla_broker.storage.log import AppendResult
 from ottla_broker.storage.validator import is_quickly_checked
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, PartitionId
@@ -24,9 +24,9 @@ class ReplicaAppend(NamedTuple):
     """What was appended, and is acknowledged once `acknowledged` returns."""
 
     replica: Replica
-    appended: Appended
+    appended: AppendResult
     acks: int
-    tenure: int
+    leadership: int
 
     @property
     def is_acknowledged(self) -> bool:
@@ -40,7 +40,7 @@ class ReplicaAppend(NamedTuple):
         if self.replica.must_flush:
             await self.replica.flushed()
         if self.acks == ACKS_ALL:
-            await self.replica.committed(self.appended.last_offset + 1, self.tenure)
+            await self.replica.committed(self.appended.last_offset + 1, self.leadership)
 
 
 def check_acks(acks: int) -> None:
@@ -72,7 +72,7 @@ def append(
 
 
 def _append(replica: Replica, records: Buffer, acks: int, *, looked_inside: bool) -> ReplicaAppend:
-    return ReplicaAppend(replica, replica.append(records, acks, looked_inside=looked_inside), acks, replica.tenure)
+    return ReplicaAppend(replica, replica.append(records, acks, looked_inside=looked_inside), acks, replica.leadership)
 
 
 def _append_later(replica: Replica, records: bytes, acks: int) -> asyncio.Future[ReplicaAppend]:

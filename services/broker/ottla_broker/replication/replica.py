@@ -28,14 +28,14 @@ class Replica(LeaderRole, FollowerRole):
     def must_become_leader(self, partition: Partition) -> bool:
         """Whether `step_back`, the start of the epoch on the platter, and `become_leader` are what is next."""
         newer = partition.leader_epoch > self.leader_epoch or self._leader is None
-        return partition.leader == self._around.broker_id and newer and partition.leader_epoch >= self.leader_epoch
+        return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
         """What the controller decided, short of leading anew. A lower leader epoch is an old story (rule C10)."""
         if partition.leader_epoch < self.leader_epoch:
             return
         newer = partition.leader_epoch > self.leader_epoch
-        if self._leader is not None and not newer and partition.leader == self._around.broker_id:
+        if self._leader is not None and not newer and partition.leader == self._context.broker_id:
             self._partition = partition
             self._after(self._leader.on_partition(partition, self._now()))
         elif self._leader is not None or newer:
@@ -63,18 +63,18 @@ class Replica(LeaderRole, FollowerRole):
         assert known, f"{self}: the epoch's start has to be written first"
         self._partition = partition
         self._leader = Leader(
-            self._around.broker_id,
+            self._context.broker_id,
             partition,
             log_end_offset=self.log.log_end_offset,
             high_watermark=self._high_watermark,
             now=self._now(),
-            live=self._around.live,
-            read_only=self._around.read_only,
+            live=self._context.live,
+            read_only=self._context.read_only,
             min_isr=self.log.config.min_insync_replicas,
             lag_max_s=self._lag_max_s,
         )
         if self.log.log_end_offset > self._high_watermark:  # copied, and not yet visible: who waits hears of it then
-            self._commits.on_appended(self.log.log_end_offset, self.log.size_bytes)
+            self._high_watermark_waiters.on_appended(self.log.log_end_offset, self.log.size_bytes)
         self._after(moved=True)
         self._wake()
 
@@ -82,15 +82,15 @@ class Replica(LeaderRole, FollowerRole):
         """Time has passed, or a broker came or went."""
         if self._leader is not None:
             self._after(self._leader.on_tick(self._now()))
-            self._around.deletions.wake(self.id)  # whom they wait for may have died
-            self.checks.wake(self.id)
+            self._context.deletions.wake(self.id)  # whom they wait for may have died
+            self.confirmations.wake(self.id)
 
     def _retire(self, partition: Partition) -> None:
         """Somebody else leads, or nobody: what waits for the high watermark will not learn of it here (rule 10)."""
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = partition
-        self._tenures += 1
-        self._commits.fail(self._not_leader())
+        self._leadership += 1
+        self._high_watermark_waiters.fail(self._not_leader())
         self._wake()
 
     def close(self) -> None:

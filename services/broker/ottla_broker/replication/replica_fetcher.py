@@ -13,8 +13,8 @@ from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final
 
 from ottla_broker.machines.epochs import EpochStart
-from ottla_broker.registration_view import UNREGISTERED, Seat
-from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.registration_view import UNREGISTERED, RegistrationView
+from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_core.cluster.follower import MetadataFollower
@@ -44,11 +44,11 @@ _BEHIND: Final = frozenset(
 class Replication:
     """A component: follows whom `replicas` say."""
 
-    def __init__(self, replicas: Replicas, metadata: MetadataFollower, seat: Seat) -> None:
+    def __init__(self, replicas: Replicas, metadata: MetadataFollower, registration: RegistrationView) -> None:
         self._replicas = replicas
         self._metadata = metadata
-        self._seat = seat
-        self._fetchers: dict[int, Fetcher] = {}
+        self._registration = registration
+        self._fetchers: dict[int, ReplicaFetcher] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._started = False
 
@@ -88,27 +88,27 @@ class Replication:
             fetcher = self._fetchers.get(leader_id)
             broker = brokers.get(leader_id)
             if fetcher is None and broker is not None:
-                fetcher = self._fetchers[leader_id] = Fetcher(broker, self._replicas, self._seat)
+                fetcher = self._fetchers[leader_id] = ReplicaFetcher(broker, self._replicas, self._registration)
             if fetcher is not None:
                 fetcher.follow(followed)
 
 
-class Fetcher:
+class ReplicaFetcher:
     """One leader's partitions, over one stream."""
 
-    def __init__(self, leader: Broker, replicas: Replicas, seat: Seat) -> None:
+    def __init__(self, leader: Broker, replicas: Replicas, registration: RegistrationView) -> None:
         self.address: Final = leader.address
         self.lag = 0
         self._leader_id: Final = leader.id
         self._replicas = replicas
-        self._seat = seat
-        self._peer: Final = AioPeer(leader.address, client_id=f"replica-{seat.life().broker_id}")
+        self._registration = registration
+        self._peer: Final = AioPeer(leader.address, client_id=f"replica-{registration.current().broker_id}")
         self._followed: dict[PartitionId, Replica] = {}
         self._epochs: Mapping[PartitionId, int] = {}
         self._resting: dict[PartitionId, float] = {}
         """Until when a partition is left out, after an error."""
         self._cuts: set[asyncio.Task[None]] = set()
-        self._seen_check = 0  # in the last answer on the present stream (module checks)
+        self._seen_confirmation = 0  # in the last answer on the present stream (module checks)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
 
@@ -131,7 +131,7 @@ class Fetcher:
         backoff = Backoff(first_s=0.05, most_s=1.0)
         while True:
             stream = self._peer.open_stream(contracts.Broker.FETCH)
-            self._seen_check = 0
+            self._seen_confirmation = 0
             try:
                 while True:
                     await self.round(stream)
@@ -154,7 +154,7 @@ class Fetcher:
             for p, replica in self._followed.items()
             if self._resting.get(p, 0.0) <= now and not replica.is_in_a_thread
         ]
-        if not asked or self._seat.life().epoch == UNREGISTERED:  # the leader would not know who asks
+        if not asked or self._registration.current().epoch == UNREGISTERED:  # the leader would not know who asks
             await self._rest(now)
             return None
         # flush.messages: what a fetch says that this replica has is on the platter.
@@ -195,10 +195,13 @@ class Fetcher:
             pass
 
     def _request(self, asked: Iterable[Replica]) -> pb.FetchRequest:
-        broker_id, broker_epoch = self._seat.life()
+        broker_id, broker_epoch = self._registration.current()
         settings = self._replicas.settings
         follower = pb.Follower(
-            broker_id=broker_id, broker_epoch=broker_epoch, seen_check=self._seen_check, secret=self._seat.secret
+            broker_id=broker_id,
+            broker_epoch=broker_epoch,
+            seen_confirmation=self._seen_confirmation,
+            secret=self._registration.secret,
         )
         request = pb.FetchRequest(
             max_wait_ms=settings.wait_max_ms,
@@ -225,7 +228,7 @@ class Fetcher:
     ) -> None:
         """Ten megabytes may come at once where a replica catches up: others have turns between its partitions."""
         lag, turn = 0, Slice()
-        self._seen_check = response.newest_check
+        self._seen_confirmation = response.newest_confirmation
         for part in response.partitions:
             replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
             try:
@@ -253,7 +256,7 @@ class Fetcher:
             end = part.diverging_epoch
             self._cut(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
         else:
-            answer = LeaderAnswer(part.records, part.high_watermark, part.log_start_offset)
+            answer = LeaderResponse(part.records, part.high_watermark, part.log_start_offset)
             replica.on_fetched(request.fetch_offset, epoch, answer)
         self._resting.pop(replica.id, None)
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.machines.partition import Leader, Proposal
-from ottla_broker.replication.disk_log import HeldLog
-from ottla_broker.replication.fetch_purgatory import Checks, Waiters
-from ottla_broker.replication.high_watermark_waiters import Commits
+from ottla_broker.machines.partition import IsrProposal, Leader
+from ottla_broker.replication.disk_log import DiskLog
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
+from ottla_broker.replication.high_watermark_waiters import HighWatermarkWaiters
 from ottla_broker.replication.pending import PendingActs, PendingBytes
 from ottla_broker.storage.log import Log
 from ottla_broker.topic_metrics import Traffic
@@ -26,7 +26,7 @@ from ottla_core.slices import Slice
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class ReplicaContext:
     """What every replica of a broker shares. `live`: who may be in an ISR, with the epoch of its present life."""
 
     broker_id: int
@@ -36,10 +36,10 @@ class Surroundings:
     on_proposal: Callable[[ReplicaState], None]
     """An ISR is to be proposed to the controller (`ReplicaState.proposal`)."""
     live: Mapping[int, int]
-    consumers: Waiters
-    followers: Waiters
-    deletions: Waiters
-    checks: Checks
+    consumers: FetchPurgatory
+    followers: FetchPurgatory
+    deletions: FetchPurgatory
+    confirmations: ConfirmationPurgatory
     is_registered: Callable[[], bool] = lambda: True
     read_only: Set[int] = frozenset()
     """Brokers whose disks take no appends for the moment."""
@@ -50,21 +50,21 @@ class Surroundings:
     """What a topic's replicas count in."""
 
 
-class ReplicaState(HeldLog):
+class ReplicaState(DiskLog):
     def __init__(
-        self, partition_id: PartitionId, topic: str, log: Log, around: Surroundings, *, high_watermark: int = 0
+        self, partition_id: PartitionId, topic: str, log: Log, context: ReplicaContext, *, high_watermark: int = 0
     ) -> None:
-        super().__init__(partition_id, topic, log, around.threads, around.clock, around.on_disk_failure)
-        self._around: Final = around
-        self._commits: Final = Commits()
+        super().__init__(partition_id, topic, log, context.threads, context.clock, context.on_disk_failure)
+        self._context: Final = context
+        self._high_watermark_waiters: Final = HighWatermarkWaiters()
         self._leader: Leader | None = None
         self._partition = Partition(replicas=(), leader_epoch=-1, partition_epoch=-1)
         self._high_watermark = high_watermark
         self._lag_max_s = 30.0
-        self._tenures = 0
+        self._leadership = 0
         self._working: asyncio.Future[object] | None = None
-        self.newest_check = 0
-        self.traffic: Final = around.traffic(topic)
+        self.newest_confirmation = 0
+        self.traffic: Final = context.traffic(topic)
         self.pending: Final = PendingActs()
         """What is to be appended before anything that comes now."""
 
@@ -73,9 +73,9 @@ class ReplicaState(HeldLog):
         return self._partition.leader_epoch
 
     @property
-    def tenure(self) -> int:
+    def leadership(self) -> int:
         """Changes whenever this broker ceases to lead: what it appended before may have been cut off since."""
-        return self._tenures
+        return self._leadership
 
     @property
     def leads(self) -> bool:
@@ -85,7 +85,7 @@ class ReplicaState(HeldLog):
     def leader_id(self) -> int | None:
         """The broker to copy from; None where this one leads, and where nobody does."""
         leader = self._partition.leader
-        return None if leader in (NO_LEADER, self._around.broker_id) else leader
+        return None if leader in (NO_LEADER, self._context.broker_id) else leader
 
     @property
     def high_watermark(self) -> int:
@@ -101,12 +101,12 @@ class ReplicaState(HeldLog):
         return self._leader is not None and not self._leader.has_min_isr
 
     @property
-    def proposal(self) -> Proposal | None:
+    def proposal(self) -> IsrProposal | None:
         return None if self._leader is None else self._leader.proposal
 
-    def on_refused(self, proposal: Proposal) -> None:
+    def on_rejected(self, proposal: IsrProposal) -> None:
         if self._leader is not None:
-            self._leader.on_refused(proposal)
+            self._leader.on_rejected(proposal)
 
     def check_epoch(self, known_epoch: int | None) -> None:
         """Raise unless the caller knows the present leader epoch, or none (KIP-320, rule 5)."""
@@ -139,19 +139,26 @@ class ReplicaState(HeldLog):
     @property
     def is_registered(self) -> bool:
         """Whether this broker holds its registration, as far as it knows."""
-        return self._around.is_registered()
+        return self._context.is_registered()
 
     def _after(self, moved: bool) -> None:
         """What an event of the leader brings: news for who waits for the high watermark, and a proposal to send."""
         assert self._leader is not None
         if moved:
-            self._around.consumers.on_bytes(self.id, self._commits.on_high_watermark(self._leader.high_watermark))
-            self._around.followers.wake(self.id)  # a follower's readers wait for it too (rule 18)
+            self._context.consumers.on_bytes(
+                self.id, self._high_watermark_waiters.on_high_watermark(self._leader.high_watermark)
+            )
+            self._context.followers.wake(self.id)  # a follower's readers wait for it too (rule 18)
         if self._leader.proposal is not None:
-            self._around.on_proposal(self)
+            self._context.on_proposal(self)
 
     def _wake(self) -> None:
-        for waiters in (self._around.consumers, self._around.followers, self._around.deletions, self._around.checks):
+        for waiters in (
+            self._context.consumers,
+            self._context.followers,
+            self._context.deletions,
+            self._context.confirmations,
+        ):
             waiters.wake(self.id)
 
     def _now(self) -> float:
@@ -169,10 +176,10 @@ class ReplicaState(HeldLog):
         """Whether a thread has the log in hand, and nothing is written to it by anybody else."""
         return self._working is not None
 
-    async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_cut: bool = False) -> None:
+    async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_truncation: bool = False) -> None:
         """What waits for the disk. Never two at a time on one log, whoever has given up waiting for the first."""
         assert self._working is None, f"{self}: a thread has the log in hand already"
-        run = self._threads.cut if is_cut else self._threads.keep
+        run = self._threads.truncate if is_truncation else self._threads.keep
         self._working = asyncio.ensure_future(run(work, argument))
         self._working.add_done_callback(self._on_worked)
         with self._watching_the_disk():
@@ -184,4 +191,4 @@ class ReplicaState(HeldLog):
         if not done.cancelled():
             done.exception()  # told to who waits, if anybody does
         self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, self.log.log_end_offset))
-        self._around.consumers.wake(self.id)
+        self._context.consumers.wake(self.id)

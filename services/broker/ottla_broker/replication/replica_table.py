@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from ottla_broker.replication.fetch_purgatory import Checks, Waiters
+from ottla_broker.replication.fetch_purgatory import ConfirmationPurgatory, FetchPurgatory
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.errors import ErrorCode, OttlaError
@@ -14,10 +14,10 @@ from ottla_core.model import PartitionId
 
 class ReplicaTable:
     def __init__(self, metadata: MetadataFollower) -> None:
-        self.consumers: Final = Waiters()
-        self.followers: Final = Waiters()
-        self.deletions: Final = Waiters()
-        self.checks: Final = Checks()
+        self.consumers: Final = FetchPurgatory()
+        self.followers: Final = FetchPurgatory()
+        self.deletions: Final = FetchPurgatory()
+        self.confirmations: Final = ConfirmationPurgatory()
         self._metadata: Final = metadata
         self._replicas: Final[dict[PartitionId, Replica]] = {}
 
@@ -26,7 +26,7 @@ class ReplicaTable:
         self.consumers.close()
         self.followers.close()
         self.deletions.close()
-        self.checks.close()
+        self.confirmations.close()
 
     def all(self) -> Collection[Replica]:
         return self._replicas.values()

@@ -22,7 +22,7 @@ from ottla_broker.machines.epochs import EpochStart
 from ottla_broker.machines.restored_metadata import is_older
 from ottla_broker.replication.removals import Removals
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_state import ReplicaState, Surroundings
+from ottla_broker.replication.replica_state import ReplicaContext, ReplicaState
 from ottla_broker.replication.replica_table import ReplicaTable
 from ottla_broker.replication.replication_config import ReplicationSettings, replication_settings
 from ottla_broker.replication.topic_config import log_config
@@ -128,7 +128,7 @@ class Replicas(ReplicaTable):
         await self._threads.keep(self._compare, image)
         if Followed(image.restored.count, image.revision) < self._log_dir().followed:
             self._on_older_metadata(image.revision)
-        self._around = Surroundings(
+        self._context = ReplicaContext(
             self._broker_id,
             self._clock,
             self._threads,
@@ -138,7 +138,7 @@ class Replicas(ReplicaTable):
             self.consumers,
             self.followers,
             self.deletions,
-            self.checks,
+            self.confirmations,
             self._is_registered,
             self._read_only,
             traffic=self._traffic.of,
@@ -403,7 +403,7 @@ class Replicas(ReplicaTable):
         config, topic = self._config_of(image, wanted.topic), wanted.topic.name
         log_dir = self._log_dir()
         log: Log = await self._threads.keep(log_dir.create, wanted.id, topic, config, now_ms=self._clock.wall_ms())
-        replica = Replica(wanted.id, topic, log, self._around, high_watermark=log_dir.high_watermark(wanted.id))
+        replica = Replica(wanted.id, topic, log, self._context, high_watermark=log_dir.high_watermark(wanted.id))
         replica.configure(config, self.settings.lag_max_s)
         return replica
 

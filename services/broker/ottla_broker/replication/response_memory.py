@@ -1,11 +1,11 @@
-"""Room for what an answer reads: how much of the memory that answers share one of them may take."""
+"""Room for what a response reads: how much of the memory that responses share one of them may take."""
 
 from __future__ import annotations
 
 from typing import Final, Protocol
 
 
-class Room(Protocol):
+class ResponseRoom(Protocol):
     """What is lent is held until the answer has left; whoever sends it sees to that."""
 
     def lend(self, wanted_bytes: int) -> int:
@@ -24,5 +24,5 @@ class _Unbounded:
     def give_back(self, size_bytes: int) -> None: ...
 
 
-UNBOUNDED: Final[Room] = _Unbounded()
+UNBOUNDED: Final[ResponseRoom] = _Unbounded()
 """Of answers that are counted by somebody else, or not at all."""

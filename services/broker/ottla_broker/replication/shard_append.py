@@ -44,7 +44,7 @@ async def append_to_shard(
     """
     check_shard(replica.topic, kind)
     batch = check_owned(owner, expected_offset, records, replica.log.config)
-    append = ReplicaAppend(replica, replica.append_owned(batch, leader_epoch), ACKS_ALL, replica.tenure)
+    append = ReplicaAppend(replica, replica.append_owned(batch, leader_epoch), ACKS_ALL, replica.leadership)
     try:
         async with asyncio.timeout(timeout_s):
             await append.acknowledged()

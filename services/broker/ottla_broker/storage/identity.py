@@ -22,7 +22,7 @@ _VERSION: Final = "1"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DirectoryIdentity:
     """`directory_id` is 22 characters of base64, as Kafka spells its UUIDs."""
 
     cluster_id: str
@@ -34,7 +34,7 @@ def new_directory_id() -> str:
     return kafka_uuid.spelled(kafka_uuid.random_uuid())
 
 
-def load_identity(path: Path) -> Identity | None:
+def load_identity(path: Path) -> DirectoryIdentity | None:
     """What the data directory says of itself, None for a new one. Raises INVALID_CONFIG where it can't be read."""
     meta = path / META
     try:
@@ -49,7 +49,7 @@ def load_identity(path: Path) -> Identity | None:
                 f"{meta} has the version {fields['version']}, this release reads version {_VERSION}",
                 hint="start the release that wrote it, or another data directory",
             )
-        return Identity(fields["cluster.id"], int(fields["node.id"]), fields["directory.id"])
+        return DirectoryIdentity(fields["cluster.id"], int(fields["node.id"]), fields["directory.id"])
     except (KeyError, ValueError) as error:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
@@ -58,7 +58,7 @@ def load_identity(path: Path) -> Identity | None:
         ) from None
 
 
-def claim(disk: Disk, identity: Identity) -> None:
+def claim(disk: Disk, identity: DirectoryIdentity) -> None:
     """Make a new directory `identity`'s, or check that it is. Raises INCONSISTENT_CLUSTER_ID or INVALID_CONFIG."""
     found = load_identity(disk.path)
     if found is None:

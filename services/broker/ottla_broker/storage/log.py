@@ -30,7 +30,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import BatchHeader, Buffer
 
 
-class Appended(NamedTuple):
+class AppendResult(NamedTuple):
     """What an append came to. `log_append_time_ms` is -1 where timestamps are the clients'.
 
     `duplicate`: nothing was written; the offsets and the time are those of the append that is repeated (rule 25).
@@ -125,7 +125,7 @@ class Log:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, leader_epoch: int, now_ms: int, *, looked_inside: bool = False) -> Appended:
+    def append(self, records: Buffer, leader_epoch: int, now_ms: int, *, looked_inside: bool = False) -> AppendResult:
         """Give the batches in `records` the next offsets and write them, all or none.
 
         Each batch keeps its bytes but for offset and leader epoch (rule 1), and with LogAppendTime its timestamps. What
@@ -149,7 +149,7 @@ class Log:
 
     def append_checked(
         self, records: Buffer, headers: list[BatchHeader], leader_epoch: int, now_ms: int, append_time_ms: int = -1
-    ) -> Appended:
+    ) -> AppendResult:
         """Write batches that may be appended as they are. Raises KAFKA_STORAGE_ERROR; the log is then as it was."""
         self._disk.check_room()
         self._check_appendable()
@@ -162,9 +162,11 @@ class Log:
         if headers[0].is_control:
             self._history.on_control(records, base_offset)
         last_offset = batches[-1].last_offset
-        return Appended(base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, len(records), rolled)
+        return AppendResult(
+            base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, len(records), rolled
+        )
 
-    def append_replicated(self, records: bytes, now_ms: int) -> Appended:
+    def append_replicated(self, records: bytes, now_ms: int) -> AppendResult:
         """Write a leader's batches as they are: its offsets, its epochs, any size (rules 1, 28 and 65); all or none.
 
         Takes the leading batches whose offsets fit into one segment, which are all but where compaction left a gap of
@@ -188,7 +190,7 @@ class Log:
         self.epochs = epochs
         self._history.on_replicated(headers, buffer, now_ms)
         count = sum(header.record_count for header in headers)
-        return Appended(base_offset, last_offset, -1, count, len(buffer), rolled)
+        return AppendResult(base_offset, last_offset, -1, count, len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
         """Note that this epoch's batches begin at the log's end, on the platter before the first of them (rule 4).
@@ -324,7 +326,7 @@ class Log:
 
     # ---- deleting -----------------------------------------------------------------------------------------------
 
-    def delete_old_segments(self, high_watermark: int, now_ms: int) -> list[retention.Cause]:
+    def delete_old_segments(self, high_watermark: int, now_ms: int) -> list[retention.DeletionCause]:
         """Delete what retention.ms and retention.bytes no longer keep; why each segment went, oldest first."""
         self._segments.check_open()
         causes = self._segments.expired(high_watermark, now_ms, self.config)
@@ -397,9 +399,9 @@ class Log:
         checkpoint.write_epochs(self._disk, self.directory / checkpoint.LEADER_EPOCHS, epochs.entries)
 
 
-def _repeated(original: Original, append_time_ms: int) -> Appended:
+def _repeated(original: Original, append_time_ms: int) -> AppendResult:
     time_ms = -1 if append_time_ms < 0 else original.timestamp_ms
-    return Appended(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
+    return AppendResult(original.first_offset, original.last_offset, time_ms, 0, 0, rolled=False, duplicate=True)
 
 
 def _older_metadata(log: Log, leader_epoch: int) -> OttlaError:

@@ -27,12 +27,12 @@ from typing import Final, NamedTuple
 
 from ottla_broker.storage import checkpoint, soundness
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.identity import DirectoryLock, Identity, claim
+from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, claim
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.offset_checkpoints import OffsetCheckpoints
 from ottla_broker.storage.reserve import Reserve
-from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_LIFE, Life
+from ottla_broker.storage.soundness import CLEAN_SHUTDOWN, NO_INCARNATION, Incarnation
 from ottla_core import kafka_uuid
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
@@ -48,7 +48,7 @@ _PARTITION_NAME: Final = re.compile(r"([0-9a-f]{32})-(\d+)")
 _logger = logging.getLogger(__name__)
 
 
-class LogDirFigures(NamedTuple):
+class LogDirSizes(NamedTuple):
     """DescribeLogDirs: the file system under the directory, in bytes (KIP-827)."""
 
     path: str
@@ -66,7 +66,7 @@ class Strays(NamedTuple):
 class LogDir:
     """Use `LogDir.open`. Different partitions may be created, deleted and checkpointed by several threads at a time."""
 
-    def __init__(self, disk: Disk, lock: DirectoryLock, identity: Identity) -> None:
+    def __init__(self, disk: Disk, lock: DirectoryLock, identity: DirectoryIdentity) -> None:
         self.disk: Final = disk
         self.identity: Final = identity
         self.may_have_lost_tail = True
@@ -74,7 +74,7 @@ class LogDir:
 
         It has to leave every ISR and ELR before it serves; `vouch` is called then.
         """
-        self.life: Life | None = None
+        self.incarnation: Incarnation | None = None
         """The broker's life that the directory has everything of; None where nobody knows."""
         self._whole = False
         self._gone: frozenset[PartitionId] = frozenset()
@@ -90,7 +90,7 @@ class LogDir:
         self._doomed: Final = deque(disk.path.glob(f"*{DELETE_SUFFIX}"))
 
     @classmethod
-    def open(cls, path: Path, identity: Identity, config: LogConfig, *, now_ms: int) -> LogDir:
+    def open(cls, path: Path, identity: DirectoryIdentity, config: LogConfig, *, now_ms: int) -> LogDir:
         """Lock the directory, check whose it is, open every log in it; a new one is made. May take long: for a thread.
 
         `config` is the cluster's default, to be replaced log by log once the topics are known. Raises INVALID_CONFIG or
@@ -117,16 +117,16 @@ class LogDir:
 
     def _open_logs(self, config: LogConfig, now_ms: int) -> None:
         marker = self._take_marker()
-        life = soundness.vouched_life(self.disk.path, self.identity.directory_id, marker=marker)
+        incarnation = soundness.vouched_incarnation(self.disk.path, self.identity.directory_id, marker=marker)
         for directory in sorted(self.disk.path.iterdir()):
             name = _PARTITION_NAME.fullmatch(directory.name)
             if name is None or not directory.is_dir():
                 continue
             partition = PartitionId(TopicId(bytes.fromhex(name[1])), int(name[2]))
             self._open_log(partition, directory, config, now_ms, clean=marker is not None)
-        if self._reaches_checkpoints() and life is not None:
+        if self._reaches_checkpoints() and incarnation is not None:
             self._whole = True
-            self.vouch(life)
+            self.vouch(incarnation)
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
@@ -171,29 +171,29 @@ class LogDir:
                 reached = False
         return reached
 
-    def vouch(self, life: Life = NO_LIFE) -> None:
+    def vouch(self, incarnation: Incarnation = NO_INCARNATION) -> None:
         """All that was acknowledged up to `life` is here, or the cluster knows what may not be. A few fsyncs.
 
         Where that can't be written down, on a full disk, it holds for this process, and the next start does not know.
         """
-        self.life, self.may_have_lost_tail = life, False
+        self.incarnation, self.may_have_lost_tail = incarnation, False
         try:
-            soundness.write_vouch(self.disk.path, self.identity.directory_id, life)
+            soundness.write_vouch(self.disk.path, self.identity.directory_id, incarnation)
             self.disk.sync_directory(self.disk.path)
         except OSError as error:
             soundness.withdraw(self.disk.path)
             _logger.warning("%s", self.disk.error(f"noting in {self.disk.path} that it is whole", error))
 
-    def compare(self, newest: Life | None) -> bool:
+    def compare(self, newest: Incarnation | None) -> bool:
         """Hold the directory against the newest life of this broker that the cluster has seen.
 
         Another one than the directory's own: it is an old copy, or the cluster's memory is (rules C17 and C18). Whether
-        the latter, that is whether the directory knows of a later life.
+        the latter, that is whether the directory knows of a later incarnation.
         """
-        if self.life is None or self.life == newest:
+        if self.incarnation is None or self.incarnation == newest:
             return False
         self.may_have_lost_tail = True
-        return self.life.epoch > (NO_LIFE if newest is None else newest).epoch
+        return self.incarnation.epoch > (NO_INCARNATION if newest is None else newest).epoch
 
     def expect(self, assigned: Collection[PartitionId], relied_upon: Collection[PartitionId]) -> None:
         """Hold the directory against what the cluster has this broker keep, before logs are made for it.
@@ -313,10 +313,10 @@ class LogDir:
         if self._checkpoints.is_ahead(partition, self._logs[partition]):
             self.checkpoint({})
 
-    def figures(self) -> LogDirFigures:
+    def sizes(self) -> LogDirSizes:
         usage = os.statvfs(self.disk.path)
         block_bytes = usage.f_frsize
-        return LogDirFigures(str(self.disk.path), usage.f_blocks * block_bytes, usage.f_bavail * block_bytes)
+        return LogDirSizes(str(self.disk.path), usage.f_blocks * block_bytes, usage.f_bavail * block_bytes)
 
     def close(self, high_watermarks: Mapping[PartitionId, int], *, now_ms: int) -> None:
         """Flush and close every log, then leave the marker that the next start need not check them.
@@ -328,8 +328,8 @@ class LogDir:
             for log in self._logs.values():
                 log.close(now_ms)
             self.checkpoint(high_watermarks)
-            life = NO_LIFE if self.life is None else self.life
-            text = soundness.life_text(life, self.identity.directory_id)
+            incarnation = NO_INCARNATION if self.incarnation is None else self.incarnation
+            text = soundness.incarnation_text(incarnation, self.identity.directory_id)
             self.disk.replace_file(self.disk.path / CLEAN_SHUTDOWN, f"{text}\n")
         finally:
             self._lock.release()

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from ottla_broker.machines import retention
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.storage.placing import PlacedBatch
+from ottla_broker.storage.placing import PositionedBatch
 from ottla_broker.storage.reading import BatchReader, FoundOffset, find_offset
 from ottla_broker.storage.recovery import Recovered
 from ottla_broker.storage.segment import Ranges, Segment, ranges_of
@@ -59,7 +59,7 @@ class LogSegments:
         base_offset: int,
         buffers: Sequence[bytes | memoryview],
         size_bytes: int,
-        batches: Sequence[PlacedBatch],
+        batches: Sequence[PositionedBatch],
         now_ms: int,
         config: LogConfig,
     ) -> bool:
@@ -126,7 +126,7 @@ class LogSegments:
         self._reader = BatchReader()
         self._truncations += 1
 
-    def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> list[retention.Cause]:
+    def expired(self, high_watermark: int, now_ms: int, config: LogConfig) -> list[retention.DeletionCause]:
         """Why retention.ms and retention.bytes no longer keep the first segments, one cause for each."""
         facts = [
             retention.SegmentFacts(end, segment.size_bytes, segment.retention_timestamp_ms())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla_broker.machines.shard import find_place, mismatch
-from ottla_broker.storage.log import Appended, Log
+from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.validator import check_count, check_keys
 from ottla_core.errors import ErrorCode, OttlaError
@@ -53,7 +53,7 @@ def check_owned(owner: ShardFence, expected_offset: int, records: Buffer, config
     return OwnedBatch(owner, expected_offset, records, header)
 
 
-def find_repeated(log: Log, batch: OwnedBatch) -> Appended | None:
+def find_repeated(log: Log, batch: OwnedBatch) -> AppendResult | None:
     """Where the batch lies already, or None where it is new and belongs to the log's end.
 
     Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds. Without a yield, as the append that follows.
@@ -65,10 +65,10 @@ def find_repeated(log: Log, batch: OwnedBatch) -> Appended | None:
     stored = read_header(log.read(place, 1, end))  # the batch comes whole; it is young, and in the page cache
     if not batch.is_fence and (stored.base_offset, stored.crc) != (place, batch.header.crc):
         raise mismatch(end, batch.expected_offset)
-    return Appended(stored.base_offset, stored.last_offset, -1, 0, 0, rolled=False, duplicate=True)
+    return AppendResult(stored.base_offset, stored.last_offset, -1, 0, 0, rolled=False, duplicate=True)
 
 
-def append_owned(log: Log, batch: OwnedBatch, leader_epoch: int, now_ms: int) -> Appended:
+def append_owned(log: Log, batch: OwnedBatch, leader_epoch: int, now_ms: int) -> AppendResult:
     """Write a batch for which `find_repeated` has just found no repeat. Raises KAFKA_STORAGE_ERROR."""
     assert batch.is_fence or log.fence.fence == batch.owner, "its fence comes first"
     assert batch.expected_offset == log.log_end_offset, "it belongs to the log's end"

@@ -9,7 +9,7 @@ from ottla_core.records.batch import BatchHeader, Buffer, placed_prefix, read_he
 _PREFIX_SIZE: Final = 16  # what `placed_prefix` replaces
 
 
-class PlacedBatch(NamedTuple):
+class PositionedBatch(NamedTuple):
     """What a segment has to know of a batch that is written to it."""
 
     size_bytes: int
@@ -28,7 +28,7 @@ def stamped(records: Buffer, headers: list[BatchHeader], now_ms: int) -> tuple[b
 
 def placed(
     records: Buffer, headers: list[BatchHeader], base_offset: int, leader_epoch: int
-) -> tuple[list[bytes | memoryview], list[PlacedBatch]]:
+) -> tuple[list[bytes | memoryview], list[PositionedBatch]]:
     """What to write, without a copy: 16 new bytes and the rest of each batch as it came; and the batches' places."""
     view, at = memoryview(records), 0
     buffers: list[bytes | memoryview] = []
@@ -36,12 +36,12 @@ def placed(
     for header in headers:
         end, next_offset = at + header.size_bytes, base_offset + header.last_offset_delta + 1
         buffers += (placed_prefix(header, base_offset, leader_epoch), view[at + _PREFIX_SIZE : end])
-        batches.append(PlacedBatch(end - at, next_offset - 1, header.max_timestamp))
+        batches.append(PositionedBatch(end - at, next_offset - 1, header.max_timestamp))
         at, base_offset = end, next_offset
     return buffers, batches
 
 
-def kept(records: bytes, headers: list[BatchHeader]) -> tuple[memoryview, list[PlacedBatch]]:
+def kept(records: bytes, headers: list[BatchHeader]) -> tuple[memoryview, list[PositionedBatch]]:
     """What a follower writes of a leader's batches: the bytes of these headers as they are, and the batches' places."""
-    batches = [PlacedBatch(header.size_bytes, header.last_offset, header.max_timestamp) for header in headers]
+    batches = [PositionedBatch(header.size_bytes, header.last_offset, header.max_timestamp) for header in headers]
     return memoryview(records)[: sum(batch.size_bytes for batch in batches)], batches

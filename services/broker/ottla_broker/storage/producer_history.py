@@ -18,7 +18,7 @@ from ottla_broker.machines.producers import Producers
 from ottla_broker.machines.shard import NO_FENCE, StoredFence
 from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.producer_snapshot import Snapshot
+from ottla_broker.storage.producer_snapshot import ProducerSnapshot
 from ottla_broker.storage.segment import Ranges
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, Buffer
@@ -35,7 +35,7 @@ class ProducerHistory:
         self.fence = NO_FENCE
         self._directory: Final = directory
         self._disk: Final = disk
-        self._pending: deque[tuple[int, Snapshot]] = deque(maxlen=1)
+        self._pending: deque[tuple[int, ProducerSnapshot]] = deque(maxlen=1)
 
     def restore(self, ranges: Ranges) -> None:
         """The producers from the newest snapshot within the log and the batches after it."""
@@ -118,10 +118,10 @@ class ProducerHistory:
         if end_offset > ranges[0][0].base_offset and end_offset not in producer_snapshot.offsets_in(self._directory):
             self._write(end_offset, self._snapshot())
 
-    def _snapshot(self) -> Snapshot:
-        return Snapshot(self.producers.entries(), self.fence)
+    def _snapshot(self) -> ProducerSnapshot:
+        return ProducerSnapshot(self.producers.entries(), self.fence)
 
-    def _write(self, offset: int, snapshot: Snapshot) -> None:
+    def _write(self, offset: int, snapshot: ProducerSnapshot) -> None:
         self._disk.replace_file(producer_snapshot.path_of(self._directory, offset), producer_snapshot.encode(snapshot))
 
     def _newest(self, offsets: Iterable[int]) -> tuple[int, Producers, StoredFence]:

@@ -30,7 +30,7 @@ _PRODUCER: Final = struct.Struct(">qH")
 _FENCE: Final = struct.Struct(">iqq")
 
 
-class Snapshot(NamedTuple):
+class ProducerSnapshot(NamedTuple):
     """What a log's batches tell: each producer's entry, and the highest fence."""
 
     producers: Mapping[int, bytes]
@@ -47,7 +47,7 @@ def offsets_in(directory: Path) -> list[int]:
     return sorted(int(name[1]) for name in names if name)
 
 
-def encode(snapshot: Snapshot) -> bytes:
+def encode(snapshot: ProducerSnapshot) -> bytes:
     parts = [_COUNT.pack(len(snapshot.producers))]
     for producer_id, entry in snapshot.producers.items():
         parts += (_PRODUCER.pack(producer_id, len(entry)), entry)
@@ -57,7 +57,7 @@ def encode(snapshot: Snapshot) -> bytes:
     return _HEADER.pack(_VERSION, extend_crc(0, body)) + body
 
 
-def decode(data: bytes) -> Snapshot:
+def decode(data: bytes) -> ProducerSnapshot:
     """What `encode` was given. Raises ValueError where that can't be told."""
     if len(data) < _HEADER.size + _COUNT.size:
         raise ValueError(f"it has {len(data)} bytes")
@@ -74,6 +74,6 @@ def decode(data: bytes) -> Snapshot:
         entries[producer_id] = data[at : at + size_bytes]
         at += size_bytes
     if at + _FENCE.size > len(data):
-        return Snapshot(entries)
+        return ProducerSnapshot(entries)
     epoch, incarnation, offset = _FENCE.unpack_from(data, at)
-    return Snapshot(entries, StoredFence(ShardFence(epoch, incarnation), offset))
+    return ProducerSnapshot(entries, StoredFence(ShardFence(epoch, incarnation), offset))

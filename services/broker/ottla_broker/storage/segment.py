@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
-from ottla_broker.storage.placing import PlacedBatch
+from ottla_broker.storage.placing import PositionedBatch
 from ottla_broker.storage.scan import headers
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -146,7 +146,9 @@ class Segment:
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def append(self, buffers: Sequence[bytes | memoryview], size_bytes: int, batches: Sequence[PlacedBatch]) -> None:
+    def append(
+        self, buffers: Sequence[bytes | memoryview], size_bytes: int, batches: Sequence[PositionedBatch]
+    ) -> None:
         """Write batches whose offsets are placed already. Raises KAFKA_STORAGE_ERROR and is then as before."""
         assert self._file is not None, "appends go to the active segment"
         assert batches[-1].last_offset - self.base_offset <= MAX_INT32, "the log rolls before its indexes overflow"

@@ -29,14 +29,14 @@ _KERNELS: Final = Path("/proc/sys/kernel/random/boot_id")
 _MARKER_VERSION: Final = 0
 
 
-class Life(NamedTuple):
+class Incarnation(NamedTuple):
     """One life of a broker, as long as its process: `epoch` is that of its last registration (KIP-631)."""
 
     incarnation: str
     epoch: int
 
 
-NO_LIFE: Final = Life("", -1)
+NO_INCARNATION: Final = Incarnation("", -1)
 """Of a directory whose broker has not registered yet."""
 
 
@@ -48,40 +48,40 @@ def boot_id() -> str:
         return ""
 
 
-def vouched_life(directory: Path, directory_id: str, *, marker: str | None) -> Life | None:
-    """The life whose writes to `directory` are all there, as far as the operating system goes; None: nobody knows.
+def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | None) -> Incarnation | None:
+    """The incarnation whose writes to `directory` are all there, as far as the operating system goes; None: not known.
 
     `marker` is what a clean stop left, None where there was none.
     """
     try:
         with (directory / BOOT_ID).open(encoding="utf-8") as kept:
             place = _place(kept.fileno())
-            boot, noted, life_text = (kept.readline().strip() for _ in range(3))
+            boot, noted, incarnation_text = (kept.readline().strip() for _ in range(3))
     except (FileNotFoundError, UnicodeDecodeError):
         return None
     if marker is not None:
-        return _life(marker, directory_id)
+        return _incarnation_of(marker, directory_id)
     same = bool(boot) and boot == boot_id() and noted == place
-    return _life(life_text, directory_id) if same else None
+    return _incarnation_of(incarnation_text, directory_id) if same else None
 
 
-def write_vouch(directory: Path, directory_id: str, life: Life) -> None:
+def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) -> None:
     """Vouch for what `life` has written up to now and will write under this boot. An fsync or two."""
     temporary = directory / f"{BOOT_ID}.tmp"
     with temporary.open("w", encoding="utf-8") as out:
-        out.write(f"{boot_id()}\n{_place(out.fileno())}\n{life_text(life, directory_id)}\n")
+        out.write(f"{boot_id()}\n{_place(out.fileno())}\n{incarnation_text(incarnation, directory_id)}\n")
         out.flush()
         os.fsync(out.fileno())
     temporary.replace(directory / BOOT_ID)
 
 
-def life_text(life: Life, directory_id: str) -> str:
+def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
     """What the marker of a clean stop says; Kafka reads its first two fields."""
     return json.dumps(
         {
             "version": _MARKER_VERSION,
-            "brokerEpoch": life.epoch,
-            "incarnation": life.incarnation,
+            "brokerEpoch": incarnation.epoch,
+            "incarnation": incarnation.incarnation,
             "directoryId": directory_id,
         }
     )
@@ -93,13 +93,13 @@ def withdraw(directory: Path) -> None:
         (directory / BOOT_ID).unlink(missing_ok=True)
 
 
-def _life(text: str, directory_id: str) -> Life | None:
+def _incarnation_of(text: str, directory_id: str) -> Incarnation | None:
     """None for a text of another directory, of an older release, or torn."""
     try:
         fields = json.loads(text)
         if fields["directoryId"] != directory_id:
             return None
-        return Life(str(fields["incarnation"]), int(fields["brokerEpoch"]))
+        return Incarnation(str(fields["incarnation"]), int(fields["brokerEpoch"]))
     except (ValueError, KeyError, TypeError):
         return None
 

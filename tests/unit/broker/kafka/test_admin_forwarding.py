@@ -16,9 +16,9 @@ from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import auto_topics
-from ottla_broker.kafka.addresses import Endpoint
+from ottla_broker.kafka.addresses import KafkaEndpoint
 from ottla_broker.kafka.forwarding import forward, limit_s
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     alter_configs,
     create_partitions,
@@ -143,8 +143,8 @@ async def test_a_controller_that_hangs_is_left_for_the_next_one() -> None:
 # ---- whole requests ------------------------------------------------------------------------------------------------
 
 
-def request_of(version: int) -> Request:
-    return Request(version, 1, "test", Reader(memoryview(b"")), Caller("", "127.0.0.1"))
+def request_of(version: int) -> KafkaContext:
+    return KafkaContext(version, 1, "test", Reader(memoryview(b"")), Caller("", "127.0.0.1"))
 
 
 def _resource(api: Any) -> Any:
@@ -277,7 +277,7 @@ def test_fenced_brokers_are_told_to_who_asks_for_them(wanted: bool, expected: li
     fenced = Broker(1, 9, "directory", "127.0.0.1:1", kafka_address="127.0.0.1:2", fenced=True)
     backend: Any = SimpleNamespace(
         image=image_of(1).with_changes([Change(("broker", 1), fenced)], 300),
-        addresses=SimpleNamespace(told=lambda broker, caller: Endpoint(caller.dialled_host, 2)),
+        addresses=SimpleNamespace(told=lambda broker, caller: KafkaEndpoint(caller.dialled_host, 2)),
         node_id=lambda: 0,
     )
     asked = messages.DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=wanted)

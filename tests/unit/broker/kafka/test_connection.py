@@ -15,15 +15,17 @@ import pytest
 from waiting import until
 
 from ottla_broker.kafka.budget import Account, Budget
-from ottla_broker.kafka.connection import Answered, CloseConnectionError, Connection
+from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult, KafkaConnection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head, Parts
-from ottla_broker.kafka.limits import Limits
+from ottla_broker.kafka.limits import ConnectionLimits
 from ottla_broker.kafka.listener import Listener
 from ottla_core.telemetry import Metrics
 
 PRODUCE, FETCH, CONTROL = 0, 1, 3
-LIMITS = Limits(max_produce=10_000, max_control=1_000, max_waiting=300, max_open=3, max_held=16_000, max_connections=1)
+LIMITS = ConnectionLimits(
+    max_produce=10_000, max_control=1_000, max_waiting=300, max_open=3, max_held=16_000, max_connections=1
+)
 
 
 class Transport(asyncio.Transport):
@@ -35,7 +37,7 @@ class Transport(asyncio.Transport):
         self.closed = False
         self.aborted = False
         self.unsent_bytes = 0
-        self.stuck: Connection | None = None  # its client takes nothing
+        self.stuck: KafkaConnection | None = None  # its client takes nothing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
@@ -100,14 +102,14 @@ class Around:
     def now(self) -> float:
         return self.time
 
-    def on_open(self, connection: Connection, client_host: str) -> bool:
+    def on_open(self, connection: KafkaConnection, client_host: str) -> bool:
         self.open += 1
         return self.open <= self.limits.max_connections
 
-    def on_lost(self, connection: Connection) -> None:
+    def on_lost(self, connection: KafkaConnection) -> None:
         self.open -= 1
 
-    def on_refused(self, why: str, client_host: str) -> None:
+    def on_rejected(self, why: str, client_host: str) -> None:
         self.refused.append(why)
 
     def may_overlap(self, key: int) -> bool:
@@ -119,10 +121,10 @@ class Around:
     def on_large_answer(self, key: int) -> None:
         self.large.add(key)
 
-    def begins_large(self, connection: Connection) -> bool:
+    def begins_large(self, connection: KafkaConnection) -> bool:
         return True
 
-    def handle(self, head: Head, frame: memoryview, caller: Caller) -> Answered:
+    def handle(self, head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         self.callers.add(caller)
         body = bytes(frame[8:])
         self.began.append(body)
@@ -149,7 +151,7 @@ class Client:
     def __init__(self, around: Around, *, is_known: bool = True) -> None:
         self.around = around
         self.transport = Transport()
-        self.connection = Connection(around)
+        self.connection = KafkaConnection(around)
         self.connection.connection_made(self.transport)
         if is_known and not self.transport.aborted:
             self.send(frame(b"silent"))
@@ -338,7 +340,7 @@ async def test_a_frame_that_needs_little_to_end_may_end_though_nothing_else_may_
 async def test_who_holds_much_and_finds_no_room_for_more_is_cut(client: Client) -> None:
     around = client.around
     around.budget = Budget(16 << 20)
-    around.limits = Limits()
+    around.limits = ConnectionLimits()
     client = Client(around)
     around.others_hold(8 << 20)
     client.send(frame(b"", PRODUCE, size_bytes=50 << 20) + bytes(3 << 20))
@@ -364,7 +366,7 @@ async def test_what_may_be_answered_at_length_waits_for_room_and_nothing_else_do
 
 async def test_an_answer_that_was_large_makes_the_next_of_its_kind_wait_for_room(client: Client) -> None:
     around = client.around
-    around.limits, around.budget = Limits(), Budget(Limits().max_held)
+    around.limits, around.budget = ConnectionLimits(), Budget(ConnectionLimits().max_held)
     around.scratch = memoryview(bytearray(256 * 1024))
     client = Client(around)
     client.send(frame(b"x" * 70_000), 100_000)
@@ -502,7 +504,7 @@ async def test_a_request_has_to_come_whole_in_time(client: Client, sent: bytes) 
 @pytest.mark.story("frame-that-comes-by-drops")
 async def test_a_large_frame_has_to_come_at_a_rate(client: Client) -> None:
     around = client.around
-    around.limits, around.budget = Limits(), Budget(Limits().max_held)
+    around.limits, around.budget = ConnectionLimits(), Budget(ConnectionLimits().max_held)
     client = Client(around)
     client.send(frame(b"", PRODUCE, size_bytes=50 << 20))
     enough = LIMITS.min_bytes_per_s * LIMITS.frame_s
@@ -564,14 +566,14 @@ async def test_of_many_that_may_be_answered_at_length_a_few_begin_in_a_turn_and_
 
     began: list[Head] = []
 
-    def handle(head: Head, frame: memoryview, caller: Caller) -> Answered:
+    def handle(head: Head, frame: memoryview, caller: Caller) -> HandlerResult:
         began.append(head)
         return [b"answer"]
 
     dispatcher = cast(Dispatcher, SimpleNamespace(handle=handle, may_overlap=lambda key: False))
     listener, fetch = Counting([], dispatcher, Metrics()), frame(b"fetch", FETCH)
     for _ in range(200):
-        connection = Connection(listener)
+        connection = KafkaConnection(listener)
         connection.connection_made(Transport())
         connection.get_buffer(-1)[: len(fetch)] = fetch
         connection.buffer_updated(len(fetch))

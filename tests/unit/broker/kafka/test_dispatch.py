@@ -19,10 +19,10 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, dispatch, fetch_wire
 from ottla_broker.kafka.apis import APIS, Api
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import Answered, CloseConnectionError
+from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
-from ottla_broker.kafka.frames import Caller, Request, read_head
+from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.handling import control
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import MalformedError, Reader
@@ -38,17 +38,17 @@ def frame(key: int, version: int, body: bytes = b"", *, client_id: bytes | None 
     return struct.pack(">i", len(inner)) + inner
 
 
-def handle(sent: bytes) -> Answered:
+def handle(sent: bytes) -> HandlerResult:
     view = memoryview(sent)
     return Dispatcher(cast(Backend, None), Metrics()).handle(read_head(view), view, CALLER)
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[KafkaContext]:
     """The requests that reach API 500, which is served in versions 1 to 3 and flexible from 2 on."""
-    requests: list[Request] = []
+    requests: list[KafkaContext] = []
 
-    def answer(backend: Backend, request: Request) -> Answered:
+    def answer(backend: Backend, request: KafkaContext) -> HandlerResult:
         requests.append(request)
         if request.client_id == "bug":
             raise KeyError("a bug")
@@ -70,7 +70,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     ],
 )
 def test_headers_of_all_versions(
-    seen: list[Request], sent: bytes, client_id: str, rest: bytes, answered: bytes
+    seen: list[KafkaContext], sent: bytes, client_id: str, rest: bytes, answered: bytes
 ) -> None:
     parts = handle(sent)
     assert isinstance(parts, list)
@@ -89,13 +89,13 @@ def test_api_versions_of_an_unknown_version_is_answered_in_version_0(version: in
 
 
 @pytest.mark.parametrize(("key", "version"), [(999, 0), (-1, 0), (500, 0), (500, 4), (0, 2), (0, 12), (3, 99)])
-def test_what_is_not_served_ends_the_connection(seen: list[Request], key: int, version: int) -> None:
+def test_what_is_not_served_ends_the_connection(seen: list[KafkaContext], key: int, version: int) -> None:
     with pytest.raises(CloseConnectionError, match="not served"):
         handle(frame(key, version))
     assert seen == []
 
 
-def test_a_bug_ends_the_connection_and_says_nothing_of_itself(seen: list[Request], caplog: Any) -> None:
+def test_a_bug_ends_the_connection_and_says_nothing_of_itself(seen: list[KafkaContext], caplog: Any) -> None:
     with pytest.raises(CloseConnectionError) as closed:
         handle(frame(500, 1, client_id=b"bug"))
     assert "a bug" not in str(closed.value)
@@ -103,7 +103,7 @@ def test_a_bug_ends_the_connection_and_says_nothing_of_itself(seen: list[Request
 
 
 @pytest.mark.parametrize("cut", range(8, 20))
-def test_a_header_that_is_cut_off(seen: list[Request], cut: int) -> None:
+def test_a_header_that_is_cut_off(seen: list[KafkaContext], cut: int) -> None:
     whole = frame(500, 3, client_id=b"me", tags=b"\1\5\2xy")
     with pytest.raises(MalformedError):
         handle(whole[:cut])
@@ -151,7 +151,7 @@ async def test_a_large_request_is_decoded_beside_the_loop(monkeypatch: pytest.Mo
     api = control(DeleteGroupsRequest, lambda _, asked, request: DeleteGroupsResponse(version=1, results=[]))
     for count in (10, 5_000):
         body = DeleteGroupsRequest(groups_names=[f"g{n}" for n in range(count)]).encode(version=1)
-        answered = api(backend, Request(1, 1, "me", Reader(memoryview(body)), CALLER))
+        answered = api(backend, KafkaContext(1, 1, "me", Reader(memoryview(body)), CALLER))
         if asyncio.iscoroutine(answered):
             await answered
     assert decoded_in == [True, False]
@@ -166,7 +166,7 @@ async def test_a_fetch_of_many_partitions_is_read_beside_the_loop(monkeypatch: p
     answers = []
     for count in (10, 5_000):
         sent = bytearray(head + struct.pack(">ihsi", 1, 1, b"t", count) + partition * count + struct.pack(">i", 0))
-        answered = APIS[1].handler(backend, Request(7, 1, "me", Reader(memoryview(sent)), CALLER))
+        answered = APIS[1].handler(backend, KafkaContext(7, 1, "me", Reader(memoryview(sent)), CALLER))
         sent[:] = bytes(len(sent))  # a frame's bytes are another frame's in the next turn
         assert asyncio.iscoroutine(answered)
         answers.append(await answered)

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
-from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchSessions, Turn
-from ottla_broker.replication.fetch import Fetched
+from ottla_broker.kafka.fetch_request import FetchedPartition, FetchRequest, RequestedPartition
+from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchContext, FetchSessions
+from ottla_broker.replication.fetch import FetchResult
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
 ID = PartitionId(TopicId(bytes(16)), 0)
-A, B, C = (Asked(topic, 0, -1, 0, 1024) for topic in "abc")
+A, B, C = (RequestedPartition(topic, 0, -1, 0, 1024) for topic in "abc")
 
 
-def request(session_id: int, epoch: int, asked: Sequence[Asked] = (), forgotten: Sequence[Asked] = ()) -> FetchRequest:
+def request(
+    session_id: int, epoch: int, asked: Sequence[RequestedPartition] = (), forgotten: Sequence[RequestedPartition] = ()
+) -> FetchRequest:
     gone = [(each.topic, each.number) for each in forgotten]
     return FetchRequest(-1, 0, 1, 1024, 0, session_id, epoch, list(asked), gone, "")
 
@@ -27,13 +29,13 @@ def sessions(max_sessions: int = 2, max_partitions: int = 10) -> FetchSessions:
     return FetchSessions(lambda: next(numbers), max_sessions=max_sessions, max_partitions=max_partitions)
 
 
-def read(turn: Turn, **records: bytes) -> list[str]:
+def read(turn: FetchContext, **records: bytes) -> list[str]:
     """The topics that the answer tells of, where each of `records` was read and nothing of the others."""
-    parts = [Part(each, Fetched(ID, records.get(str(each.topic), b""), 5, 0)) for each in turn.asked]
+    parts = [FetchedPartition(each, FetchResult(ID, records.get(str(each.topic), b""), 5, 0)) for each in turn.asked]
     return [str(part.asked.topic) for part in turn.told(parts)]
 
 
-def begin(held: FetchSessions, *asked: Asked, now: float = 0.0) -> int:
+def begin(held: FetchSessions, *asked: RequestedPartition, now: float = 0.0) -> int:
     turn = held.begin(request(0, 0, asked), by_id=False, now=now)
     read(turn)
     return turn.session_id
@@ -67,7 +69,7 @@ def test_an_error_is_told_every_time() -> None:
     error = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere")
     for epoch in (1, 2):
         turn = held.begin(request(session_id, epoch), by_id=False, now=0)
-        assert len(turn.told([Part(A, Fetched(ID, error=error))])) == 1
+        assert len(turn.told([FetchedPartition(A, FetchResult(ID, error=error))])) == 1
     assert read(held.begin(request(session_id, 3), by_id=False, now=0)) == ["a"], "and so is its end"
 
 

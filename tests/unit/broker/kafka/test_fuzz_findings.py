@@ -26,11 +26,11 @@ from kio_messages import read
 from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, fetch_sessions, fetch_wire
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.errors import words_of
-from ottla_broker.kafka.fetch_request import Asked, FetchRequest
+from ottla_broker.kafka.errors import text_of
+from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.forwarding import said
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import MAX_ELEMENTS, MAX_STRING_BYTES, MalformedError, Reader
@@ -115,7 +115,7 @@ def test_tags_in_every_element_are_read_in_one_pass() -> None:
 def test_words_about_long_names_fit_into_an_answer() -> None:
     """A plain string has room for 32,767 bytes, and the words for a name of that length have not."""
     long = "n" * MAX_STRING_BYTES
-    words = words_of(OttlaError(ErrorCode.INVALID_CONFIG, long))
+    words = text_of(OttlaError(ErrorCode.INVALID_CONFIG, long))
     error = said(Error(code=ErrorCode.INVALID_CONFIG, message=long))
     assert (len(words), len(error["error_message"])) == (1_001, 1_001)
     result = AlterConfigsResponse.AlterConfigsResourceResponse(version=0, resource_type=2, resource_name="t", **error)
@@ -136,7 +136,7 @@ def test_an_unknown_id_has_an_empty_name_before_version_12_of_metadata(version: 
     backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, addresses=None))
     wanted = MetadataRequest.MetadataRequestTopic(version=version, name=None, topic_id=None)
     asked = MetadataRequest(version=version, topics=[wanted])
-    request = Request(version, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
+    request = KafkaContext(version, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     answer = metadata.answer(backend, asked, request)
     (topic,) = read(load_response_schema(METADATA, version), b"".join(codec.encode(answer))).topics
     assert int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_ID
@@ -147,11 +147,11 @@ def test_a_long_name_takes_the_room_of_several_partitions_in_a_session() -> None
     """A thousand sessions of 30 names of 32 kB each held a gigabyte."""
     numbers = itertools.count(7)
     held = FetchSessions(lambda: next(numbers), max_partitions=100)
-    long = Asked("n" * fetch_sessions._NAME_BYTES * 60, 0, -1, 0, 1)
+    long = RequestedPartition("n" * fetch_sessions._NAME_BYTES * 60, 0, -1, 0, 1)
     first = FetchRequest(-1, 0, 1, 1024, 0, 0, 0, [long], [], "")
     assert held.begin(first, by_id=False, now=0).session_id == 7
     assert held.begin(first, by_id=False, now=0).session_id == 0, "there is no room for another"
-    gone = FetchRequest(-1, 0, 1, 1024, 0, 7, 1, [Asked("a", 0, -1, 0, 1)], [(long.topic, 0)], "")
+    gone = FetchRequest(-1, 0, 1, 1024, 0, 7, 1, [RequestedPartition("a", 0, -1, 0, 1)], [(long.topic, 0)], "")
     assert len(held.begin(gone, by_id=False, now=0).asked) == 1
     assert held.begin(first, by_id=False, now=0).session_id == 8, "what was forgotten has made room"
 
@@ -163,7 +163,7 @@ async def test_what_is_asked_many_times_is_told_once() -> None:
         Backend,
         SimpleNamespace(image=image_of(0), node_id=0, addresses=None, id_of=lambda *_: None, threads=threads),
     )
-    request = Request(0, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
+    request = KafkaContext(0, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     topic = MetadataRequest.MetadataRequestTopic(version=8, name="t")
     asked = MetadataRequest(version=8, topics=[topic] * 1_000, allow_auto_topic_creation=False)
     answer: Any = await cast(Any, metadata.answer(backend, asked, dataclasses.replace(request, version=8)))
@@ -189,6 +189,6 @@ async def test_configs_that_are_asked_for_twice_are_not_described() -> None:
     controller = SimpleNamespace(call=call)
     metadata_ = SimpleNamespace(wait_for=lambda *_: asyncio.sleep(60))
     backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, controller=controller, metadata=metadata_))
-    request = Request(1, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
+    request = KafkaContext(1, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     answer = await describe_configs.answer(backend, asked, request)
     assert [(r.error_code, r.configs) for r in answer.results] == [(ErrorCode.INVALID_REQUEST, [])] * 3

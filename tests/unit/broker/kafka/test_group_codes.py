@@ -12,7 +12,7 @@ from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest, Offse
 
 from ottla_broker.kafka import group_calls
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import heartbeat, list_groups, offset_commit, offset_fetch, sync_group
 from ottla_core.errors import ErrorCode
 from ottla_proto import group_pb2 as pb
@@ -47,7 +47,9 @@ class Coordinator:
 
 
 async def ask(answer: Any, coordinator: Coordinator, asked: Any, version: int) -> Any:
-    request = cast(Request, SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1")))
+    request = cast(
+        KafkaContext, SimpleNamespace(version=version, client_id="c", caller=Caller("127.0.0.1", "127.0.0.1"))
+    )
     return await answer(cast(Backend, coordinator), asked, request)
 
 

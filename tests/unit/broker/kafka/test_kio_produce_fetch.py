@@ -13,11 +13,11 @@ from kio_messages import invent, read, write
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.fetch_request import Asked, Part
+from ottla_broker.kafka.fetch_request import FetchedPartition, RequestedPartition
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
-from ottla_broker.kafka.leaders import Leaders
-from ottla_broker.replication.fetch import Fetched
+from ottla_broker.kafka.leaders import NewLeaders
+from ottla_broker.replication.fetch import FetchResult
 from ottla_broker.replication.produce import ProduceResult
 from ottla_broker.storage.bad_records import BadRecord, BadRecordsError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -131,7 +131,7 @@ def test_a_fetch_of_kio_is_read(version: int) -> None:
         replica_id = meant.replica_state.replica_id if version >= 15 else meant.replica_id
         assert asked.replica_id == replica_id
         assert asked.partitions == [
-            Asked(
+            RequestedPartition(
                 topic_of(t, by_id=by_id),
                 p.partition,
                 p.current_leader_epoch if version >= 9 else -1,
@@ -162,13 +162,13 @@ def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> N
     small, large = b"s" * 100, b"l" * 10_000
     partition = PartitionId(TOPIC_ID, 0)
     fetched = [
-        (topic, Fetched(partition, high_watermark=9, log_start_offset=3, records=small)),
-        (topic, Fetched(partition, high_watermark=8, log_start_offset=2, records=large, preferred_replica=4)),
-        (other, Fetched(partition, error=MOVED)),
-        (other, Fetched(partition)),
+        (topic, FetchResult(partition, high_watermark=9, log_start_offset=3, records=small)),
+        (topic, FetchResult(partition, high_watermark=8, log_start_offset=2, records=large, preferred_replica=4)),
+        (other, FetchResult(partition, error=MOVED)),
+        (other, FetchResult(partition)),
     ]
-    parts = [Part(Asked(name, n, -1, 0, 1), each) for n, (name, each) in enumerate(fetched)]
-    leaders = Leaders(backend_of_two(), CALLER)
+    parts = [FetchedPartition(RequestedPartition(name, n, -1, 0, 1), each) for n, (name, each) in enumerate(fetched)]
+    leaders = NewLeaders(backend_of_two(), CALLER)
     written = fetch_wire.write(version, parts, leaders, isolation=isolation, session_id=77, error_code=70)
     answer = read(load_response_schema(FETCH, version), b"".join(written))
     assert ms(answer.throttle_time) == 0

@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import list_offsets
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode
@@ -44,7 +44,7 @@ async def test_a_partition_that_is_named_twice_is_refused_and_looked_up_by_nobod
         for number in (0, 1, *[0] * 200)
     ]
     asked = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[kind(name="t", partitions=partitions)])
-    request = Request(VERSION, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
+    request = KafkaContext(VERSION, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
     answer = await list_offsets.answer(backend, asked, request)
     (topic,) = answer.topics
     assert {p.partition_index: p.error_code for p in topic.partitions} == {0: ErrorCode.INVALID_REQUEST, 1: 0}

@@ -11,7 +11,7 @@ import pytest
 from images import image_of, with_topic
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import (
     alter_configs,
     alter_replica_log_dirs,
@@ -62,8 +62,8 @@ class Backend:
         return self._response
 
 
-def request(version: int) -> Request:
-    return Request(version, 1, "", Reader(memoryview(b"")), Caller("", ""))
+def request(version: int) -> KafkaContext:
+    return KafkaContext(version, 1, "", Reader(memoryview(b"")), Caller("", ""))
 
 
 def quorum() -> Coroutine[Any, Any, Any]:

@@ -11,7 +11,7 @@ from images import image_of, topic_id, with_topic
 from kafka.protocol.metadata import MetadataRequest
 
 from ottla_broker.kafka.addresses import KafkaAddresses
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import metadata
 from ottla_broker.listener_settings import Address, KafkaListener
 from ottla_core.cluster.image import Change
@@ -43,7 +43,7 @@ def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[lis
         image=image.with_changes(changes, 500), addresses=KafkaAddresses("0.0.0.0", "broker-0", BOTH), node_id=0
     )
     caller = Caller("172.18.0.1", "172.18.0.2", listener)
-    request = Request(version, 1, "test", Reader(memoryview(b"")), caller)
+    request = KafkaContext(version, 1, "test", Reader(memoryview(b"")), caller)
     answer: Any = metadata.answer(backend, MetadataRequest(topics=None), request)
     partitions = answer.topics[0].partitions
     return (

@@ -17,8 +17,8 @@ from logs import values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import Answered
-from ottla_broker.kafka.frames import Caller, Request
+from ottla_broker.kafka.connection import HandlerResult
+from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import produce
 from ottla_core.cluster.image import Partition
 from ottla_core.errors import ErrorCode
@@ -39,7 +39,9 @@ def brokers(tmp_path: Path) -> Brokers:
     return brokers
 
 
-def begin(brokers: Brokers, *batches: bytes, numbers: Sequence[int] = (0, 1)) -> tuple[Answered, weakref.ref[Frame]]:
+def begin(
+    brokers: Brokers, *batches: bytes, numbers: Sequence[int] = (0, 1)
+) -> tuple[HandlerResult, weakref.ref[Frame]]:
     """A produce with acks=all, a batch for each partition; and its frame, as long as anybody keeps it."""
     writer = Writer(flexible=False)
     writer.string(None)
@@ -55,7 +57,7 @@ def begin(brokers: Brokers, *batches: bytes, numbers: Sequence[int] = (0, 1)) ->
     replicas = SimpleNamespace(leader=lambda partition_id, epoch: brokers.replicas[1])
     backend = cast(Backend, SimpleNamespace(replicas=replicas, id_of=lambda topic, number: PARTITION))
     caller = Caller("127.0.0.1", "127.0.0.1")
-    request = Request(VERSION, 1, "me", Reader(memoryview(frame)), caller)
+    request = KafkaContext(VERSION, 1, "me", Reader(memoryview(frame)), caller)
     return produce.answer(backend, request), weakref.ref(frame)
 
 

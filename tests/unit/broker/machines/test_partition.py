@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ottla_broker.machines.epochs import NO_EPOCH, NO_OFFSET, EpochStart, LeaderEpochs
-from ottla_broker.machines.partition import UNKNOWN, Leader, Proposal, find_cut, find_divergence
+from ottla_broker.machines.partition import UNKNOWN, IsrProposal, Leader, find_divergence, find_truncation_offset
 from ottla_core.cluster.image import Partition
 
 LED = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=4, isr=(1, 2, 3), partition_epoch=7)
@@ -182,12 +182,12 @@ def test_only_what_is_refused_for_good_is_taken_back() -> None:
     led.fetch(3, 0)
     proposal = led.leader.proposal
     assert proposal is not None
-    led.leader.on_refused(proposal._replace(partition_epoch=proposal.partition_epoch - 1))
+    led.leader.on_rejected(proposal._replace(partition_epoch=proposal.partition_epoch - 1))
     assert led.leader.proposal is proposal, "another proposal's refusal"
     led.append(4)
     led.fetch(2, 4)
     assert led.high_watermark == 0, "the controller may have the new member"
-    led.leader.on_refused(proposal)
+    led.leader.on_rejected(proposal)
     del led.live[3]
     led.leader.on_tick(led.now)
     assert led.high_watermark == 4
@@ -255,7 +255,7 @@ def test_an_unclean_leader_says_that_it_has_recovered() -> None:
     led = Led(Partition(replicas=(1, 2), leader=1, leader_epoch=4, isr=(1,), recovering=True), end=10)
     assert led.high_watermark == 10
     led.leader.on_tick(led.now)
-    assert led.leader.proposal == Proposal(4, 0, (1,), (UNKNOWN,), recovered=True)
+    assert led.leader.proposal == IsrProposal(4, 0, (1,), (UNKNOWN,), recovered=True)
 
 
 @pytest.mark.rule(8, 19)
@@ -264,7 +264,7 @@ def test_an_unclean_leader_below_min_isr_lets_others_join() -> None:
     unclean = Partition(replicas=(1, 2), leader=1, leader_epoch=4, isr=(1,), recovering=True)
     led = Led(unclean, end=10, high_watermark=7, min_isr=2)
     led.fetch(2, 10)
-    assert led.leader.proposal == Proposal(4, 0, (1, 2), (UNKNOWN, 12), recovered=True)
+    assert led.leader.proposal == IsrProposal(4, 0, (1, 2), (UNKNOWN, 12), recovered=True)
 
 
 # ---- where logs part --------------------------------------------------------------------------------------------
@@ -281,12 +281,12 @@ def test_a_log_is_cut_where_the_epochs_part_and_not_at_the_high_watermark() -> N
     follower = epochs((0, 0))
     assert find_divergence(leader, 12, 0, 8) is None, "up to 8 both have the same"
     assert find_divergence(leader, 12, 0, 11) == (0, 10)
-    assert find_cut(follower, 11, high_watermark=3, leader=EpochStart(0, 10)) == 10
+    assert find_truncation_offset(follower, 11, high_watermark=3, leader=EpochStart(0, 10)) == 10
 
 
 @pytest.mark.rule(2)
 def test_the_high_watermark_is_the_last_resort_without_any_epoch() -> None:
-    assert find_cut(epochs(), 11, high_watermark=3, leader=EpochStart(NO_EPOCH, NO_OFFSET)) == 3
+    assert find_truncation_offset(epochs(), 11, high_watermark=3, leader=EpochStart(NO_EPOCH, NO_OFFSET)) == 3
 
 
 @pytest.mark.rule(3)
@@ -296,12 +296,12 @@ def test_after_a_fast_double_leader_change_it_is_asked_twice() -> None:
     follower, end = epochs((1, 0), (3, 6)), 10
     told = find_divergence(leader, leader_end, follower.latest, end)
     assert told == (2, 9), "the largest epoch at or below 3"
-    end = find_cut(follower, end, 0, told)
+    end = find_truncation_offset(follower, end, 0, told)
     assert end == 6, "epoch 2 was never here: up to the end of epoch 1, and ask again"
     follower.truncate_from_end(end)
     told = find_divergence(leader, leader_end, follower.latest, end)
     assert told == (1, 5)
-    end = find_cut(follower, end, 0, told)
+    end = find_truncation_offset(follower, end, 0, told)
     assert end == 5
     follower.truncate_from_end(end)
     assert find_divergence(leader, leader_end, follower.latest, end) is None
@@ -331,17 +331,17 @@ def test_who_must_still_follow_to_prove_that_nobody_else_leads(
 ) -> None:
     led = Led(replace(LED, replicas=replicas, isr=isr), min_isr=min_isr)
     for follower in replicas[1:]:
-        led.leader.on_seen_check(follower, 4)
+        led.leader.on_seen_confirmation(follower, 4)
     for follower in following:
-        led.leader.on_seen_check(follower, 5)
-        led.leader.on_seen_check(follower, 3)  # an older fetch, late
+        led.leader.on_seen_confirmation(follower, 5)
+        led.leader.on_seen_confirmation(follower, 3)  # an older fetch, late
     assert led.leader.has_led_since(5) is proved
     assert led.leader.is_alone is (isr == (1,))
 
 
 def test_a_member_that_may_have_been_added_may_have_been_elected() -> None:
     led = Led(replace(LED, isr=(1, 2)))
-    led.leader.on_seen_check(2, 1)
+    led.leader.on_seen_confirmation(2, 1)
     assert led.leader.has_led_since(1)
     led.fetch(3, 0)
     assert led.proposed == (1, 2, 3)
@@ -386,9 +386,9 @@ def test_who_is_eligible_outside_the_isr_may_have_been_elected() -> None:
     """A leader that is cut off, with an ISR of its own, must not take itself for the only one."""
     led = Led(replace(LED, isr=(1,), elr=(2,)), min_isr=1)
     assert not led.leader.is_alone
-    led.leader.on_seen_check(3, 7)
+    led.leader.on_seen_confirmation(3, 7)
     assert not led.leader.has_led_since(7), "3 is neither in sync nor eligible"
-    led.leader.on_seen_check(2, 7)
+    led.leader.on_seen_confirmation(2, 7)
     assert led.leader.has_led_since(7), "2 follows this leader still"
     led.leader.on_partition(replace(LED, isr=(1,), partition_epoch=LED.partition_epoch + 1), 0.0)
     assert led.leader.is_alone

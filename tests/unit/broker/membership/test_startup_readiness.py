@@ -11,10 +11,10 @@ from logs import SMALL
 from waiting import until
 
 from ottla_broker.disk_threads import DiskThreads
-from ottla_broker.membership.startup_readiness import Fitness
-from ottla_broker.storage.identity import Identity
+from ottla_broker.membership.startup_readiness import StartupReadiness
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import Life
+from ottla_broker.storage.soundness import Incarnation
 from ottla_core.cluster.image import Broker, ClusterImage, Restored
 
 ME = Broker(1, 7, "d" * 22, "localhost:1", ahead_of=3)
@@ -31,15 +31,15 @@ class Applied:
 @pytest.mark.story("unfenced-before-the-restoration-is-counted")
 async def test_who_is_ahead_of_the_metadata_waits_until_they_are_known_to_be_restored(tmp_path: Path) -> None:
     """Else its directory would forget what it knew, and a second start would believe the backup."""
-    log_dir = LogDir.open(tmp_path, Identity("c", 1, "d" * 22), SMALL, now_ms=0)
+    log_dir = LogDir.open(tmp_path, DirectoryIdentity("c", 1, "d" * 22), SMALL, now_ms=0)
     replicas: Any = Applied()
     threads = DiskThreads()
-    fit = asyncio.create_task(Fitness(replicas, lambda: log_dir, threads, "now").until(7, 7))
+    fit = asyncio.create_task(StartupReadiness(replicas, lambda: log_dir, threads, "now").until(7, 7))
     done, _ = await asyncio.wait([fit], timeout=0.1)
     assert not done
-    assert log_dir.life is None
+    assert log_dir.incarnation is None
     replicas.image = ClusterImage("c", 8, brokers={1: ME}, restored=Restored(1, mod_revision=8))
     await fit
-    assert log_dir.life == Life("now", 7)
+    assert log_dir.incarnation == Incarnation("now", 7)
     log_dir.abandon()
     await threads.stop()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ottla_broker.replication.fetch_purgatory import Waiters
+from ottla_broker.replication.fetch_purgatory import FetchPurgatory
 from ottla_core.model import PartitionId, TopicId
 
 ONE = PartitionId(TopicId(b"t" * 16), 1)
@@ -19,8 +19,8 @@ def soon(seconds: float = 5.0) -> float:
 
 @pytest.mark.feature(134)
 async def test_bytes_of_all_its_partitions_add_up() -> None:
-    waiters = Waiters()
-    with waiters.parked([ONE, TWO]) as waiter:
+    waiters = FetchPurgatory()
+    with waiters.delayed([ONE, TWO]) as waiter:
         assert len(waiters) == 2
         waiters.on_bytes(ONE, 60)
         assert not await waiter.sleep(soon(0), 100)
@@ -31,8 +31,8 @@ async def test_bytes_of_all_its_partitions_add_up() -> None:
 
 @pytest.mark.rule(55)
 async def test_what_happens_between_the_mark_and_the_sleep_is_not_lost() -> None:
-    waiters = Waiters()
-    with waiters.parked([ONE]) as waiter:
+    waiters = FetchPurgatory()
+    with waiters.delayed([ONE]) as waiter:
         waiters.on_bytes(ONE, 1)
         assert await waiter.sleep(soon(), 1)
         waiter.mark()
@@ -44,8 +44,8 @@ async def test_what_happens_between_the_mark_and_the_sleep_is_not_lost() -> None
 
 @pytest.mark.rule(55)
 async def test_who_sleeps_is_woken_by_the_byte_that_was_missing() -> None:
-    waiters = Waiters()
-    with waiters.parked([ONE]) as waiter:
+    waiters = FetchPurgatory()
+    with waiters.delayed([ONE]) as waiter:
         sleeping = asyncio.create_task(waiter.sleep(soon(), 3))
         await asyncio.sleep(0)
         waiters.on_bytes(ONE, 2)
@@ -57,26 +57,26 @@ async def test_who_sleeps_is_woken_by_the_byte_that_was_missing() -> None:
 
 @pytest.mark.rule(56)
 async def test_a_change_of_the_partition_wakes_whoever_waits_for_it() -> None:
-    waiters = Waiters()
-    with waiters.parked([ONE]) as one, waiters.parked([TWO]) as two:
+    waiters = FetchPurgatory()
+    with waiters.delayed([ONE]) as one, waiters.delayed([TWO]) as two:
         waiters.wake(ONE)
         assert await one.sleep(soon(), 1000)
         assert not await two.sleep(soon(0), 1000)
 
 
 async def test_a_broker_that_drains_lets_go_of_all_and_parks_nobody_any_more() -> None:
-    waiters = Waiters()
-    with waiters.parked([ONE]) as waiter:
+    waiters = FetchPurgatory()
+    with waiters.delayed([ONE]) as waiter:
         sleeping = asyncio.create_task(waiter.sleep(soon(), 1000))
         await asyncio.sleep(0)
         waiters.close()
         assert not await sleeping
-    with waiters.parked([ONE]) as late:
+    with waiters.delayed([ONE]) as late:
         assert not await late.sleep(soon(), 1000)
 
 
 async def test_an_append_where_nobody_waits_is_nothing() -> None:
-    waiters = Waiters()
+    waiters = FetchPurgatory()
     waiters.on_bytes(ONE, 10)
     waiters.wake(TWO)
     assert len(waiters) == 0

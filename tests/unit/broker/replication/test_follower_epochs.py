@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla_broker.replication.follower_epochs import Lives
+from ottla_broker.replication.follower_epochs import FollowerEpochs
 from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage
@@ -35,12 +35,12 @@ class Metadata:
             listener(old, self.image)
 
 
-def lives(metadata: Metadata, clock: ManualClock | None = None) -> Lives:
+def lives(metadata: Metadata, clock: ManualClock | None = None) -> FollowerEpochs:
     followed: Any = metadata
-    return Lives(followed, clock or ManualClock())
+    return FollowerEpochs(followed, clock or ManualClock())
 
 
-def refusal(of: Lives, epoch: int = 12, secret: bytes = SECRET, broker_id: int = 2) -> ErrorCode:
+def refusal(of: FollowerEpochs, epoch: int = 12, secret: bytes = SECRET, broker_id: int = 2) -> ErrorCode:
     try:
         of.check(pb.Follower(broker_id=broker_id, broker_epoch=epoch, secret=secret), RequestContext(client_host="h"))
     except OttlaError as error:

@@ -11,8 +11,8 @@ import pytest
 from replicas import PARTITION, Brokers
 from waiting import until
 
-from ottla_broker.machines.partition import Proposal
-from ottla_broker.registration_view import BrokerLife
+from ottla_broker.machines.partition import IsrProposal
+from ottla_broker.registration_view import BrokerEpoch
 from ottla_broker.replication import isr_changes
 from ottla_broker.replication.isr_changes import IsrChanges
 from ottla_broker.replication.replica import Replica
@@ -28,8 +28,8 @@ ALONE = Partition(replicas=(1, 2, 3), leader=1, leader_epoch=1, isr=(1,))
 class Seated:
     secret = b"proof"
 
-    def life(self) -> BrokerLife:
-        return BrokerLife(1, 11)
+    def current(self) -> BrokerEpoch:
+        return BrokerEpoch(1, 11)
 
 
 class Answering:
@@ -140,7 +140,7 @@ async def test_proposals_that_never_settle_keep_no_other_from_being_sent(
     monkeypatch.setattr(isr_changes, "_MAX_BATCH", 2)
     nobody: Any = None
     changes = IsrChanges(nobody, nobody)
-    proposal = Proposal(1, 0, (1, 2), (-1, 12))
+    proposal = IsrProposal(1, 0, (1, 2), (-1, 12))
     replicas = [SimpleNamespace(id=PartitionId(PARTITION.topic_id, n), proposal=proposal) for n in range(5)]
     for replica in replicas:
         proposing: Any = replica

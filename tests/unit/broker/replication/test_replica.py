@@ -75,7 +75,7 @@ def test_an_older_decision_that_comes_late_changes_nothing(held: Replica) -> Non
 
 async def test_a_change_of_leader_wakes_who_waits(held: Replica, brokers: Brokers) -> None:
     for waiters in (brokers.around[1].consumers, brokers.around[1].followers):
-        with waiters.parked([held.id]) as waiter:
+        with waiters.delayed([held.id]) as waiter:
             epoch = held.leader_epoch + 1
             held.on_partition(replace(LED_HERE, leader=2, leader_epoch=epoch))
             assert await waiter.sleep(0, 1 << 20)

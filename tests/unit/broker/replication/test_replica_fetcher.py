@@ -15,9 +15,9 @@ from logs import SMALL, open_log, values_batch
 from replicas import PARTITION, Brokers
 from waiting import until
 
-from ottla_broker.registration_view import BrokerLife
+from ottla_broker.registration_view import BrokerEpoch
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.replica_fetcher import Fetcher
+from ottla_broker.replication.replica_fetcher import ReplicaFetcher
 from ottla_broker.replication.replication_config import ReplicationSettings
 from ottla_core.cluster.image import Broker, Partition
 from ottla_core.errors import ErrorCode, OttlaError
@@ -31,8 +31,8 @@ BOTH = Partition(replicas=(1, 2), leader=1, leader_epoch=1, isr=(1, 2))
 class Seated:
     secret = b"proof"
 
-    def life(self) -> BrokerLife:
-        return BrokerLife(2, 12)
+    def current(self) -> BrokerEpoch:
+        return BrokerEpoch(2, 12)
 
 
 class Settled:
@@ -63,7 +63,7 @@ async def test_a_fetch_says_only_what_is_on_the_platter_where_that_was_asked_for
     assert follower.must_flush
     replicas: Any = Settled()
     seat: Any = Seated()
-    fetcher = Fetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
+    fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
     stream: Any = NeverAnswering()
     fetcher.follow({PARTITION: follower})
     fetching = asyncio.create_task(fetcher.round(stream))
@@ -92,10 +92,10 @@ class Scripted:
         return response
 
 
-def fetching(*followed: Replica) -> Fetcher:
+def fetching(*followed: Replica) -> ReplicaFetcher:
     replicas: Any = Settled()
     seat: Any = Seated()
-    fetcher = Fetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
+    fetcher = ReplicaFetcher(Broker(1, 11, "d", "localhost:1"), replicas, seat)
     fetcher.follow({replica.id: replica for replica in followed})
     return fetcher
 

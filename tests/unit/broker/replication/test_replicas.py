@@ -19,7 +19,7 @@ from ottla_broker.replication import removals, replicas
 from ottla_broker.replication.replica import Replica
 from ottla_broker.replication.replicas import Replicas
 from ottla_broker.storage import checkpoint
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.clock import ManualClock
@@ -77,7 +77,7 @@ class Held:
     def __init__(self, path: Path) -> None:
         clock = ManualClock()
         self.metadata = Metadata(LED)
-        self.log_dir = LogDir.open(path, Identity("c", 1, "d" * 22), SMALL, now_ms=clock.wall_ms())
+        self.log_dir = LogDir.open(path, DirectoryIdentity("c", 1, "d" * 22), SMALL, now_ms=clock.wall_ms())
         self.log_dir.create(ID, "t", SMALL, now_ms=clock.wall_ms())
         self.log_dir.vouch()
         metadata = cast(MetadataFollower, self.metadata)

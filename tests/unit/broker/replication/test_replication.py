@@ -11,8 +11,8 @@ from logs import SMALL, records_of, values_batch
 from replicas import PARTITION, Brokers
 
 from ottla_broker.machines.closest import find_closest
-from ottla_broker.replication.fetch import Consumers, FetchWant, fetch
-from ottla_broker.replication.follower_role import LeaderAnswer
+from ottla_broker.replication.fetch import Consumers, PartitionFetch, fetch
+from ottla_broker.replication.follower_role import LeaderResponse
 from ottla_broker.replication.leader_role import ACKS_ALL
 from ottla_broker.replication.replica import Replica
 from ottla_core.cluster.image import Partition
@@ -56,7 +56,7 @@ async def test_a_follower_has_its_leaders_bytes_and_epochs(brokers: Brokers) -> 
 @pytest.mark.feature(7, 133, 176)
 async def test_acks_all_is_answered_when_the_whole_isr_has_it(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.leadership))
     for follower in (2, 3):
         assert not waiting.done()
         await brokers.fetch(follower, 1)  # copies it
@@ -85,7 +85,7 @@ async def test_too_few_in_sync_refuse_before_the_append(brokers: Brokers) -> Non
 async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
     end = append(leader, b"a")
-    waiting = asyncio.create_task(leader.committed(end, leader.tenure))
+    waiting = asyncio.create_task(leader.committed(end, leader.leadership))
     for _ in range(2):
         await brokers.fetch(2, 1)
         await brokers.fetch(3, 1)
@@ -98,7 +98,7 @@ async def test_too_few_in_sync_at_the_end_is_another_error(brokers: Brokers) -> 
 @pytest.mark.rule(10)
 async def test_a_leader_that_is_replaced_answers_that_it_does_not_know(brokers: Brokers) -> None:
     leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.leadership))
     await asyncio.sleep(0)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, partition_epoch=1))
     with pytest.raises(OttlaError) as refused:
@@ -113,7 +113,7 @@ async def test_what_was_cut_off_meanwhile_is_not_acknowledged(brokers: Brokers) 
     """1. It appends, and waits for something else than the high watermark, such as a flush. 2. Another leads; the batch
     is cut off. 3. It leads again, and others' records lie where the batch was."""
     one, two = brokers.replicas[1], brokers.replicas[2]
-    end, tenure = append(one, b"lost"), one.tenure
+    end, leadership = append(one, b"lost"), one.leadership
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1))
     append(two, b"x")
     for follower in (3, 1, 1, 3, 1):
@@ -122,14 +122,14 @@ async def test_what_was_cut_off_meanwhile_is_not_acknowledged(brokers: Brokers) 
     assert await values(one) == [b"x"]
     assert one.high_watermark >= end
     with pytest.raises(OttlaError) as refused:
-        await one.committed(end, tenure)
+        await one.committed(end, leadership)
     assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_leader_that_leads_on_keeps_who_waits(brokers: Brokers) -> None:
     """A new epoch of the same leader: its log stays, so what was appended in it may still be committed."""
     leader = brokers.replicas[1]
-    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.tenure))
+    waiting = asyncio.create_task(leader.committed(append(leader, b"a"), leader.leadership))
     await asyncio.sleep(0)
     brokers.apply(replace(ALL, leader_epoch=2, partition_epoch=1))
     for follower in (2, 3, 2, 3):
@@ -202,7 +202,7 @@ async def test_a_zombie_takes_no_fetch_of_the_new_epoch_and_no_append_that_count
         await brokers.fetch(2, 1)
     assert refused.value.code == ErrorCode.UNKNOWN_LEADER_EPOCH
     with pytest.raises(asyncio.TimeoutError):
-        await asyncio.wait_for(zombie.committed(end, zombie.tenure), 0.01)
+        await asyncio.wait_for(zombie.committed(end, zombie.leadership), 0.01)
 
 
 async def test_an_answer_of_a_former_leader_that_comes_late_is_not_written(brokers: Brokers) -> None:
@@ -210,7 +210,7 @@ async def test_an_answer_of_a_former_leader_that_comes_late_is_not_written(broke
     append(leader, b"a")
     epoch = follower.leader_epoch
     brokers.apply(replace(ALL, leader=3, leader_epoch=2, partition_epoch=1), 2)
-    follower.on_fetched(0, epoch, LeaderAnswer(await content(leader), 0, 0))
+    follower.on_fetched(0, epoch, LeaderResponse(await content(leader), 0, 0))
     assert follower.log.log_end_offset == 0
 
 
@@ -266,7 +266,7 @@ async def test_a_fetch_reads_what_there_is_room_for_and_keeps_it_until_it_is_ans
     whole = await leader.read(0, 10_000, leader.high_watermark, min_one_batch=True)
     one_batch = len(whole) // leader.high_watermark
     audience = Consumers(brokers.found_on(1), None, from_follower=False)
-    wants = [FetchWant(PARTITION, 1, 0, 10_000)]
+    wants = [PartitionFetch(PARTITION, 1, 0, 10_000)]
 
     async def read_bytes(room: LittleRoom, min_bytes: int = 1) -> int:
         [answer] = await fetch(wants, audience, max_wait_s=0.01, min_bytes=min_bytes, max_bytes=10_000, room=room)
@@ -292,7 +292,7 @@ async def test_a_follower_takes_no_write_and_serves_no_reader_that_its_leader_ha
         append(follower, b"b")
     assert refused.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert follower.log.log_end_offset == 1
-    want = FetchWant(PARTITION, 1, 0, 1000)
+    want = PartitionFetch(PARTITION, 1, 0, 1000)
     told = {}
     for broker_id in (1, 2):
         audience = Consumers(brokers.found_on(broker_id), None, from_follower=False)
@@ -311,7 +311,7 @@ async def test_consumers_read_to_the_high_watermark_and_followers_to_the_end(bro
     async def consumed(broker_id: int, *, from_follower: bool = False) -> bytes:
         found = brokers.found_on(broker_id)
         audience = Consumers(found, None, from_follower=from_follower)
-        want = FetchWant(PARTITION, 1, 0, 1000)
+        want = PartitionFetch(PARTITION, 1, 0, 1000)
         [answer] = await fetch([want], audience, max_wait_s=0, min_bytes=1, max_bytes=1000)
         assert answer.error is None
         return answer.records
@@ -361,7 +361,7 @@ async def test_nothing_is_written_while_a_log_is_cut(brokers: Brokers) -> None:
     """A cut waits for the disk in a thread; what the leader answers meanwhile is asked for again."""
     leader, follower = brokers.replicas[1], brokers.replicas[2]
     append(leader, b"a")
-    epoch, answer = follower.leader_epoch, LeaderAnswer(await content(leader), 0, 0)
+    epoch, answer = follower.leader_epoch, LeaderResponse(await content(leader), 0, 0)
     cutting = asyncio.create_task(follower.on_out_of_range(epoch, 0))
     await asyncio.sleep(0)
     follower.on_fetched(0, epoch, answer)
@@ -413,7 +413,7 @@ async def test_who_reads_from_a_new_leader_hears_of_what_it_had_copied_before(br
     await brokers.fetch(3, 1)
     brokers.apply(replace(ALL, leader=2, leader_epoch=2, isr=(2, 3), partition_epoch=1), 2, 3)
     audience = Consumers(brokers.found_on(2), None, from_follower=False)
-    want = FetchWant(PARTITION, 2, 0, 1000)
+    want = PartitionFetch(PARTITION, 2, 0, 1000)
     parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=1, max_bytes=1000))
     await asyncio.sleep(0)
     await brokers.fetch(3, 2)
@@ -427,7 +427,7 @@ async def test_a_fetch_that_waits_hears_of_what_comes_after_the_log_has_rolled(b
     brokers.apply(replace(ALL, isr=(1,), replicas=(1,), partition_epoch=1), 1)
     append(leader, bytes(600))
     audience = Consumers(brokers.found_on(1), None, from_follower=False)
-    want = FetchWant(PARTITION, 1, 1, 10_000)
+    want = PartitionFetch(PARTITION, 1, 1, 10_000)
     parked = asyncio.create_task(fetch([want], audience, max_wait_s=60, min_bytes=600, max_bytes=10_000))
     await asyncio.sleep(0)
     segments = len(leader.log.segments)
@@ -444,7 +444,7 @@ async def test_a_follower_knows_no_more_to_be_committed_than_it_has(brokers: Bro
     for value in (b"a", b"b"):
         append(leader, value)
     first = await leader.read(0, 1, 1, min_one_batch=True)
-    follower.on_fetched(0, follower.leader_epoch, LeaderAnswer(first, 2, 0))
+    follower.on_fetched(0, follower.leader_epoch, LeaderResponse(first, 2, 0))
     assert (follower.log.log_end_offset, follower.high_watermark) == (1, 1)
 
 
@@ -454,10 +454,10 @@ async def test_an_answer_to_an_earlier_fetch_is_not_written_again_nor_with_a_gap
         append(leader, value)
     epoch, all_of_it = follower.leader_epoch, await content(leader)
     second = await leader.read(1, 1, 2, min_one_batch=True)
-    follower.on_fetched(1, epoch, LeaderAnswer(second, 0, 0))
+    follower.on_fetched(1, epoch, LeaderResponse(second, 0, 0))
     assert follower.log.log_end_offset == 0, "a fetch from 1 was not its last"
-    follower.on_fetched(0, epoch, LeaderAnswer(all_of_it, 0, 0))
-    follower.on_fetched(0, epoch, LeaderAnswer(all_of_it, 0, 0))
+    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, 0, 0))
+    follower.on_fetched(0, epoch, LeaderResponse(all_of_it, 0, 0))
     assert await content(follower) == all_of_it
 
 

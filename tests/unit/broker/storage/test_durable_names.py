@@ -9,12 +9,12 @@ import pytest
 from batches import NOON
 from logs import SMALL, fill, open_log
 
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.model import PartitionId, TopicId
 
-ME = Identity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
+ME = DirectoryIdentity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
 ONE = PartitionId(TopicId(bytes(range(16))), 0)
 
 

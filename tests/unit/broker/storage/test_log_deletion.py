@@ -12,7 +12,7 @@ import pytest
 from batches import NOON, raw_batch, raw_record
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, records_of
 
-from ottla_broker.machines.retention import Cause
+from ottla_broker.machines.retention import DeletionCause
 from ottla_broker.storage.disk import DataFile, Disk, OpenFiles
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
@@ -37,7 +37,7 @@ def test_time_takes_whole_segments_and_moves_the_log_start(log: Log) -> None:
     third = log.segments[2].base_offset
     newest_of_second_ms = NOON + (third - 3) * 1000
     log.config = LogConfig(retention_ms=1000)
-    assert log.delete_old_segments(180, newest_of_second_ms + 1001) == [Cause.TIME, Cause.TIME]
+    assert log.delete_old_segments(180, newest_of_second_ms + 1001) == [DeletionCause.TIME, DeletionCause.TIME]
     assert log.log_start_offset == third
     assert log.epochs.entries == ((1, third),)
     assert all_records(log) == offsets_as_values(third, 180)
@@ -52,7 +52,7 @@ def test_time_takes_whole_segments_and_moves_the_log_start(log: Log) -> None:
 def test_size_keeps_what_was_asked_for(log: Log) -> None:
     log.config = LogConfig(retention_bytes=2500, retention_ms=-1)
     causes = log.delete_old_segments(180, NOON)
-    assert set(causes) == {Cause.SIZE}
+    assert set(causes) == {DeletionCause.SIZE}
     assert 2500 <= log.size_bytes < 3500
     assert log.delete_old_segments(180, NOON) == []
 
@@ -84,7 +84,7 @@ def test_without_timestamps_the_age_of_the_file_counts(tmp_path: Path) -> None:
     log.append(raw_batch(raw_record(0), base_timestamp=-1, max_timestamp=-1), 1, NOON)
     written_ms = next(log.directory.glob("*.log")).stat().st_mtime_ns // 1_000_000
     assert log.delete_old_segments(1, written_ms + 1000) == []
-    assert log.delete_old_segments(1, written_ms + 1001) == [Cause.TIME]
+    assert log.delete_old_segments(1, written_ms + 1001) == [DeletionCause.TIME]
 
 
 def test_deleted_files_are_renamed_at_once_and_unlinked_later(tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from logs import SMALL, all_records, fill, offsets_as_values
 
 from ottla_broker.storage import disk
 from ottla_broker.storage.disk import DataFile
-from ottla_broker.storage.identity import DirectoryLock, Identity, load_identity, new_directory_id
+from ottla_broker.storage.identity import DirectoryIdentity, DirectoryLock, load_identity, new_directory_id
 from ottla_broker.storage.log_dir import LogDir
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 
-ME = Identity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
+ME = DirectoryIdentity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
 TOPIC = TopicId(bytes(range(16)))
 ONE, TWO = PartitionId(TOPIC, 0), PartitionId(TOPIC, 1)
 RECOVERY_POINTS, LOG_STARTS = "recovery-point-offset-checkpoint", "log-start-offset-checkpoint"
@@ -31,7 +31,7 @@ def _quiet(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
 
 
-def opened(path: Path, identity: Identity = ME) -> LogDir:
+def opened(path: Path, identity: DirectoryIdentity = ME) -> LogDir:
     return LogDir.open(path, identity, SMALL, now_ms=NOON)
 
 
@@ -57,13 +57,17 @@ class TestIdentity:
     @pytest.mark.parametrize(
         ("other", "code", "words"),
         [
-            (Identity("cluster-b", 3, ME.directory_id), ErrorCode.INCONSISTENT_CLUSTER_ID, "the cluster 'cluster-a'"),
-            (Identity("cluster-a", 4, ME.directory_id), ErrorCode.INVALID_CONFIG, "start it as node 3"),
-            (Identity("cluster-a", 3, new_directory_id()), ErrorCode.INVALID_CONFIG, "belongs to node 3"),
+            (
+                DirectoryIdentity("cluster-b", 3, ME.directory_id),
+                ErrorCode.INCONSISTENT_CLUSTER_ID,
+                "the cluster 'cluster-a'",
+            ),
+            (DirectoryIdentity("cluster-a", 4, ME.directory_id), ErrorCode.INVALID_CONFIG, "start it as node 3"),
+            (DirectoryIdentity("cluster-a", 3, new_directory_id()), ErrorCode.INVALID_CONFIG, "belongs to node 3"),
         ],
     )
     def test_another_nodes_directory_is_refused(
-        self, tmp_path: Path, other: Identity, code: ErrorCode, words: str
+        self, tmp_path: Path, other: DirectoryIdentity, code: ErrorCode, words: str
     ) -> None:
         opened(tmp_path).close({}, now_ms=NOON)
         with pytest.raises(OttlaError, match=words) as caught:
@@ -299,7 +303,7 @@ class TestPartitions:
 
     def test_figures_of_the_file_system(self, tmp_path: Path) -> None:
         log_dir = opened(tmp_path)
-        figures = log_dir.figures()
+        figures = log_dir.sizes()
         assert figures.path == str(tmp_path)
         assert 0 < figures.usable_bytes < figures.total_bytes
         log = log_dir.create(ONE, "flights", SMALL, now_ms=NOON)

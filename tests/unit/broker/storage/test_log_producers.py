@@ -13,9 +13,9 @@ from produced import known, produced, stored_bytes, stored_headers, told_by
 
 from ottla_broker.storage import producer_snapshot
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.log import Appended, Log
+from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.log_config import DAY_MS, LogConfig, TimestampType
-from ottla_broker.storage.producer_snapshot import Snapshot
+from ottla_broker.storage.producer_snapshot import ProducerSnapshot
 from ottla_broker.storage.segment import Segment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import TRANSACTIONAL
@@ -60,7 +60,7 @@ def test_a_repeat_is_not_written_and_answered_as_the_original_was(log: Log) -> N
     data = stored_bytes(log)
     for batch, answer in zip((first, second), answers, strict=True):
         again = log.append(batch, 1, NOON + 5)
-        assert again == Appended(answer.base_offset, answer.last_offset, -1, 0, 0, rolled=False, duplicate=True)
+        assert again == AppendResult(answer.base_offset, answer.last_offset, -1, 0, 0, rolled=False, duplicate=True)
         assert not answer.duplicate
     assert log.append(first + second, 1, NOON)[:2] == (6, 10)
     assert (stored_bytes(log), log.log_end_offset) == (data, 11)
@@ -219,7 +219,7 @@ def test_a_damaged_snapshot_costs_time_and_no_answer(tmp_path: Path, damage: str
         elif damage == "version":
             data[1] = 1
         elif damage == "length":
-            data = bytearray(producer_snapshot.encode(Snapshot({5: b"too short"})))
+            data = bytearray(producer_snapshot.encode(ProducerSnapshot({5: b"too short"})))
         path.write_bytes(data)
         if damage == "gone":
             path.unlink()

@@ -17,7 +17,7 @@ from produced import known, produced, stored_bytes, stored_headers, told_by
 
 from ottla_broker.storage import checkpoint
 from ottla_broker.storage.disk import Disk
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
@@ -189,7 +189,7 @@ def test_all_is_on_the_platter_before_an_append(log: Log, monkeypatch: pytest.Mo
 
 @pytest.mark.rule(60)
 def test_what_the_checkpoints_promise_is_taken_back_before_an_append(tmp_path: Path) -> None:
-    me, partition = Identity("c", 1, "A" * 22), PartitionId(TopicId(b"t" * 16), 0)
+    me, partition = DirectoryIdentity("c", 1, "A" * 22), PartitionId(TopicId(b"t" * 16), 0)
     log_dir = LogDir.open(tmp_path, me, SMALL, now_ms=NOON)
     log = log_dir.create(partition, "t", SMALL, now_ms=NOON)
     fill(log, 60)
@@ -211,7 +211,7 @@ def test_what_the_checkpoints_promise_is_taken_back_before_an_append(tmp_path: P
 
 @pytest.mark.rule(60)
 def test_a_log_that_starts_earlier_is_not_cut_to_its_old_start(tmp_path: Path) -> None:
-    me, partition = Identity("c", 1, "A" * 22), PartitionId(TopicId(b"t" * 16), 0)
+    me, partition = DirectoryIdentity("c", 1, "A" * 22), PartitionId(TopicId(b"t" * 16), 0)
     log_dir = LogDir.open(tmp_path, me, SMALL, now_ms=NOON)
     log = log_dir.create(partition, "t", SMALL, now_ms=NOON)
     fill(log, 60)

@@ -14,7 +14,7 @@ from batches import NOON
 from logs import SMALL, all_records, fill, offsets_as_values, open_log, values_batch
 
 from ottla_broker.storage.disk import DataFile, Disk
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log import Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.log_dir import LogDir
@@ -92,7 +92,7 @@ def test_small_files_are_replaced_in_the_room_that_was_kept(small: Path) -> None
 
 def test_a_broker_that_was_killed_starts_on_a_full_disk(small: Path) -> None:
     """With segments to mend, indexes to build and checkpoints to write."""
-    me, id_ = Identity("c", 1, "d" * 22), PartitionId(TopicId(b"t" * 16), 0)
+    me, id_ = DirectoryIdentity("c", 1, "d" * 22), PartitionId(TopicId(b"t" * 16), 0)
     data = small / "data"
     running = LogDir.open(data, me, SMALL, now_ms=NOON)
     running.disk.keep_reserve()

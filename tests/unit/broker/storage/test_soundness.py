@@ -13,13 +13,13 @@ from batches import NOON
 from logs import SMALL, fill
 
 from ottla_broker.storage import checkpoint, soundness
-from ottla_broker.storage.identity import Identity
+from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
-from ottla_broker.storage.soundness import Life
+from ottla_broker.storage.soundness import Incarnation
 from ottla_core.errors import OttlaError
 from ottla_core.model import PartitionId, TopicId
 
-ME = Identity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
+ME = DirectoryIdentity("cluster-a", 3, "AAAAAAAAAAAAAAAAAAAAAA")
 ONE = PartitionId(TopicId(bytes(range(16))), 0)
 TWO = PartitionId(ONE.topic_id, 1)
 
@@ -256,7 +256,7 @@ def test_a_replica_that_comes_back_is_not_taken_for_its_former_self(running: Log
 
 # ---- lives (rule C17) ------------------------------------------------------------------------------------------------
 
-FIRST, SECOND = Life("first", 10), Life("second", 20)
+FIRST, SECOND = Incarnation("first", 10), Incarnation("second", 20)
 
 
 @pytest.mark.rule(21)
@@ -268,7 +268,7 @@ def test_a_directory_names_the_life_that_it_has_everything_of(running: LogDir, t
     else:
         running.abandon()
     again = opened(tmp_path)
-    assert (again.life, again.may_have_lost_tail) == (FIRST, False)
+    assert (again.incarnation, again.may_have_lost_tail) == (FIRST, False)
     assert again.compare(FIRST) is False
     assert not again.may_have_lost_tail
     again.abandon()
@@ -276,10 +276,11 @@ def test_a_directory_names_the_life_that_it_has_everything_of(running: LogDir, t
 
 @pytest.mark.rule(21)
 @pytest.mark.parametrize(
-    ("newest", "ahead"), [(SECOND, False), (Life("another", 10), False), (Life("former", 9), True), (None, True)]
+    ("newest", "ahead"),
+    [(SECOND, False), (Incarnation("another", 10), False), (Incarnation("former", 9), True), (None, True)],
 )
 def test_a_life_that_the_cluster_does_not_know_as_the_newest_vouches_for_nothing(
-    running: LogDir, tmp_path: Path, newest: Life | None, ahead: bool
+    running: LogDir, tmp_path: Path, newest: Incarnation | None, ahead: bool
 ) -> None:
     """An old copy of the volume, or a store that is older than the data."""
     running.vouch(FIRST)
@@ -327,7 +328,7 @@ def test_a_marker_of_an_older_release_or_another_directory_names_no_life(
     running.close({ONE: 20}, now_ms=NOON)
     (tmp_path / soundness.CLEAN_SHUTDOWN).write_text(text)
     again = opened(tmp_path)
-    assert (again.life, again.may_have_lost_tail) == (None, True)
+    assert (again.incarnation, again.may_have_lost_tail) == (None, True)
 
 
 def test_on_a_full_disk_the_vouch_holds_for_this_process_only(

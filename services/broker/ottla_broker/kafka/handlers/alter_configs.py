@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
 from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said, translated
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
@@ -28,11 +28,11 @@ _DELETE: Final = 1
 _OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
 
 
-async def incremental(backend: Backend, asked: Message, request: Request) -> Message:
+async def incremental(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     return await _answer(backend, asked, request.version, IncrementalAlterConfigsResponse, replaces=False)
 
 
-async def replacing(backend: Backend, asked: Message, request: Request) -> Message:
+async def replacing(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     return await _answer(backend, asked, request.version, AlterConfigsResponse, replaces=True)
 
 

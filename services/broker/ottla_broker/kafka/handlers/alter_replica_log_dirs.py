@@ -13,7 +13,7 @@ from kafka.protocol.admin import AlterReplicaLogDirsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode
 from ottla_core.model import PartitionId
 from ottla_core.slices import sliced
@@ -22,9 +22,9 @@ _Topic: Final = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Partition: Final = _Topic.AlterReplicaLogDirPartitionResult
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     """A partition that is named for several directories is answered for the last one, as in Kafka."""
-    version, own = request.version, backend.log_dir().figures().path
+    version, own = request.version, backend.log_dir().sizes().path
     here = {replica.id for replica in backend.replicas.all()}
     wanted = {(topic.name, n): each.path for each in asked.dirs for topic in each.topics for n in topic.partitions}
     told: dict[str, list[Message]] = defaultdict(list)

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from ottla_broker.kafka import codec
-from ottla_broker.kafka.frames import Parts, Request
+from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_core.errors import ErrorCode
 
 KEY: Final = 18
@@ -31,7 +31,7 @@ class Served(Protocol):
     def max_version(self) -> int: ...
 
 
-def answer(request: Request, apis: Iterable[Served]) -> Parts:
+def answer(request: KafkaContext, apis: Iterable[Served]) -> Parts:
     asked = codec.decode(ApiVersionsRequest, request.version, request.body)
     if request.version >= _NAMED_FROM and not all(
         _SOFTWARE.fullmatch(text or "") for text in (asked.client_software_name, asked.client_software_version)

@@ -13,7 +13,7 @@ from kafka.protocol.admin import CreatePartitionsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, translated, until_known
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
@@ -23,7 +23,7 @@ from ottla_proto.contracts import Controller
 _Result: Final = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     results = {name: refused(error) for name, error in named_twice(t.name for t in asked.topics).items()}
     wanted = [topic for topic in asked.topics if topic.name not in results]

@@ -16,7 +16,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import SOURCES
 from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, translated, until_known
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage, Configs
 from ottla_core.config_table import TOPIC_CONFIGS
 from ottla_core.config_values import resolve
@@ -29,7 +29,7 @@ _Topic: Final = CreateTopicsResponse.CreatableTopicResult
 _CONFIGS_FROM: Final = 5
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version, names = request.version, dict.fromkeys(t.name for t in asked.topics)
     results = {name: refused(error) for name, error in named_twice(t.name for t in asked.topics).items()}
     wanted = [topic for topic in asked.topics if topic.name not in results]

@@ -12,7 +12,7 @@ from kafka.protocol.admin import DeleteGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of
 from ottla_core.errors import OttlaError
 from ottla_core.slices import few_at_once
@@ -22,7 +22,7 @@ from ottla_proto.contracts import Group
 _Result: Final = DeleteGroupsResponse.DeletableGroupResult
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version, names = request.version, list(dict.fromkeys(asked.groups_names))
     codes = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
     results = [_Result(version=version, group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]

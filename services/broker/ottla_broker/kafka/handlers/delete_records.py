@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.forwarding import limit_s
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.delete_records import delete_records
 from ottla_broker.replication.produce import check_client_may_write
 from ottla_core.errors import OttlaError
@@ -28,7 +28,7 @@ _AT_ONCE: Final = 100
 """Each may wait for its followers, all that is left of the time."""
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     deadline = asyncio.get_running_loop().time() + limit_s(asked.timeout_ms)
     wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}

@@ -16,7 +16,7 @@ from kafka.protocol.admin import DeleteTopicsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
 from ottla_core.slices import sliced
@@ -28,7 +28,7 @@ _IDS_FROM: Final = 6
 _DISABLED_FROM: Final = 3
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     names, ids = asked.topic_names, []
     if version >= _IDS_FROM:

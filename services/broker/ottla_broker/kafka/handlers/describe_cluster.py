@@ -12,7 +12,7 @@ from kafka.protocol.admin import DescribeClusterResponse
 from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.metadata import ALL_CLUSTER_OPERATIONS
 from ottla_core.errors import ErrorCode
 
@@ -21,7 +21,7 @@ _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message:
+def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version, image = request.version, backend.image
     if asked.endpoint_type != _BROKERS:
         known = asked.endpoint_type == _CONTROLLERS

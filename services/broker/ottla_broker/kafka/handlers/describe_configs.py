@@ -16,7 +16,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.config_key import ConfigType
 from ottla_core.config_table import SYNONYMS
 from ottla_core.config_values import Source, find_broker_key
@@ -38,7 +38,7 @@ class Value(NamedTuple):
     source: Source
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)  # each is a large answer
     here = await sliced(lambda r: _answered_here(r, twice, backend.node_id, version), asked.resources)

@@ -14,7 +14,7 @@ from kafka.protocol.admin import DescribeGroupsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import shortened
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of, told_instance
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
@@ -30,7 +30,7 @@ _ALL_OPERATIONS: Final = frozenset({3, 6, 8})
 """Read, delete, describe: what may be done with a group."""
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     wanted = list(dict.fromkeys(asked.groups))  # each once, however often it is named
     described = await few_at_once(partial(_describe, backend), wanted, at_once=GROUPS_AT_ONCE)
     operations = _ALL_OPERATIONS if getattr(asked, "include_authorized_operations", False) else None

@@ -13,7 +13,7 @@ from kafka.protocol.admin import DescribeLogDirsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_core.slices import Slice, sliced
 
@@ -22,8 +22,8 @@ _Topic: Final = _Result.DescribeLogDirsTopic
 _Partition: Final = _Topic.DescribeLogDirsPartition
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
-    version, figures = request.version, backend.log_dir().figures()
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
+    version, figures = request.version, backend.log_dir().sizes()
     by_topic: dict[str, list[Replica]] = defaultdict(list)
     for replica in _wanted(backend, asked):
         by_topic[replica.topic].append(replica)

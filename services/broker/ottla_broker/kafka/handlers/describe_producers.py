@@ -8,9 +8,9 @@ from kafka.protocol.admin import DescribeProducersResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
-from ottla_broker.kafka.frames import Request
-from ottla_broker.machines.producers import Producer
+from ottla_broker.kafka.errors import code_by_name, text_of, unknown_topic
+from ottla_broker.kafka.frames import KafkaContext
+from ottla_broker.machines.producers import ProducerState
 from ottla_broker.replication.replica import Replica
 from ottla_core.errors import OttlaError
 from ottla_core.slices import Slice, sliced
@@ -20,7 +20,7 @@ _Partition: Final = _Topic.PartitionResponse
 _Producer: Final = _Partition.ProducerState
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     wanted: dict[str, dict[int, None]] = {}
     for topic in asked.topics:  # each partition once, however often it is named: its answer may be large
@@ -44,7 +44,7 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
             version=version,
             partition_index=number,
             error_code=code_by_name(error),
-            error_message=words_of(error),
+            error_message=text_of(error),
             active_producers=[],
         )
     producers = replica.log.producers
@@ -70,7 +70,7 @@ def _replica(backend: Backend, topic: str, number: int) -> Replica:
     return backend.replicas.find(partition_id)
 
 
-def _producer(producer_id: int, producer: Producer, version: int) -> Message:
+def _producer(producer_id: int, producer: ProducerState, version: int) -> Message:
     """One that has only raised its epoch has no batch. There is no transaction, and so no coordinator."""
     last = producer.batches[-1] if producer.batches else None
     return _Producer(

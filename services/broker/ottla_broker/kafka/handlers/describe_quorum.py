@@ -18,7 +18,7 @@ from kafka.protocol.admin import DescribeQuorumResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import UNTIMED_S, forward, refused
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER
 from ottla_core.slices import sliced
@@ -39,7 +39,7 @@ _NO_DIRECTORY: Final = uuid.UUID(int=0)
 _INT32_MAX: Final = 2**31 - 1
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     try:
         quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)

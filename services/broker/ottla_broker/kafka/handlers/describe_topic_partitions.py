@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeTopicPartitionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.metadata import ALL_TOPIC_OPERATIONS
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
@@ -27,7 +27,7 @@ MAX_PARTITIONS: Final = 2000
 _OPERATIONS: Final = sum(1 << number for number in ALL_TOPIC_OPERATIONS)
 
 
-class Slice(NamedTuple):
+class PartitionRange(NamedTuple):
     """Some partitions of a topic: from `start` up to `stop`."""
 
     name: str
@@ -35,7 +35,7 @@ class Slice(NamedTuple):
     stop: int
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     image, version, cursor = backend.image, request.version, asked.cursor
     names = {topic.name for topic in asked.topics} or set(image.topics)
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
@@ -46,25 +46,27 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     return DescribeTopicPartitionsResponse(version=version, topics=topics, next_cursor=next_cursor)
 
 
-def page(counts: dict[str, int], first: tuple[str, int], limit: int) -> tuple[Sequence[Slice], tuple[str, int] | None]:
+def page(
+    counts: dict[str, int], first: tuple[str, int], limit: int
+) -> tuple[Sequence[PartitionRange], tuple[str, int] | None]:
     """At most `limit` partitions from `first` (topic, partition) on, and where the next page begins, if there is one.
 
     `counts`: the partitions of each topic; one without any takes no room.
     """
-    slices: list[Slice] = []
+    slices: list[PartitionRange] = []
     for name in sorted(name for name in counts if name >= first[0]):
         if limit == 0:
             return slices, (name, 0)
         start = first[1] if name == first[0] else 0
         stop = max(start, min(counts[name], start + limit))
-        slices.append(Slice(name, start, stop))
+        slices.append(PartitionRange(name, start, stop))
         if stop < counts[name]:
             return slices, (name, stop)
         limit -= stop - start
     return slices, None
 
 
-def _described(image: ClusterImage, wanted: Slice, version: int) -> Message:
+def _described(image: ClusterImage, wanted: PartitionRange, version: int) -> Message:
     topic = image.topics.get(wanted.name)
     if topic is None:
         code, topic_id = _why_not(wanted.name), bytes(16)
@@ -89,7 +91,7 @@ def _why_not(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partitions(image: ClusterImage, topic: Topic, wanted: Slice, version: int) -> Iterator[Message]:
+def _partitions(image: ClusterImage, topic: Topic, wanted: PartitionRange, version: int) -> Iterator[Message]:
     for partition_id, partition in image.partitions_of(topic)[wanted.start : wanted.stop]:
         yield _partition(image, partition_id.partition, partition, version)
 

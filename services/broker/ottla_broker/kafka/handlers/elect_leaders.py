@@ -14,7 +14,7 @@ from kafka.protocol.admin import ElectLeadersResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import forward, limit_s, refused, said
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
 from ottla_proto import controller_pb2 as pb
@@ -27,7 +27,7 @@ _Told = tuple[str, int, dict[str, Any]]
 """Topic, partition, and the fields of its error."""
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     """Version 0 knows preferred leaders only, and no error of the request as a whole."""
     version, code = request.version, 0
     named = dict.fromkeys((each.topic, number) for each in asked.topic_partitions or () for number in each.partitions)

@@ -15,12 +15,12 @@ from typing import Final
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.errors import unknown_topic
-from ottla_broker.kafka.fetch_request import Asked, FetchRequest, Part
-from ottla_broker.kafka.frames import Parts, Request
-from ottla_broker.kafka.leaders import Leaders
-from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, Fetched, FetchWant, closest_to, fetch
+from ottla_broker.kafka.fetch_request import FetchedPartition, FetchRequest, RequestedPartition
+from ottla_broker.kafka.frames import KafkaContext, Parts
+from ottla_broker.kafka.leaders import NewLeaders
+from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, FetchResult, PartitionFetch, closest_to, fetch
 from ottla_broker.replication.replica import Replica
-from ottla_broker.replication.response_memory import Room
+from ottla_broker.replication.response_memory import ResponseRoom
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId
 from ottla_core.slices import Slice, sliced
@@ -30,15 +30,15 @@ SPEED: Final = 8
 _NOWHERE: Final = PartitionId(TopicId(bytes(16)), -1)
 
 
-def read(request: Request) -> FetchRequest:
+def read(request: KafkaContext) -> FetchRequest:
     return fetch_wire.read(request.body, request.version)
 
 
-async def answer(backend: Backend, asked: FetchRequest, request: Request) -> Parts:
-    version, leaders = request.version, Leaders(backend, request.caller)
+async def answer(backend: Backend, asked: FetchRequest, request: KafkaContext) -> Parts:
+    version, leaders = request.version, NewLeaders(backend, request.caller)
     if asked.replica_id >= 0:
-        refused = Fetched(_NOWHERE, error=_no_follower(asked.replica_id))
-        parts = [Part(each, refused) for each in asked.partitions]
+        refused = FetchResult(_NOWHERE, error=_no_follower(asked.replica_id))
+        parts = [FetchedPartition(each, refused) for each in asked.partitions]
         return fetch_wire.write(version, parts, leaders, isolation=asked.isolation)
     asked = replace(asked, partitions=list({(each.topic, each.number): each for each in asked.partitions}.values()))
     try:
@@ -52,9 +52,9 @@ async def answer(backend: Backend, asked: FetchRequest, request: Request) -> Par
     return fetch_wire.write(version, told, leaders, isolation=asked.isolation, session_id=turn.session_id)
 
 
-async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room) -> list[Part]:
+async def _read(backend: Backend, version: int, asked: FetchRequest, room: ResponseRoom) -> list[FetchedPartition]:
     wants = await sliced(partial(_want, backend), asked.partitions)
-    there = [want for want in wants if isinstance(want, FetchWant)]
+    there = [want for want in wants if isinstance(want, PartitionFetch)]
     max_bytes = min(max(0, asked.max_bytes), MAX_RESPONSE_BYTES)
     fetched = iter(
         await fetch(
@@ -66,19 +66,19 @@ async def _read(backend: Backend, version: int, asked: FetchRequest, room: Room)
             room=room,
         )
     )
-    answered = (next(fetched) if isinstance(want, FetchWant) else want for want in wants)
-    return [Part(*each) for each in zip(asked.partitions, answered, strict=True)]
+    answered = (next(fetched) if isinstance(want, PartitionFetch) else want for want in wants)
+    return [FetchedPartition(*each) for each in zip(asked.partitions, answered, strict=True)]
 
 
-def _want(backend: Backend, asked: Asked) -> FetchWant | Fetched:
+def _want(backend: Backend, asked: RequestedPartition) -> PartitionFetch | FetchResult:
     """What is to be read, or what is told of a topic that is not there."""
     partition_id = _id_of(backend, asked)
     if partition_id is None:
-        return Fetched(_NOWHERE, error=unknown_topic(str(asked.topic)))
-    return FetchWant(partition_id, known_epoch(asked.leader_epoch), asked.offset, max(0, asked.max_bytes))
+        return FetchResult(_NOWHERE, error=unknown_topic(str(asked.topic)))
+    return PartitionFetch(partition_id, known_epoch(asked.leader_epoch), asked.offset, max(0, asked.max_bytes))
 
 
-def _id_of(backend: Backend, asked: Asked) -> PartitionId | None:
+def _id_of(backend: Backend, asked: RequestedPartition) -> PartitionId | None:
     if isinstance(asked.topic, str):
         return backend.id_of(asked.topic, asked.number)
     return PartitionId(asked.topic, asked.number)
@@ -96,12 +96,12 @@ class _NearbyConsumers(Consumers):
     The protocol does not say whether a leader has sent the consumer here.
     """
 
-    def replica(self, want: FetchWant) -> Replica:
+    def replica(self, want: PartitionFetch) -> Replica:
         replica = self._replicas.find(want.id)
         replica.check_epoch(want.leader_epoch)
         return replica
 
-    def instead(self, want: FetchWant, replica: Replica) -> Fetched | None:
+    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
         return super().instead(want, replica) if replica.leads else None
 
 

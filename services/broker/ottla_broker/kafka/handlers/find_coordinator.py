@@ -12,8 +12,8 @@ from kafka.protocol.metadata import FindCoordinatorResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.errors import no_transactions, words_of
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.errors import no_transactions, text_of
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.peers.coordinator_peers import not_available, shard_count
 from ottla_core.cluster.image import Broker, ClusterImage
 from ottla_core.errors import ErrorCode, OttlaError
@@ -25,7 +25,7 @@ _MANY_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     key_type = getattr(asked, "key_type", 0)
     if version < _MANY_FROM:
@@ -39,7 +39,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     return FindCoordinatorResponse(version=version, coordinators=found)
 
 
-def _told(backend: Backend, key: str, key_type: int, request: Request) -> dict[str, Any]:
+def _told(backend: Backend, key: str, key_type: int, request: KafkaContext) -> dict[str, Any]:
     try:
         broker = _find(backend, key, key_type)
         told = backend.addresses.told(broker, request.caller)
@@ -47,7 +47,7 @@ def _told(backend: Backend, key: str, key_type: int, request: Request) -> dict[s
             raise not_available(_KINDS[key_type])
     except OttlaError as error:
         nobody = {"node_id": -1, "host": "", "port": -1}
-        return nobody | {"error_code": int(error.code), "error_message": words_of(error)}
+        return nobody | {"error_code": int(error.code), "error_message": text_of(error)}
     return {"node_id": broker.id, "host": told.host, "port": told.port, "error_code": 0, "error_message": None}
 
 

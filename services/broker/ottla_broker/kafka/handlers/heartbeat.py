@@ -9,7 +9,7 @@ from kafka.protocol.consumer import HeartbeatResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, code_of, instance_of, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import group_pb2 as pb
@@ -17,7 +17,7 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     who = member(asked.member_id, instance_of(asked))
     wanted = pb.HeartbeatRequest(group=asked.group_id, member=who, generation=asked.generation_id)
     try:

@@ -10,11 +10,11 @@ from kafka.protocol.producer import InitProducerIdResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import no_transactions
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     if asked.transactional_id is not None:
         return _failed(version, no_transactions().code)

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import JoinGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_of, member, told_instance
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
@@ -26,7 +26,7 @@ _NO_PROTOCOL_FROM: Final = 7
 _SKIPS_ASSIGNMENT_FROM: Final = 9
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     try:
         response = await call(backend, asked.group_id, Group.JOIN, await _asked(asked, request), limit_s=JOIN_S)
@@ -47,7 +47,7 @@ async def answer(backend: Backend, asked: Message, request: Request) -> Message:
     )
 
 
-async def _asked(asked: Message, request: Request) -> pb.JoinRequest:
+async def _asked(asked: Message, request: KafkaContext) -> pb.JoinRequest:
     version = request.version
     rebalance_timeout_ms = getattr(asked, "rebalance_timeout_ms", -1)
     return pb.JoinRequest(

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import LeaveGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, code_of, instance_of, member, told_instance
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
@@ -23,7 +23,7 @@ _Member: Final = LeaveGroupResponse.MemberResponse
 _MANY_FROM: Final = 3
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     if version >= _MANY_FROM:
         named = {(each.member_id, instance_of(each)): each for each in asked.members}

@@ -13,7 +13,7 @@ from kafka.protocol.admin import ListConfigResourcesResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import ErrorCode
 from ottla_core.slices import sliced
@@ -21,7 +21,7 @@ from ottla_core.slices import sliced
 _Resource: Final = ListConfigResourcesResponse.ConfigResource
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version, image = request.version, backend.image
     kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else asked.resource_types or _NAMES)
     if kinds.keys() - _NAMES.keys():

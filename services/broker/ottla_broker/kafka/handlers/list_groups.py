@@ -14,7 +14,7 @@ from kafka.protocol.admin import ListGroupsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import ASK_S, code_of
 from ottla_broker.kafka.handlers.find_coordinator import spokesman
 from ottla_core.errors import ErrorCode, OttlaError
@@ -28,7 +28,7 @@ _INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.C
 """A shard went from one coordinator to another meanwhile. Of all these errors clients ask again after this one."""
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     wanted = pb.ListGroupsRequest(
         states=getattr(asked, "states_filter", None) or (), types=getattr(asked, "types_filter", None) or ()

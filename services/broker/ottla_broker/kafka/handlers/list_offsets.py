@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
 from ottla_broker.kafka.forwarding import named_twice
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.replication.replica import Replica
 from ottla_broker.storage.reading import FoundOffset
 from ottla_core.errors import ErrorCode, OttlaError
@@ -34,7 +34,7 @@ _NOT_AVAILABLE_FROM: Final = 5
 """Before it, clients knew LEADER_NOT_AVAILABLE for a leader that is new (KIP-207)."""
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     """A partition that is named twice is refused, as in Kafka; few are looked up at the same time."""
     version = request.version
     wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}

@@ -17,7 +17,7 @@ from ottla_broker.kafka import auto_topics
 from ottla_broker.kafka.addresses import controller_for
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS, NO_LEADER, TopicId, check_topic_name
@@ -46,7 +46,7 @@ class Reach(NamedTuple):
     fenced: Set[int]
 
 
-def answer(backend: Backend, asked: Message, request: Request) -> Message | Coroutine[Any, Any, Message]:
+def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message | Coroutine[Any, Any, Message]:
     if _is_large(backend.image, asked):
         return _beside_the_loop(backend, asked, request)
     unknown = auto_topics.to_create(backend.image, asked, request.version)
@@ -55,12 +55,12 @@ def answer(backend: Backend, asked: Message, request: Request) -> Message | Coro
     return _answer(backend.image, backend, asked, request, {})
 
 
-async def _after_creation(backend: Backend, names: Sequence[str], asked: Message, request: Request) -> Message:
+async def _after_creation(backend: Backend, names: Sequence[str], asked: Message, request: KafkaContext) -> Message:
     refused = await auto_topics.create(backend, names)
     return _answer(backend.image, backend, asked, request, refused)
 
 
-async def _beside_the_loop(backend: Backend, asked: Message, request: Request) -> Message:
+async def _beside_the_loop(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     """The same, of many partitions: the image never changes, whoever reads it."""
     unknown = await backend.threads.work(auto_topics.to_create, backend.image, asked, request.version)
     refused = await auto_topics.create(backend, unknown) if unknown else {}
@@ -79,7 +79,7 @@ def _is_large(image: ClusterImage, asked: Message) -> bool:
 
 
 def _answer(
-    image: ClusterImage, backend: Backend, asked: Message, request: Request, refused: Mapping[str, ErrorCode]
+    image: ClusterImage, backend: Backend, asked: Message, request: KafkaContext, refused: Mapping[str, ErrorCode]
 ) -> Message:
     """`refused`: topics that could not be created, and why."""
     version = request.version

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import OffsetCommitResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of, partitions_there
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     topic: Message
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     wanted: list[Wanted] = []
     named: dict[TopicPartition, tuple[Message, bytes]] = {}

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import OffsetDeleteResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import call, code_of, group_partition, partitions_there
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -24,7 +24,7 @@ _Topic: Final = OffsetDeleteResponse.OffsetDeleteResponseTopic
 _Partition: Final = _Topic.OffsetDeleteResponsePartition
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     named = dict.fromkeys(TopicPartition(t.name, each.partition_index) for t in asked.topics for each in t.partitions)
     there = {topic.name: partitions_there(backend, topic.name) for topic in asked.topics}

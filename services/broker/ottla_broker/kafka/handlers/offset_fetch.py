@@ -15,7 +15,7 @@ from kafka.protocol.consumer import OffsetFetchResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.forwarding import named_twice
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, IDS_FROM, call, code_of, group_partition, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -34,7 +34,7 @@ _Group: Final = OffsetFetchResponse.OffsetFetchResponseGroup
 _GroupTopic: Final = _Group.OffsetFetchResponseTopics
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     require_stable = bool(getattr(asked, "require_stable", False))
     if version >= _MANY_FROM:

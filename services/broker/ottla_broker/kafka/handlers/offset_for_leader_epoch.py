@@ -13,7 +13,7 @@ from kafka.protocol.consumer import OffsetForLeaderEpochResponse
 from ottla_broker.kafka.backend import Backend, replica_by_name
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import code_by_name
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.slices import Slice, sliced
 
@@ -21,7 +21,7 @@ _Topic: Final = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Partition: Final = _Topic.EpochEndOffset
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     topics, turn = [], Slice()
     for topic in asked.topics:

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import Answered, CloseConnectionError
-from ottla_broker.kafka.errors import code_by_name, unknown_topic, words_of
+from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
+from ottla_broker.kafka.errors import code_by_name, text_of, unknown_topic
 from ottla_broker.kafka.forwarding import named_twice
-from ottla_broker.kafka.frames import Caller, Parts, Request
-from ottla_broker.kafka.leaders import CHANGED, Leaders
+from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
+from ottla_broker.kafka.leaders import CHANGED, NewLeaders
 from ottla_broker.replication.produce import Produce, ProduceResult, check_acks, without_traces
 from ottla_broker.storage.bad_records import BadRecordsError
 from ottla_core.errors import OttlaError
@@ -56,7 +56,7 @@ class _Context(NamedTuple):
     acks: int
 
 
-def answer(backend: Backend, request: Request) -> Answered:
+def answer(backend: Backend, request: KafkaContext) -> HandlerResult:
     """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
     returns may still wait for that, or for acknowledgements."""
     acks, timeout_ms, topics = _read(request.body)
@@ -160,7 +160,7 @@ def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
 
 def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
     version = context.version
-    writer, leaders = Writer(flexible=context.flexible), Leaders(backend, context.caller)
+    writer, leaders = Writer(flexible=context.flexible), NewLeaders(backend, context.caller)
     writer.array(len(results))
     for topic, partitions in results:
         writer.string(topic)
@@ -173,7 +173,7 @@ def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
                 writer.pack(_INT64, each.log_start_offset)
             if version >= _MESSAGE_FROM:
                 _write_record_errors(writer, error)
-                writer.string(None if error is None else words_of(error))
+                writer.string(None if error is None else text_of(error))
             leader = None
             if version >= _LEADER_FROM and error is not None and error.code in CHANGED:
                 leader = leaders.of(each.id)

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import SyncGroupResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.frames import Request
+from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, instance_of, member
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.slices import sliced
@@ -22,7 +22,7 @@ from ottla_proto.contracts import Group
 _NAMES_PROTOCOL_FROM: Final = 5
 
 
-async def answer(backend: Backend, asked: Message, request: Request) -> Message:
+async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
     version = request.version
     if version >= _NAMES_PROTOCOL_FROM and None in (asked.protocol_type, asked.protocol_name):
         return _failed(version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
