@@ -5,5 +5,6 @@ a broker (`node`) and of the `controller` is the product's, but for wires, timer
 of metadata happens when the story says so. So a story is one order of events, and comes out the same every time.
 
 `python -m tests.scenarios NAME` tells one; `--rewrite` writes down what it comes to now. In the manner of etcd-raft's
-interaction tests. What may be told is listed in `commands`.
+interaction tests. What may be told is listed in `commands`; in a story that begins with `coordinators`, in
+`groups`.
 """

@@ -56,7 +56,7 @@ class MemoryShardLog:
         if not isinstance(scripted, Call | None):
             return scripted
         self.calls.append(call)
-        result = self._answer(self._partitions[shard], owner, call)
+        result = self.carry_out(shard, owner, call)
         if isinstance(result, Appended):
             result = await self._committed(self._partitions[shard], result, timeout_s)
         return result if scripted is call else Unknown(_timed_out())
@@ -76,7 +76,9 @@ class MemoryShardLog:
         """All that was appended, committed or not."""
         return b"".join(self._partitions[shard].batches.values())
 
-    def _answer(self, partition: _Partition, owner: ShardFence, call: Call) -> Result:
+    def carry_out(self, shard: int, owner: ShardFence, call: Call) -> Result:
+        """At once, whether or not what is appended counts already."""
+        partition = self._partitions[shard]
         match call:
             case Append(expected_offset, batch):
                 return self._append(partition, owner, expected_offset, batch)

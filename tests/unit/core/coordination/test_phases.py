@@ -17,7 +17,7 @@ from ottla_core.coordination.shard_log import Appended, Batches, Confirmed, Fenc
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import seal_fence
 
-pytestmark = [pytest.mark.rule(2), pytest.mark.rule(3)]
+pytestmark = [pytest.mark.rule(53), pytest.mark.rule(54)]
 
 FINAL = OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "never")
 LATER = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "not now")

@@ -1,0 +1,418 @@
+"""The commands of stories of groups: one shard, its log, coordinators that own it in turn, and clients of group `g`.
+
+coordinators 1 2 [delay=3s max-size=2]  1 is given the shard, and serves it; `delay` is the initial rebalance delay
+join a [instance=i] [id-required] [session=10s] [rebalance=60s] [protocols=range,sticky] [topics=t]
+                                     client a joins by the member id that it knows; it remembers what it is answered
+sync a [a=x b=y]                     a synchronizes; as the leader with an assignment for each client
+heartbeat a, leave a, forget a       a's session; it leaves; or its process is gone, and a new one knows no member id
+commit a 5 [generation=1] [simple]   offset 5 of t-0, in the generation that a knows; simple: without a member
+offsets                              what is committed
+… to=1                               any request may go to another coordinator than the one that was given the shard
+pass 10s                             time passes for all that run
+give 2                               the controller gives the shard to 2 under the next epoch; 2 hears of it
+hear 1                               1 hears who has the shard now
+stop 1, resume 1, kill 1             SIGSTOP and SIGCONT of a coordinator, which is a gap in its clock; SIGKILL
+late, in-time                        what is appended from now on is not committed; it is, and what waited with it
+lose                                 the answer of the next call to the log is lost
+delete                               the group is deleted by an admin
+show, log                            the group as its coordinator has it; the shard's log
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from batches import NOON
+from groups import EveryTopic, subscription
+
+from ottla_core.coordination.batches import read_batches
+from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, ShardLimits, Tell
+from ottla_core.coordination.memory_log import MemoryShardLog
+from ottla_core.coordination.owner import Owner
+from ottla_core.coordination.phases import Phase
+from ottla_core.coordination.shard import Decide, Decision, Entry
+from ottla_core.coordination.shard_log import Append, Appended, Result, Unknown
+from ottla_core.coordination.timers import LoopClock, Moment
+from ottla_core.coordination.turn import Request
+from ottla_core.errors import ErrorCode, OttlaError
+from ottla_core.model import TopicPartition
+from ottla_core.records.batch import read_header
+from ottla_core.records.fence import ShardFence
+from ottla_group_coordinator.machines.history import Happened
+from ottla_group_coordinator.machines.membership import (
+    GroupSettings,
+    Join,
+    Sync,
+    Who,
+    decide_heartbeat,
+    decide_join,
+    decide_leave,
+    decide_sync,
+)
+from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit, decide_delete_group
+from ottla_group_coordinator.machines.records import GroupKey, decode_group, decode_key, decode_offset
+from ottla_group_coordinator.machines.responses import Joined, MemberIdRequiredError, Synced
+from ottla_group_coordinator.machines.shard import GroupShard
+
+GROUP: Final = "g"
+SHARD: Final = 0
+LIMITS: Final = ShardLimits(unproved_s=2.0, append_s=5.0, retry_s=0.1, retry_most_s=1.0)
+PARTITION: Final = TopicPartition("t", 0)
+TIMED_OUT: Final = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer in time")
+
+Words = list[str]
+Options = dict[str, str]
+
+
+@dataclass
+class Client:
+    name: str
+    member_id: str = ""
+    generation: int = NO_GENERATION
+    instance_id: str | None = None
+
+    @property
+    def who(self) -> Who:
+        return Who(self.member_id, self.instance_id)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A request on its way: the token by which it is answered."""
+
+    client: Client
+    command: str
+    number: int
+
+
+@dataclass
+class Process:
+    number: int
+    clock: LoopClock
+    owner: Owner[GroupShard] | None = None
+    runs: bool = True
+    unanswered: list[tuple[Send, float]] = field(default_factory=list)
+    """Appends that are not committed yet, and when they time out."""
+
+
+class GroupWorld:
+    """Runs commands. Each `_do_name` is one; what has changed is told after what it returns."""
+
+    def __init__(self) -> None:
+        self._log: Final = MemoryShardLog()
+        self._processes: Final[dict[int, Process]] = {}
+        self._clients: Final[dict[str, Client]] = {}
+        self._settings = GroupSettings()
+        self._topics: Final = EveryTopic()
+        self._lines: list[str] = []
+        self._now = 1_000.0
+        self._epoch = self._owner = self._numbers = self._losing = 0
+
+    async def run(self, line: str) -> list[str]:
+        words = line.split()
+        options = dict(word.split("=", 1) for word in words if "=" in word)
+        was = self._state()
+        command = getattr(self, f"_do_{words[0].replace('-', '_')}", None)
+        if command is None:
+            raise SyntaxError(f"there is no command {words[0]!r}")
+        command([word for word in words[1:] if "=" not in word], options)
+        if (now := self._state()) != was and now:
+            self._lines.append(now)
+        lines, self._lines = self._lines, []
+        await asyncio.sleep(0)
+        return lines
+
+    # ---- clients ----------------------------------------------------------------------------------------------------
+
+    def _do_join(self, words: Words, options: Options) -> None:
+        client = self._client(words[0])
+        client.instance_id = options.get("instance", client.instance_id)
+        self._numbers += 1
+        topics = options.get("topics", "t").split(",")
+        join = Join(
+            client.who,
+            f"{client.name}-{self._numbers}",
+            f"join-{self._numbers}",
+            session_timeout_ms=_ms(options.get("session", "10s")),
+            rebalance_timeout_ms=_ms(options.get("rebalance", "60s")),
+            protocol_type="consumer",
+            protocols={name: subscription(*topics) for name in options.get("protocols", "range").split(",")},
+            client_id=client.name,
+            member_id_required="id-required" in words,
+        )
+        self._request(client, "join", options, lambda s, now: decide_join(s.group_or_new(GROUP), join, s.settings, now))
+
+    def _do_sync(self, words: Words, options: Options) -> None:
+        client = self._client(words[0])
+        self._numbers += 1
+        assignments = {self._client(n).member_id: v.encode() for n, v in options.items() if n in self._clients}
+        generation = int(options.get("generation", client.generation))
+        sync = Sync(client.who, generation, f"sync-{self._numbers}", assignments=assignments)
+        self._request(client, "sync", options, lambda s, now: decide_sync(s.group_or_new(GROUP), sync, s.settings, now))
+
+    def _do_heartbeat(self, words: Words, options: Options) -> None:
+        for client in map(self._client, words):
+            generation = int(options.get("generation", client.generation))
+            self._request(client, "heartbeat", options, _heartbeat(client.who, generation), without_confirmation=True)
+
+    def _do_leave(self, words: Words, options: Options) -> None:
+        client = self._client(words[0])
+        leavers = [(Who("", client.instance_id) if client.instance_id else client.who, "")]
+        self._request(
+            client, "leave", options, lambda s, now: decide_leave(s.group_or_new(GROUP), leavers, s.settings, now)
+        )
+
+    def _do_forget(self, words: Words, options: Options) -> None:
+        client = self._client(words[0])
+        client.member_id, client.generation = "", NO_GENERATION
+
+    def _do_commit(self, words: Words, options: Options) -> None:
+        client = self._client(words[0])
+        simple = "simple" in words
+        generation = NO_GENERATION if simple else int(options.get("generation", client.generation))
+        who = Who("") if simple else client.who
+        offsets = [ToCommit(PARTITION, int(words[1]), -1, "")]
+
+        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+            group = shard.group_or_new(GROUP)
+            return decide_commit(group, who, generation, offsets, self._topics, shard.settings, now)
+
+        self._request(client, f"commit of {words[1]}", options, decide)
+
+    def _do_offsets(self, words: Words, options: Options) -> None:
+        self._request(Client("admin"), "offsets", options, lambda s, now: Decision(dict(s.offsets(GROUP))))
+
+    def _do_delete(self, words: Words, options: Options) -> None:
+        self._request(
+            Client("admin"),
+            "delete",
+            options,
+            lambda s, now: decide_delete_group(s.group(GROUP), s.partitions(GROUP)),
+        )
+
+    def _client(self, name: str) -> Client:
+        return self._clients.setdefault(name, Client(name))
+
+    def _request(
+        self,
+        client: Client,
+        command: str,
+        options: Options,
+        decide: Decide[GroupShard],
+        *,
+        without_confirmation: bool = False,
+    ) -> None:
+        process = self._processes[int(options.get("to", self._owner))]
+        sent = Sent(client, command, self._numbers)
+        if not process.runs:
+            self._lines.append(f"{client.name}: {command}: {process.number} does not answer")
+        elif process.owner is None:
+            self._lines.append(f"{client.name}: {command}: {process.number} does not own the shard")
+        else:
+            now = self._moment(process)
+            request = Request(sent, decide, now.at + LIMITS.append_s, without_confirmation)
+            self._carry_out(process, process.owner.on_request(request, now))
+
+    # ---- coordinators -----------------------------------------------------------------------------------------------
+
+    def _do_coordinators(self, words: Words, options: Options) -> None:
+        self._settings = GroupSettings(
+            initial_rebalance_delay_ms=_ms(options.get("delay", "0s")), max_size=int(options.get("max-size", 100))
+        )
+        for word in words:
+            self._processes[int(word)] = Process(int(word), LoopClock(self._now))
+        self._do_give(words[:1], {})
+
+    def _do_give(self, words: Words, options: Options) -> None:
+        process = self._processes[int(words[0])]
+        self._epoch += 1
+        self._owner = process.number
+        self._lines.append(f"{process.number} is given the shard under epoch {self._epoch}")
+        now = self._moment(process)
+        if process.owner is not None:
+            self._carry_out(process, process.owner.leave("it was given anew"))
+        fence = ShardFence(self._epoch, 100 + process.number)
+        process.owner = Owner(fence, GroupShard(self._settings), LIMITS, now, lambda: 1.0)
+        self._carry_out(process, process.owner.on_start(now))
+
+    def _do_hear(self, words: Words, options: Options) -> None:
+        process = self._processes[int(words[0])]
+        if process.owner is not None and process.number != self._owner:
+            self._carry_out(process, process.owner.leave("it was given to another"))
+
+    def _do_stop(self, words: Words, options: Options) -> None:
+        self._processes[int(words[0])].runs = False
+
+    def _do_resume(self, words: Words, options: Options) -> None:
+        process = self._processes[int(words[0])]
+        process.runs = True
+        self._tick(process)
+
+    def _do_kill(self, words: Words, options: Options) -> None:
+        process = self._processes[int(words[0])]
+        process.runs, process.owner = False, None
+        process.unanswered.clear()
+
+    def _do_late(self, words: Words, options: Options) -> None:
+        self._log.hold()
+
+    def _do_in_time(self, words: Words, options: Options) -> None:
+        self._log.commit()
+        for process in self._running():
+            sends, process.unanswered = process.unanswered, []
+            for send, _ in sends:
+                self._send(process, send)
+
+    def _do_lose(self, words: Words, options: Options) -> None:
+        self._losing += 1
+
+    def _do_pass(self, words: Words, options: Options) -> None:
+        """In steps of a tenth of a second, so that no process that runs sees a gap."""
+        until = self._now + _ms(words[0]) / 1000
+        while self._now < until - 1e-9:
+            self._now = min(until, self._now + 0.1)
+            for process in self._running():
+                self._tick(process)
+
+    def _tick(self, process: Process) -> None:
+        now = self._moment(process)
+        for send, due in [late for late in process.unanswered if late[1] <= now.at]:
+            process.unanswered.remove((send, due))
+            if process.owner is not None:
+                self._carry_out(process, process.owner.on_result(send.number, Unknown(TIMED_OUT), now))
+        if process.owner is not None and process.owner.wake_at <= now.at:
+            self._carry_out(process, process.owner.on_tick(now))
+
+    def _running(self) -> list[Process]:
+        return [process for process in self._processes.values() if process.runs]
+
+    def _moment(self, process: Process) -> Moment:
+        at = process.clock.on_time(self._now)
+        if process.clock.gap_s and process.owner is not None:
+            process.owner.on_gap(process.clock.gap_s)
+        return Moment(at, NOON + round(self._now * 1000))
+
+    # ---- effects ----------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, process: Process, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send():
+                    self._send(process, effect)
+                case Answer(sent, response):
+                    self._respond(sent, response)
+                case Refuse(sent, error):
+                    self._respond(sent, error)
+                case Perform(happened):
+                    self._lines += _happened(happened)
+                case Tell(trouble):
+                    self._lines.append(f"{process.number} reports: {trouble}")
+                case Leave(reason, needs_epoch):
+                    asks = ", and asks for another epoch" if needs_epoch else ""
+                    self._lines.append(f"{process.number} leaves the shard: {reason}{asks}")
+
+    def _send(self, process: Process, send: Send) -> None:
+        assert process.owner is not None
+        result: Result = self._log.carry_out(SHARD, process.owner.fence, send.call)
+        if isinstance(result, Appended) and isinstance(send.call, Append):
+            end = result.base_offset + read_header(send.call.batch).record_count
+            if result.high_watermark < end:
+                process.unanswered.append((send, self._moment(process).at + send.timeout_s))
+                return
+        if self._losing:
+            self._losing -= 1
+            self._lines.append(f"the answer of the log to {process.number} is lost")
+            result = Unknown(TIMED_OUT)
+        was = process.owner.phase
+        effects = process.owner.on_result(send.number, result, self._moment(process))
+        if process.owner.phase is Phase.SERVING and was is not Phase.SERVING:
+            self._lines.append(f"{process.number} serves the shard")
+        self._carry_out(process, effects)
+
+    def _respond(self, sent: Sent | None, response: Any) -> None:
+        if sent is None:
+            return
+        client, text = sent.client, f"{sent.client.name}: {sent.command}"
+        match response:
+            case Joined():
+                client.member_id, client.generation = response.member_id, response.generation
+                leads = response.leader == response.member_id
+                members = f", leads {' '.join(s.member_id for s in response.members)}" if leads else ""
+                text += f": {response.member_id} in generation {response.generation}{members}"
+                text += ", keeps the assignment" if response.skip_assignment else ""
+            case Synced():
+                text += f": assigned {response.assignment.decode() or 'nothing'}"
+            case MemberIdRequiredError():
+                client.member_id = response.member_id
+                text += f": {_error(response)}"
+            case OttlaError():
+                text += f": {_error(response)}"
+            case [OttlaError() as error]:
+                text += f": {_error(error)}"
+            case dict():
+                text += f": {', '.join(f'{p} at {o.offset}' for p, o in response.items()) or 'none'}"
+            case _:
+                text += ": done"
+        self._lines.append(text)
+
+    # ---- what there is ----------------------------------------------------------------------------------------------
+
+    def _state(self) -> str:
+        process = self._processes.get(self._owner)
+        if process is None or process.owner is None or process.owner.phase is not Phase.SERVING:
+            return ""
+        group = next((group for group in process.owner.shard.groups() if group.group_id == GROUP), None)
+        return "there is no g" if group is None else f"g is {group.state.value}, generation {group.generation}"
+
+    def _do_show(self, words: Words, options: Options) -> None:
+        process = self._processes[int(options.get("to", self._owner))]
+        assert process.owner is not None
+        group = process.owner.shard.group_or_new(GROUP)
+        self._lines.append(f"g is {group.state.value}, generation {group.generation}, leader {group.leader or 'none'}")
+        for member in group.members.values():
+            instance = f" ({member.instance_id})" if member.instance_id else ""
+            waits = " joins" if member.joining else " syncs" if member.syncing else ""
+            self._lines.append(f"  {member.member_id}{instance}: {member.assignment.decode() or 'nothing'}{waits}")
+
+    def _do_log(self, words: Words, options: Options) -> None:
+        offset = 0
+        for batch in read_batches(self._log.stored(SHARD)):
+            if batch.fence is not None:
+                self._lines.append(f"{offset}: the fence of {batch.fence.incarnation - 100}, epoch {batch.fence.epoch}")
+            for n, record in enumerate(batch.records):
+                assert isinstance(record, Entry)
+                self._lines.append(f"{offset + n}: {_record(record)}")
+            offset = batch.next_offset
+
+
+def _heartbeat(who: Who, generation: int) -> Decide[GroupShard]:
+    return lambda shard, now: decide_heartbeat(shard.group_or_new(GROUP), who, generation, now)
+
+
+def _ms(text: str) -> int:
+    return round(float(text.removesuffix("s")) * 1000)
+
+
+def _error(error: OttlaError) -> str:
+    return f"{ErrorCode(error.code).name} ({error.code}): {error.message}"
+
+
+def _happened(effect: Any) -> Iterator[str]:
+    if isinstance(effect, Happened):
+        for event in effect.events:
+            yield f"  {event.kind.value}{f' {event.member_id}' if event.member_id else ''}: {event.cause}"
+
+
+def _record(record: Entry) -> str:
+    key = decode_key(record.key)
+    if isinstance(key, GroupKey):
+        if record.value is None:
+            return f"{key.group} is deleted"
+        group = decode_group(record.value)
+        members = ", ".join(f"{m.member_id} has {m.assignment.decode() or 'nothing'}" for m in group.members)
+        return f"{key.group} in generation {group.generation}: {members or 'no members'}"
+    assert key is not None
+    return f"{key.partition} {'is deleted' if record.value is None else f'at {decode_offset(record.value).offset}'}"
