@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from ottla.bench.histogram import Histogram
+from ottla.bench.histogram import LatencyHistogram
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class Tally:
     requests: int = 0
     records: int = 0
     failures: int = 0
-    latencies: Histogram = field(default_factory=Histogram)
+    latencies: LatencyHistogram = field(default_factory=LatencyHistogram)
 
     def on_request(self, records: int, latency_us: int | None, failed: bool) -> None:
         """Count one request; None: its latency is of another kind."""
@@ -55,7 +55,7 @@ class Tally:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
         """What `state` gave, as a tally again."""
-        return cls(**{**state, "latencies": Histogram.from_state(state["latencies"])})
+        return cls(**{**state, "latencies": LatencyHistogram.from_state(state["latencies"])})
 
 
 class Timeline:

@@ -1,6 +1,6 @@
 """Locust users over the SDK: one scenario each, one request event for a batch of records.
 
-A user is a client of its own with its own schedule (`Pace`). What it does counts from the moment at which it was due,
+A user is a client of its own with its own schedule (`SendPace`). What it does counts from the moment when it was due,
 so a stall of the cluster shows in every batch that it held up. `--rate Name=records` changes a scenario's rate for one
 user; 0 is as fast as it goes, and then a batch counts from its own beginning.
 """
@@ -21,7 +21,7 @@ from loadtest.locust import topics
 from loadtest.locust.churn import Churn
 from loadtest.locust.membership import Membership
 from loadtest.rows.clients import PATIENCE_S, new_consumer, new_producer
-from ottla.bench.pace import Pace
+from ottla.bench.pace import SendPace
 from ottla.bench.payload import keys, values
 from ottla.errors import ErrorCode, error_from_code
 
@@ -38,13 +38,13 @@ class OttlaUser(User):
 
     def on_start(self) -> None:
         self._done = 0
-        self._pace: Pace | None = None
+        self._pace: SendPace | None = None
         self.open(self.environment.host)
         rate = self.environment.parsed_options.rate.get(type(self).__name__, self.rate)
         if rate:
             batches_s = rate / self.batch
             gevent.sleep(random.random() / batches_s)  # users that start together do not march in step
-            self._pace = Pace(time.monotonic(), batches_s)
+            self._pace = SendPace(time.monotonic(), batches_s)
 
     def on_stop(self) -> None:
         self.close()

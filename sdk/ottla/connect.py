@@ -6,7 +6,7 @@ A connector plans before it reads, and moves columns instead of records:
     view = cluster.fetch_metadata(["orders"], timeout=30.0)
     ends = list_offsets_or_end(cluster, {TopicPartition("orders", 0): LATEST_TIMESTAMP}, timeout=30.0)
 
-`ottla.Consumer` hands out its records as `Segment`s of `Part`s, and `ottla.Producer` takes `ByteColumns`.
+`ottla.Consumer` hands out its records as `Segment`s of `RecordRange`s, and `ottla.Producer` takes `ByteColumns`.
 """
 
 from ottla.client.cluster import UNKNOWN_TOPIC_GRACE_S, Cluster
@@ -22,7 +22,7 @@ from ottla.client.settings import (
 from ottla.client.transport import grpc_transport
 from ottla.client.units import parse_duration, size_bytes
 from ottla.consumer.batch import Segment
-from ottla.consumer.completed_fetch import Part
+from ottla.consumer.completed_fetch import RecordRange
 from ottla.machines.metadata import TopicView
 from ottla.producer.producer import check_config
 from ottla.producer.send_columns import ByteColumns
@@ -34,7 +34,7 @@ __all__ = [
     "ByteColumns",
     "Cluster",
     "Convert",
-    "Part",
+    "RecordRange",
     "Segment",
     "TopicView",
     "bootstrap_addresses",

@@ -8,7 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ottla.connect import Part, Segment
+from ottla.connect import RecordRange, Segment
 
 CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
@@ -35,7 +35,7 @@ def to_batches(segments: Iterable[Segment], schema: pa.Schema) -> Iterator[pa.Re
         yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _columns(part: Part, schema: pa.Schema) -> list[pa.Array]:
+def _columns(part: RecordRange, schema: pa.Schema) -> list[pa.Array]:
     """What differs from record to record: key, value, offset, timestamp and, where they are read, the headers."""
     raws = list(part)  # and a list a column, which costs a third of zip(*raws)
     columns = [

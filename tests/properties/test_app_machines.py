@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from ottla.machines.lanes import Job, Lanes
-from ottla.machines.progress import InFlight, Progress
+from ottla.machines.progress import PartitionProgress, RecordsInFlight
 from ottla_core.model import TopicPartition
 
 PARTITIONS = [TopicPartition("t", n) for n in range(2)]
 CONCURRENCY = 3
 
-Work = tuple[int, Progress]
+Work = tuple[int, PartitionProgress]
 
 
 class App(RuleBasedStateMachine):
@@ -22,7 +22,7 @@ class App(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.lanes: Lanes[Work] = Lanes(CONCURRENCY)
-        self.in_flight = InFlight()
+        self.in_flight = RecordsInFlight()
         self.running: list[Job[Work]] = []
         self.parked: list[Job[Work]] = []
         self.next_offset = dict.fromkeys(PARTITIONS, 0)
@@ -47,13 +47,13 @@ class App(RuleBasedStateMachine):
             return
         offset, progress = job.work
         assert all(job.lane != other.lane for other in [*self.running, *self.live_parked(job)])
-        if not progress.given_up:
+        if not progress.released:
             assert self.last.get(job.lane, -1) <= offset
             self.last[job.lane] = offset
         self.running.append(job)
 
     def live_parked(self, but: Job[Work]) -> list[Job[Work]]:
-        return [job for job in self.parked if job is not but and not job.work[1].given_up]
+        return [job for job in self.parked if job is not but and not job.work[1].released]
 
     @precondition(lambda self: self.running)
     @rule(data=st.data())
@@ -68,7 +68,7 @@ class App(RuleBasedStateMachine):
     @rule(data=st.data())
     def fails(self, data: st.DataObject) -> None:
         job = self.running.pop(data.draw(st.integers(0, len(self.running) - 1)))
-        if job.work[1].given_up:
+        if job.work[1].released:
             self.lanes.finish(job)
         else:
             self.lanes.park(job)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ottla.fakes.scripted_log import ScriptedLog
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Answer, Batch, Limits
+from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.metadata import Route
-from ottla.machines.requests import Request
+from ottla.machines.requests import OutgoingRequest
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.compression import Codec
@@ -34,13 +34,13 @@ STEPS = [
     "refuse", "refuse after append", "break", "new leader", "wait", "wait long",
 ]  # fmt: skip
 
-Frame = tuple[Request, list[bytes]]
+Frame = tuple[OutgoingRequest, list[bytes]]
 
 
 class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        limits = Limits(
+        limits = ProducerLimits(
             linger_s=0, batch_bytes=90, delivery_timeout_s=TIMEOUT_S, backoff_s=0.1, idempotent=True, retries=10**6
         )
         self.producer = Accumulator(limits, lambda size: new_builder(size, pure=True))
@@ -48,9 +48,9 @@ class World:
         self.log = ScriptedLog()
         self.now = 0.0
         self.route = Route(PARTITION_ID, "b0:1", 0)
-        self.sent: list[tuple[bytes, Batch, int]] = []
+        self.sent: list[tuple[bytes, ProducerBatch, int]] = []
         self.wire: deque[Frame] = deque()
-        self.answers: list[tuple[Request, list[Answer]]] = []
+        self.answers: list[tuple[OutgoingRequest, list[BatchResponse]]] = []
 
     def append(self) -> None:
         value = b"%06d" % len(self.sent)
@@ -79,14 +79,14 @@ class World:
             request, batches = self.wire.popleft()
             answers = [self._appended(records) for records in batches]
             if after:
-                answers = [Answer(code=after) if not answer.code else answer for answer in answers]
+                answers = [BatchResponse(code=after) if not answer.code else answer for answer in answers]
             self.answers.append((request, answers))
 
-    def _appended(self, records: bytes) -> Answer:
+    def _appended(self, records: bytes) -> BatchResponse:
         try:
-            return Answer(self.log.append(records, self.route.leader_epoch))
+            return BatchResponse(self.log.append(records, self.route.leader_epoch))
         except OttlaError as error:
-            return Answer(code=error.code, message=error.message)
+            return BatchResponse(code=error.code, message=error.message)
 
     def refuse(self) -> None:
         """The broker refuses some batches of the next frame and looks at the others."""
@@ -95,7 +95,8 @@ class World:
             code = self.chance.choice(REFUSALS)
             refused = [self.chance.random() < 0.6 for _ in batches]
             answers = [
-                Answer(code=code) if no else self._appended(batch) for no, batch in zip(refused, batches, strict=True)
+                BatchResponse(code=code) if no else self._appended(batch)
+                for no, batch in zip(refused, batches, strict=True)
             ]
             self.answers.append((request, answers))
 

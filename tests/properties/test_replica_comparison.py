@@ -45,7 +45,7 @@ def compare(replicas: list[Served], start: int, end: int) -> Comparison:
         if not wants:
             return comparison
         for broker, offset in wants:
-            comparison.on_chunk(broker, replicas[broker].fetch(offset))
+            comparison.on_records(broker, replicas[broker].fetch(offset))
         comparison.compare()
     raise AssertionError("the comparison does not end")
 

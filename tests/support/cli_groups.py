@@ -16,7 +16,7 @@ from ottla.admin.group_info import (
     GroupSummary,
     OffsetReset,
     PartitionLag,
-    ShardStanding,
+    ShardStatus,
 )
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla_core.model import TopicPartition
@@ -43,7 +43,7 @@ class FakeGroups:
         self.groups = groups
         self.failing: list[OttlaError] = []
         self.resets: tuple[OffsetReset, ...] = ()
-        self.standings: Sequence[ShardStanding] = ()
+        self.standings: Sequence[ShardStatus] = ()
 
     def list(self, *, states: Sequence[str] = ()) -> list[GroupSummary]:
         infos = [self.describe(name) for name in sorted(self.groups)]
@@ -77,7 +77,7 @@ class FakeGroups:
         self.admin.calls.append(("reset", name, asked))
         return self.resets
 
-    def shards(self) -> Sequence[ShardStanding]:
+    def shards(self) -> Sequence[ShardStatus]:
         return self.standings
 
     def delete(self, name: str) -> None:

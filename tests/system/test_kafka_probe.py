@@ -68,7 +68,7 @@ def test_brokers_of_a_cluster_say_who_they_are_and_what_they_tell() -> None:
         for n, address in enumerate(addresses):
             look = looks[address]
             assert (look.met, look.controller, look.cluster_id) == (Met.KAFKA, n, "ottla")
-            assert look.told == dict(enumerate(addresses))
+            assert look.brokers == dict(enumerate(addresses))
             assert look.took_ms > 0
         assert look_at(cluster.brokers[0].address, LIMIT_S) == Look(cluster.brokers[0].address, Met.GRPC)
 
@@ -83,7 +83,7 @@ def test_an_answer_in_pieces_is_read_whole() -> None:
 
     with listening(talk) as address:
         look = look_at(address, LIMIT_S)
-    assert (look.told, look.cluster_id, look.controller) == ({7: "kafka-7:9092"}, "c", 7)
+    assert (look.brokers, look.cluster_id, look.controller) == ({7: "kafka-7:9092"}, "c", 7)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_tls_port_that_hangs_up_on_plain_text() -> None:
 def test_nobody() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        assert look_at(f"127.0.0.1:{taken.getsockname()[1]}", LIMIT_S).met is Met.REFUSED
+        assert look_at(f"127.0.0.1:{taken.getsockname()[1]}", LIMIT_S).met is Met.CONNECTION_REFUSED
     assert look_at("no-such-host.invalid:9092", LIMIT_S).met is Met.UNRESOLVED
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ottla.admin.configs import Configs
-from ottla.admin.controller_channel import Access
+from ottla.admin.controller_channel import ControllerChannel
 from ottla.admin.groups import Groups
 from ottla.admin.partitions import Partitions
 from ottla.admin.topics import Topics, raise_in_band
@@ -68,13 +68,13 @@ class Admin:
         addresses = bootstrap_addresses(settings["bootstrap"])
         connect_s = seconds(settings["connect_timeout"], "connect_timeout")
         cluster = Cluster(addresses, _transport or grpc_transport(self.client_id), connect_timeout=connect_s)
-        access = Access(cluster, seconds(settings["request_timeout"], "request_timeout"))
+        channel = ControllerChannel(cluster, seconds(settings["request_timeout"], "request_timeout"))
         self._cluster: Final = cluster
-        self.topics: Final = Topics(access)
-        self.partitions: Final = Partitions(access)
-        self.configs: Final = Configs(access)
-        self.groups: Final = Groups(access)
-        self.cluster: Final = ClusterOverview(access)
+        self.topics: Final = Topics(channel)
+        self.partitions: Final = Partitions(channel)
+        self.configs: Final = Configs(channel)
+        self.groups: Final = Groups(channel)
+        self.cluster: Final = ClusterOverview(channel)
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -133,23 +133,23 @@ class LogDirInfo:
 class ClusterOverview:
     """The cluster as a whole."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel = channel
 
     def describe(self, *, timeout: Duration | None = None) -> ClusterInfo:
         """Its id, its controller and its brokers by id."""
-        deadline = self._access.deadline(timeout)
-        told = self._access.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
+        deadline = self._channel.deadline(timeout)
+        response = self._channel.cluster.call_any(Broker.METADATA, pb.MetadataRequest(), timeout=deadline.left())
         brokers = (
             BrokerInfo(
                 b.id, b.address, b.kafka_address, b.rack, b.fenced, b.epoch, dict(b.kafka_listeners), b.read_only
             )
-            for b in sorted(told.brokers, key=lambda b: b.id)
+            for b in sorted(response.brokers, key=lambda b: b.id)
         )
-        if not told.HasField("controller"):
-            return ClusterInfo(told.cluster_id, -1, "", tuple(brokers))
-        controller = told.controller
-        return ClusterInfo(told.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
+        if not response.HasField("controller"):
+            return ClusterInfo(response.cluster_id, -1, "", tuple(brokers))
+        controller = response.controller
+        return ClusterInfo(response.cluster_id, controller.id, controller.address, tuple(brokers), controller.epoch)
 
     def declare_restored(self, *, timeout: Duration | None = None) -> int:
         """Say that etcd was restored from a backup: what it says of leaders and ISRs is older than the logs.
@@ -157,20 +157,20 @@ class ClusterOverview:
         Leaders are elected anew by what the logs hold, once enough brokers are there to know who has everything that
         was acknowledged. Returns how often the metadata was restored by now. Raises ConnectError, ottla.TimeoutError.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = controller_pb2.DeclareRestoredRequest()
-        return self._access.call_controller(Controller.DECLARE_RESTORED, request, deadline).response.count
+        return self._channel.call_controller(Controller.DECLARE_RESTORED, request, deadline).response.count
 
     def log_dirs(self, broker: int, *, timeout: Duration | None = None) -> tuple[LogDirInfo, ...]:
         """A broker's data directories, as it describes them itself. Raises FatalError where it is not registered."""
-        deadline = self._access.deadline(timeout)
-        known = self._access.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
+        deadline = self._channel.deadline(timeout)
+        known = self._channel.cluster.fetch_metadata(timeout=deadline.left()).brokers.get(broker)
         if known is None:
             raise error_from_code(ErrorCode.BROKER_ID_NOT_REGISTERED, f"there is no broker {broker}")
-        told = self._access.cluster.call(
+        response = self._channel.cluster.call(
             known.address, Broker.DESCRIBE_LOG_DIRS, pb.DescribeLogDirsRequest(), timeout=deadline.left()
         )
-        for directory in told.log_dirs:
+        for directory in response.log_dirs:
             raise_in_band(directory.error)
         return tuple(
             LogDirInfo(
@@ -179,5 +179,5 @@ class ClusterOverview:
                 directory.usable_bytes,
                 {TopicPartition(p.topic, p.partition): p.size_bytes for p in directory.partitions},
             )
-            for directory in told.log_dirs
+            for directory in response.log_dirs
         )

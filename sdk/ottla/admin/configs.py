@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.admin.controller_channel import Access
+from ottla.admin.controller_channel import ControllerChannel
 from ottla.admin.topics import raise_in_band, warn
 from ottla.client.units import Duration, config_text
 from ottla.errors import ErrorCode, config_error
@@ -37,27 +37,27 @@ class ConfigEntry:
 class Configs:
     """Configs of a topic (`topic=`), of one broker (`broker=` its id), or of all brokers (neither)."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel = channel
 
     def get(
         self, *, topic: str | None = None, broker: int | None = None, timeout: Duration | None = None
     ) -> dict[str, ConfigEntry]:
         """Every config by name, also those that have their default. Raises UnknownTopicError."""
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = pb.DescribeConfigsRequest(resources=[_resource(topic, broker)])
-        described = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response.resources[0]
+        described = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response.resources[0]
         raise_in_band(described.error)
         return _entries(described)
 
     def of_topics(self, *names: str, timeout: Duration | None = None) -> dict[str, dict[str, ConfigEntry]]:
         """Every config of many topics, by topic and name. One that does not exist is not among them."""
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         found = {}
         for first in range(0, len(names), _TOPICS_A_CALL):
-            some = names[first : first + _TOPICS_A_CALL]
-            request = pb.DescribeConfigsRequest(resources=[_resource(name, None) for name in some])
-            response = self._access.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response
+            page = names[first : first + _TOPICS_A_CALL]
+            request = pb.DescribeConfigsRequest(resources=[_resource(name, None) for name in page])
+            response = self._channel.call_controller(Controller.DESCRIBE_CONFIGS, request, deadline).response
             for described in response.resources:
                 if described.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise_in_band(described.error)
@@ -97,11 +97,11 @@ class Configs:
     def _alter(
         self, ops: list[pb.ConfigOp], resource: pb.ConfigResource, dry_run: bool, timeout: Duration | None
     ) -> None:
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = pb.AlterConfigsRequest(
             resources=[pb.ConfigsAltered(resource=resource, ops=ops)], validate_only=dry_run
         )
-        result = self._access.call_controller(Controller.ALTER_CONFIGS, request, deadline).response.resources[0]
+        result = self._channel.call_controller(Controller.ALTER_CONFIGS, request, deadline).response.resources[0]
         raise_in_band(result.error)
         warn(f"topic {resource.name}" if resource.type == pb.CONFIG_RESOURCE_TOPIC else "configs", result.warnings)
 

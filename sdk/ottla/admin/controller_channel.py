@@ -21,7 +21,7 @@ _TRY_S: Final = 10.0
 _LOST: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
 
 
-class Answered(NamedTuple, Generic[Response]):
+class ControllerResponse(NamedTuple, Generic[Response]):
     """A controller's response. `repeated`: an earlier try was lost, so it may have been carried out before."""
 
     response: Response
@@ -31,9 +31,9 @@ class Answered(NamedTuple, Generic[Response]):
 class Deadline:
     """So many seconds for all steps of one call."""
 
-    def __init__(self, access: Access, timeout: Duration | None) -> None:
-        self._clock = access.cluster.clock
-        self.timeout: Final = access.timeout if timeout is None else seconds(timeout, "timeout")
+    def __init__(self, channel: ControllerChannel, timeout: Duration | None) -> None:
+        self._clock = channel.cluster.clock
+        self.timeout: Final = channel.timeout if timeout is None else seconds(timeout, "timeout")
         self._at = self._clock.monotonic() + self.timeout
 
     def left(self) -> float:
@@ -45,7 +45,7 @@ class Deadline:
         return self._clock.monotonic() + pause >= self._at
 
 
-class Access:
+class ControllerChannel:
     """The cluster of an Admin, and its usual timeout in seconds."""
 
     def __init__(self, cluster: Cluster, timeout: float) -> None:
@@ -58,7 +58,7 @@ class Access:
 
     def call_controller(
         self, method: Method[Request, Response], request: Request, deadline: Deadline
-    ) -> Answered[Response]:
+    ) -> ControllerResponse[Response]:
         """Ask the elected controller, and whoever is elected next, until the deadline (NOT_CONTROLLER, KIP-590)."""
         backoff = Backoff()
         repeated = False
@@ -68,7 +68,7 @@ class Access:
             if view.controller:
                 try:
                     response = self.cluster.call(view.controller, method, request, timeout=min(deadline.left(), _TRY_S))
-                    return Answered(response, repeated)
+                    return ControllerResponse(response, repeated)
                 except OttlaError as failure:
                     error = failure
                     repeated = repeated or failure.code in _LOST

@@ -93,7 +93,7 @@ class PartitionLag:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardStanding:
+class ShardStatus:
     """How it is with one shard of groups: a partition of __consumer_offsets, and the coordinator that owns it.
 
     `phase` is serving, fencing or loading, for `seconds` now, or unowned: then `coordinator` and `next_offset` are
@@ -181,78 +181,93 @@ class OffsetReset:
 # ---- from the contract ----------------------------------------------------------------------------------------------
 
 
-def summary_of(told: pb.ListedGroup) -> GroupSummary:
+def summary_of(description: pb.ListedGroup) -> GroupSummary:
     """As a coordinator lists it."""
-    return GroupSummary(told.group, told.state, told.protocol_type, told.members, told.coordinator, told.shard)
+    return GroupSummary(
+        description.group,
+        description.state,
+        description.protocol_type,
+        description.members,
+        description.coordinator,
+        description.shard,
+    )
 
 
-def standing_of(told: pb.ShardStanding) -> ShardStanding:
+def status_of(description: pb.ShardStanding) -> ShardStatus:
     """As its owner tells it."""
-    seconds = told.for_ms / 1000
-    return ShardStanding(
-        told.shard, told.coordinator, told.phase, seconds, told.next_offset, told.trouble, told.unreadable
+    seconds = description.for_ms / 1000
+    return ShardStatus(
+        description.shard,
+        description.coordinator,
+        description.phase,
+        seconds,
+        description.next_offset,
+        description.trouble,
+        description.unreadable,
     )
 
 
-def info_of(told: pb.GroupDescription) -> GroupInfo:
+def info_of(description: pb.GroupDescription) -> GroupInfo:
     """As its coordinator describes it."""
-    consumers = told.protocol_type == PROTOCOL_TYPE
+    consumers = description.protocol_type == PROTOCOL_TYPE
     return GroupInfo(
-        told.group,
-        told.state,
-        told.protocol_type,
-        told.protocol,
-        told.generation,
-        told.leader,
-        tuple(_member_of(member, consumers) for member in told.members),
-        told.coordinator,
-        told.shard,
+        description.group,
+        description.state,
+        description.protocol_type,
+        description.protocol,
+        description.generation,
+        description.leader,
+        tuple(_member_of(member, consumers) for member in description.members),
+        description.coordinator,
+        description.shard,
     )
 
 
-def _member_of(told: pb.MemberDescription, consumers: bool) -> GroupMember:
+def _member_of(description: pb.MemberDescription, consumers: bool) -> GroupMember:
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
-    if consumers and told.metadata:
+    if consumers and description.metadata:
         try:
-            topics = tuple(sorted(decode_subscription(told.metadata).topics))
-            partitions = tuple(sorted(decode_assignment(told.assignment).partitions))
+            topics = tuple(sorted(decode_subscription(description.metadata).topics))
+            partitions = tuple(sorted(decode_assignment(description.assignment).partitions))
         except OttlaError:
             pass  # its bytes are between the members; what else is known is told all the same
     return GroupMember(
-        told.member.member_id,
-        told.member.instance_id if told.member.HasField("instance_id") else None,
-        told.client_id,
-        told.client_host,
+        description.member.member_id,
+        description.member.instance_id if description.member.HasField("instance_id") else None,
+        description.client_id,
+        description.client_host,
         topics,
         partitions,
-        told.session_timeout_ms / 1000,
-        told.rebalance_timeout_ms / 1000,
+        description.session_timeout_ms / 1000,
+        description.rebalance_timeout_ms / 1000,
     )
 
 
-def lag_of(group: str, told: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:
+def lag_of(group: str, description: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:
     """As its coordinator has found it; `now_ms` is what the ages are counted to."""
-    return GroupLag(group, tuple(_partition_lag_of(partition, now_ms) for partition in told))
+    return GroupLag(group, tuple(_partition_lag_of(partition, now_ms) for partition in description))
 
 
-def _partition_lag_of(told: pb.PartitionLag, now_ms: int) -> PartitionLag:
-    committed = told.committed if told.committed >= 0 else None
-    who = (told.member_id, told.client_id, told.client_host)
-    if told.error.code:
-        error = error_from_code(told.error.code, told.error.message)
-        return PartitionLag(told.topic, told.partition, committed, None, None, None, None, None, *who, error)
-    oldest = told.oldest_unread_ms if told.HasField("oldest_unread_ms") else None
-    records = told.records if committed is not None else None
+def _partition_lag_of(description: pb.PartitionLag, now_ms: int) -> PartitionLag:
+    committed = description.committed if description.committed >= 0 else None
+    who = (description.member_id, description.client_id, description.client_host)
+    if description.error.code:
+        error = error_from_code(description.error.code, description.error.message)
+        return PartitionLag(
+            description.topic, description.partition, committed, None, None, None, None, None, *who, error
+        )
+    oldest = description.oldest_unread_ms if description.HasField("oldest_unread_ms") else None
+    records = description.records if committed is not None else None
     seconds = None if oldest is None else max(0, now_ms - oldest) / 1000
     if records == 0:
         seconds = 0.0
     return PartitionLag(
-        told.topic,
-        told.partition,
+        description.topic,
+        description.partition,
         committed,
-        told.log_start_offset,
-        told.log_end_offset,
+        description.log_start_offset,
+        description.log_end_offset,
         records,
         seconds,
         oldest,
@@ -260,17 +275,17 @@ def _partition_lag_of(told: pb.PartitionLag, now_ms: int) -> PartitionLag:
     )
 
 
-def event_of(told: pb.GroupEvent) -> GroupEvent:
+def event_of(description: pb.GroupEvent) -> GroupEvent:
     """As its coordinator keeps it."""
     return GroupEvent(
-        told.at_ms,
-        told.kind,
-        told.cause,
-        told.generation,
-        told.member.member_id,
-        told.member.instance_id if told.member.HasField("instance_id") else None,
-        told.client_id,
-        told.client_host,
-        told.duration_ms / 1000,
-        told.partitions_moved,
+        description.at_ms,
+        description.kind,
+        description.cause,
+        description.generation,
+        description.member.member_id,
+        description.member.instance_id if description.member.HasField("instance_id") else None,
+        description.client_id,
+        description.client_host,
+        description.duration_ms / 1000,
+        description.partitions_moved,
     )

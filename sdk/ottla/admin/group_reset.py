@@ -13,13 +13,13 @@ from ottla.client.units import timestamp_ms
 from ottla.errors import config_error
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
-Place = Literal["earliest", "latest"] | int | datetime | timedelta
+ResetTarget = Literal["earliest", "latest"] | int | datetime | timedelta
 """A place in each partition: its ends, an offset, a time, or so long from now (-1 h: an hour ago)."""
 
 Offsets = Mapping[TopicPartition, int]
 
 
-def check_place(to: Place | None, shift: int | None) -> None:
+def check_target(to: ResetTarget | None, shift: int | None) -> None:
     """Raise ConfigError unless exactly one of them says where to."""
     if (to is None) == (shift is None):
         raise config_error("it is not clear where the offsets are to go", hint="give one of to= and shift=")
@@ -37,7 +37,7 @@ def planned(
     cluster: Cluster,
     chosen: Sequence[TopicPartition],
     committed: Offsets,
-    to: Place | None,
+    to: ResetTarget | None,
     shift: int | None,
     *,
     timeout: float,
@@ -48,20 +48,20 @@ def planned(
         return list_offsets_or_end(cluster, dict.fromkeys(chosen, when_ms), timeout=timeout)
 
     starts, ends = at(EARLIEST_TIMESTAMP), at(LATEST_TIMESTAMP)
-    wanted: Offsets
+    targets: Offsets
     match to:
         case None:
-            wanted = _shifted(chosen, committed, shift or 0)
+            targets = _shifted(chosen, committed, shift or 0)
         case "earliest":
-            wanted = starts
+            targets = starts
         case "latest":
-            wanted = ends
+            targets = ends
         case int():
-            wanted = dict.fromkeys(chosen, to)
+            targets = dict.fromkeys(chosen, to)
         case _:
-            wanted = at(timestamp_ms(to, now_ms=cluster.clock.wall_ms()))
+            targets = at(timestamp_ms(to, now_ms=cluster.clock.wall_ms()))
     return tuple(
-        OffsetReset(p.topic, p.partition, committed.get(p), min(max(wanted[p], starts[p]), ends[p]), wanted[p])
+        OffsetReset(p.topic, p.partition, committed.get(p), min(max(targets[p], starts[p]), ends[p]), targets[p])
         for p in chosen
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Literal
 
-from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.group_info import (
     GroupEvent,
     GroupInfo,
@@ -18,14 +18,14 @@ from ottla.admin.group_info import (
     GroupMember,
     GroupSummary,
     OffsetReset,
-    ShardStanding,
+    ShardStatus,
     event_of,
     info_of,
     lag_of,
-    standing_of,
+    status_of,
     summary_of,
 )
-from ottla.admin.group_reset import Place, check_place, planned
+from ottla.admin.group_reset import ResetTarget, check_target, planned
 from ottla.admin.topics import raise_in_band, topic_in
 from ottla.client.by_partition import OffsetsByPartition
 from ottla.client.coordinators import Coordinators, group_owners
@@ -39,13 +39,13 @@ from ottla_proto.contracts import Group
 _NEAREST_S: Final = 2.0
 """How long is waited for the names of other groups, where one does not exist."""
 
-_NOBODY: Final = -1
+_NO_MEMBER: Final = -1
 """The generation of a commit that is of no member."""
 
 _BY_ADMIN: Final = "removed by an administrator"
 
 Summaries = list[GroupSummary]
-Standings = list[ShardStanding]
+ShardStatuses = list[ShardStatus]
 
 
 class Groups:
@@ -54,9 +54,9 @@ class Groups:
     Where there is no such group every method raises GROUP_ID_NOT_FOUND, with the nearest names.
     """
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._coordinators = Coordinators(access.cluster)
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel = channel
+        self._coordinators = Coordinators(channel.cluster)
 
     # ---- look -------------------------------------------------------------------------------------------------------
 
@@ -65,23 +65,23 @@ class Groups:
 
         It is all of them or an error: while a shard of groups has no coordinator, or loads, it waits.
         """
-        deadline = self._access.deadline(timeout)
-        cluster = self._access.cluster
+        deadline = self._channel.deadline(timeout)
+        cluster = self._channel.cluster
         request = pb.ListGroupsRequest(states=states)
 
         def once(left_s: float) -> Summaries:
             found: dict[str, GroupSummary] = {}
             for address in self._coordinators.all(timeout=left_s):
                 response = cluster.call(address, Group.LIST_GROUPS, request, timeout=deadline.left())
-                found |= {told.group: summary_of(told) for told in response.groups}
+                found |= {group.group: summary_of(group) for group in response.groups}
             return [found[name] for name in sorted(found)]
 
         return self._coordinators.retrying(once, timeout=deadline.left())
 
     def describe(self, group: str, *, timeout: Duration | None = None) -> GroupInfo:
         """Its state, its members and what each of them is assigned."""
-        deadline = self._access.deadline(timeout)
-        with self._in_words(group, deadline):
+        deadline = self._channel.deadline(timeout)
+        with self._with_hint(group, deadline):
             return self._describe(group, deadline)
 
     def members(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupMember, ...]:
@@ -90,41 +90,41 @@ class Groups:
 
     def lag(self, group: str, *, timeout: Duration | None = None) -> GroupLag:
         """How far it is behind in each partition, in records and in seconds: exact at the moment of the answer."""
-        deadline = self._access.deadline(timeout)
-        with self._in_words(group, deadline):
+        deadline = self._channel.deadline(timeout)
+        with self._with_hint(group, deadline):
             response = self._coordinators.call(group, Group.LAG, pb.LagRequest(group=group), timeout=deadline.left())
-        return lag_of(group, response.partitions, self._access.cluster.clock.wall_ms())
+        return lag_of(group, response.partitions, self._channel.cluster.clock.wall_ms())
 
     def explain(self, group: str, *, timeout: Duration | None = None) -> tuple[GroupEvent, ...]:
         """What has happened to it and why, oldest first: every join, leave, eviction and rebalance.
 
         The coordinator keeps the last 200 events in memory: another one that takes over begins anew.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = pb.ExplainGroupRequest(group=group)
-        with self._in_words(group, deadline):
+        with self._with_hint(group, deadline):
             response = self._coordinators.call(group, Group.EXPLAIN_GROUP, request, timeout=deadline.left())
-        return tuple(event_of(told) for told in response.events)
+        return tuple(event_of(event) for event in response.events)
 
     def exists(self, group: str, *, timeout: Duration | None = None) -> bool:
         """Whether there is a group of that name: it has members, or offsets that it has committed."""
         try:
-            self._describe(group, self._access.deadline(timeout))
+            self._describe(group, self._channel.deadline(timeout))
         except OttlaError as error:
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return False
             raise
         return True
 
-    def shards(self, *, timeout: Duration | None = None) -> Standings:
+    def shards(self, *, timeout: Duration | None = None) -> ShardStatuses:
         """How it is with each shard, by its number. Groups of one that is not served can't do anything."""
-        deadline = self._access.deadline(timeout)
-        cluster = self._access.cluster
+        deadline = self._channel.deadline(timeout)
+        cluster = self._channel.cluster
         owners = group_owners(cluster, timeout=deadline.left())
-        found = {n: ShardStanding(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
+        found = {n: ShardStatus(n, None, "unowned", 0.0, None, "", 0) for n in range(len(owners))}
         for address in sorted(set(owners) - {""}):
-            told = cluster.call(address, Group.SHARDS, pb.ShardsRequest(), timeout=deadline.left())
-            found |= {each.shard: standing_of(each) for each in told.shards}
+            response = cluster.call(address, Group.SHARDS, pb.ShardsRequest(), timeout=deadline.left())
+            found |= {shard.shard: status_of(shard) for shard in response.shards}
         return [found[n] for n in sorted(found)]
 
     # ---- change -----------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class Groups:
         self,
         group: str,
         *,
-        to: Place | None = None,
+        to: ResetTarget | None = None,
         shift: int | None = None,
         topics: Sequence[str] = (),
         partitions: Sequence[tuple[str, int]] = (),
@@ -151,11 +151,11 @@ class Groups:
         A group that has members can't be reset (NON_EMPTY_GROUP says who they are): stop them first.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
-        check_place(to, shift)
-        deadline = self._access.deadline(timeout)
+        check_target(to, shift)
+        deadline = self._channel.deadline(timeout)
         committed = self._resettable(group, if_missing, deadline)
         chosen = self._chosen(group, committed, topics, partitions, deadline)
-        resets = planned(self._access.cluster, chosen, committed, to, shift, timeout=deadline.left())
+        resets = planned(self._channel.cluster, chosen, committed, to, shift, timeout=deadline.left())
         if resets and not dry_run:
             self.commit(group, {TopicPartition(r.topic, r.partition): r.after for r in resets}, timeout=deadline.left())
         return resets
@@ -166,10 +166,10 @@ class Groups:
         `offsets` are those that come next. The group comes into being with its first commit; one that has members
         can't be committed for (NON_EMPTY_GROUP says who they are).
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = pb.CommitOffsetsRequest(
             group=group,
-            generation=_NOBODY,
+            generation=_NO_MEMBER,
             offsets=[pb.OffsetToCommit(topic=p[0], partition=p[1], offset=offset) for p, offset in offsets.items()],
         )
 
@@ -179,8 +179,10 @@ class Groups:
                     raise_in_band(outcome.error)
 
         try:
-            told = self._coordinators.call(group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check)
-            for outcome in told.partitions:
+            response = self._coordinators.call(
+                group, Group.COMMIT_OFFSETS, request, timeout=deadline.left(), check=check
+            )
+            for outcome in response.partitions:
                 raise_in_band(outcome.error)
         except OttlaError as error:
             if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # somebody has joined meanwhile
@@ -189,15 +191,15 @@ class Groups:
 
     def delete(self, group: str, *, timeout: Duration | None = None) -> None:
         """Delete a group with all that it has committed. NON_EMPTY_GROUP says which members are to be stopped first."""
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
 
         def check(response: pb.DeleteGroupsResponse, repeated: bool) -> None:
-            refused = response.groups[0].error
-            if not (repeated and refused.code == ErrorCode.GROUP_ID_NOT_FOUND):
-                raise_in_band(refused)
+            error = response.groups[0].error
+            if not (repeated and error.code == ErrorCode.GROUP_ID_NOT_FOUND):
+                raise_in_band(error)
 
         request = pb.DeleteGroupsRequest(groups=[group])
-        with self._in_words(group, deadline, "deleted"):
+        with self._with_hint(group, deadline, "deleted"):
             self._coordinators.call(group, Group.DELETE_GROUPS, request, timeout=deadline.left(), check=check)
 
     def delete_offsets(
@@ -214,35 +216,35 @@ class Groups:
         """
         if not topics and not partitions:
             raise config_error("no topic to forget", hint="name one, or delete the whole group")
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         named = {TopicPartition(*partition) for partition in partitions}
-        there = self.committed(group, timeout=deadline.left())
-        wanted = tuple(p for p in there if p.topic in topics or p in named)
-        request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(wanted))
+        committed = self.committed(group, timeout=deadline.left())
+        deleted = tuple(p for p in committed if p.topic in topics or p in named)
+        request = pb.DeleteOffsetsRequest(group=group, partitions=_partitions(deleted))
 
         def check(response: pb.DeleteOffsetsResponse, repeated: bool) -> None:
             for outcome in response.partitions:
                 raise_in_band(outcome.error)
 
-        with self._in_words(group, deadline, "stripped of its offsets"):
+        with self._with_hint(group, deadline, "stripped of its offsets"):
             self._coordinators.call(group, Group.DELETE_OFFSETS, request, timeout=deadline.left(), check=check)
-        return wanted
+        return deleted
 
     def kick(self, group: str, member: str, *, reason: str = "", timeout: Duration | None = None) -> GroupMember:
         """Remove one member, by its instance id or its member id; the others share what it had.
 
         A member that still runs joins again by itself: this is for one that hangs, or a static one that won't return.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         found = member_in(self.describe(group, timeout=deadline.left()), member)
         leaver = pb.Leaver(
             member=pb.Member(member_id=found.member_id, instance_id=found.instance_id), reason=reason or _BY_ADMIN
         )
 
         def check(response: pb.LeaveResponse, repeated: bool) -> None:
-            refused = response.members[0].error
-            if not (repeated and refused.code == ErrorCode.UNKNOWN_MEMBER_ID):
-                raise_in_band(refused)
+            error = response.members[0].error
+            if not (repeated and error.code == ErrorCode.UNKNOWN_MEMBER_ID):
+                raise_in_band(error)
 
         request = pb.LeaveRequest(group=group, members=[leaver])
         self._coordinators.call(group, Group.LEAVE, request, timeout=deadline.left(), check=check)
@@ -250,17 +252,17 @@ class Groups:
 
     def committed(self, group: str, *, timeout: Duration | None = None) -> dict[TopicPartition, int]:
         """The offset that comes next in each partition, as the group has committed it."""
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = pb.FetchOffsetsRequest(group=group, all=True)
         response = self._coordinators.call(group, Group.FETCH_OFFSETS, request, timeout=deadline.left())
         if not response.offsets:
             self.describe(group, timeout=deadline.left())
-        return {TopicPartition(told.topic, told.partition): told.offset for told in response.offsets}
+        return {TopicPartition(p.topic, p.partition): p.offset for p in response.offsets}
 
     # ---- refusals ---------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _in_words(self, group: str, deadline: Deadline, wanted: str = "") -> Iterator[None]:
+    def _with_hint(self, group: str, deadline: Deadline, change: str = "") -> Iterator[None]:
         """Raise with what else is known: the nearest names; who keeps the group from being `wanted`."""
         try:
             yield
@@ -268,7 +270,7 @@ class Groups:
             if error.code == ErrorCode.GROUP_ID_NOT_FOUND:
                 raise self._unknown(group) from None
             if error.code == ErrorCode.NON_EMPTY_GROUP:
-                raise non_empty(group, self._describe(group, deadline).members, wanted) from None
+                raise non_empty(group, self._describe(group, deadline).members, change) from None
             raise
 
     def _describe(self, group: str, deadline: Deadline) -> GroupInfo:
@@ -313,19 +315,19 @@ class Groups:
             if not committed:
                 raise config_error(f"group {group} has committed nothing", hint="name the topics that it is to read")
             return sorted(committed)
-        view = self._access.cluster.fetch_metadata(topics, timeout=deadline.left())
-        counts = {topic: len(topic_in(self._access, view, topic).partitions) for topic in topics}
+        view = self._channel.cluster.fetch_metadata(topics, timeout=deadline.left())
+        counts = {topic: len(topic_in(self._channel, view, topic).partitions) for topic in topics}
         named = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
         return sorted(named | {TopicPartition(*partition) for partition in partitions})
 
 
-def non_empty(group: str, members: Sequence[GroupMember], what: str) -> OttlaError:
-    """NON_EMPTY_GROUP, in words: who has to be stopped before the group can be `what`."""
+def non_empty(group: str, members: Sequence[GroupMember], change: str) -> OttlaError:
+    """NON_EMPTY_GROUP, in words: who has to be stopped before the group can be `change`."""
     shown = ", ".join(f"{m.name} at {m.host}" if m.host else m.name for m in members[:5])
     more = f" and {len(members) - 5} more" if len(members) > 5 else ""
     return error_from_code(
         ErrorCode.NON_EMPTY_GROUP,
-        f"group {group} can't be {what} while it has members: {shown}{more}",
+        f"group {group} can't be {change} while it has members: {shown}{more}",
         hint="stop them first, and wait until their session timeout has passed where they did not leave",
     )
 
@@ -341,5 +343,5 @@ def member_in(group: GroupInfo, name: str) -> GroupMember:
     raise error_from_code(ErrorCode.UNKNOWN_MEMBER_ID, f"group {group.name} has no member {name!r}", hint=hint)
 
 
-def _partitions(wanted: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:
-    return [pb.GroupPartition(topic=p.topic, partition=p.partition) for p in wanted]
+def _partitions(partitions: Sequence[TopicPartition]) -> Sequence[pb.GroupPartition]:
+    return [pb.GroupPartition(topic=p.topic, partition=p.partition) for p in partitions]

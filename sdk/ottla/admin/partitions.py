@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.admin.replica_verification import Progress, ReplicaCheck, check_replicas
 from ottla.admin.topics import topic_in
@@ -35,8 +35,8 @@ class Election:
 class Partitions:
     """The partitions of a cluster and their replicas."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel = channel
 
     def elect_leaders(
         self,
@@ -53,9 +53,9 @@ class Partitions:
 
         Raises ConnectError, ottla.TimeoutError; of a single partition, the error is in its Election.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         named = None if partitions is None else list(partitions)
-        before = self._access.cluster.fetch_metadata(
+        before = self._channel.cluster.fetch_metadata(
             {topic for topic, _ in named or ()}, all_topics=named is None, timeout=deadline.left()
         )
         request = pb.ElectLeadersRequest(
@@ -63,7 +63,7 @@ class Partitions:
             partitions=[pb.PartitionOfTopic(topic=topic, partition=number) for topic, number in named or ()],
             all_partitions=named is None,
         )
-        response = self._access.call_controller(Controller.ELECT_LEADERS, request, deadline).response
+        response = self._channel.call_controller(Controller.ELECT_LEADERS, request, deadline).response
         elections = tuple(map(_election, response.partitions))
         self._until_known([election for election in elections if election.error is None], before, deadline)
         return elections
@@ -79,9 +79,9 @@ class Partitions:
 
         Raises UnknownTopicError, ConnectError, ottla.TimeoutError.
         """
-        deadline = self._access.deadline(timeout)
-        view = self._access.cluster.fetch_metadata([topic], timeout=deadline.left())
-        found = topic_in(self._access, view, topic)
+        deadline = self._channel.deadline(timeout)
+        view = self._channel.cluster.fetch_metadata([topic], timeout=deadline.left())
+        found = topic_in(self._channel, view, topic)
         if not 0 <= partition < len(found.partitions):
             raise error_from_code(
                 ErrorCode.INVALID_PARTITIONS,
@@ -89,7 +89,7 @@ class Partitions:
                 hint=f"its partitions are 0 to {len(found.partitions) - 1}",
             )
         return check_replicas(
-            self._access.cluster,
+            self._channel.cluster,
             topic,
             PartitionId(found.id, partition),
             found.partitions[partition],
@@ -115,11 +115,11 @@ class Partitions:
             return True
 
         if elections:
-            until_all(self._access, {e.topic for e in elections}, known, deadline, "leaders are elected")
+            until_all(self._channel, {e.topic for e in elections}, known, deadline, "leaders are elected")
 
 
-def _election(told: pb.LeaderElected) -> Election:
-    if not told.error.code:
-        return Election(told.topic, told.partition, told.leader)
-    error = error_from_code(told.error.code, f"{told.topic}-{told.partition}: {told.error.message}")
-    return Election(told.topic, told.partition, NO_LEADER, error)
+def _election(result: pb.LeaderElected) -> Election:
+    if not result.error.code:
+        return Election(result.topic, result.partition, result.leader)
+    error = error_from_code(result.error.code, f"{result.topic}-{result.partition}: {result.error.message}")
+    return Election(result.topic, result.partition, NO_LEADER, error)

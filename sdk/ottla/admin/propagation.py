@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import Final
 
-from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.client.cluster import view_of
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.metadata import BrokerView, ClusterView
@@ -24,18 +24,22 @@ _BROKER_S: Final = 5.0
 
 
 def until_all(
-    access: Access, topics: Collection[str], good: Callable[[ClusterView], bool], deadline: Deadline, done: str
+    channel: ControllerChannel,
+    topics: Collection[str],
+    good: Callable[[ClusterView], bool],
+    deadline: Deadline,
+    done: str,
 ) -> ClusterView:
     """Wait until each broker's view of `topics` is good; one that does not answer is not waited for.
 
     `done` says what was decided, for the ottla.TimeoutError.
     """
-    cluster = access.cluster
+    cluster = channel.cluster
     backoff = Backoff(first_s=0.005, most_s=0.2)
     while True:
         view = cluster.fetch_metadata(topics, timeout=deadline.left())
         behind = [
-            b.address for b in view.brokers.values() if not b.fenced and not _agrees(access, b, topics, good, deadline)
+            b.address for b in view.brokers.values() if not b.fenced and not _agrees(channel, b, topics, good, deadline)
         ]
         if not behind and good(view):
             return view
@@ -51,7 +55,7 @@ def until_all(
 
 
 def _agrees(
-    access: Access,
+    channel: ControllerChannel,
     broker: BrokerView,
     topics: Collection[str],
     good: Callable[[ClusterView], bool],
@@ -59,7 +63,7 @@ def _agrees(
 ) -> bool:
     request = broker_pb2.MetadataRequest(topics=list(topics))
     try:
-        response = access.cluster.call(
+        response = channel.cluster.call(
             broker.address, Broker.METADATA, request, timeout=min(deadline.left(), _BROKER_S)
         )
     except OttlaError as error:

@@ -21,7 +21,7 @@ from ottla_core.model import PartitionId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
-_CHUNK_BYTES: Final = 1 << 20
+_FETCH_BYTES: Final = 1 << 20
 
 Progress = Callable[[int, int], None]
 """(offset reached, end offset), after every chunk."""
@@ -72,9 +72,9 @@ def check_replicas(
         start = max((log.log_start_offset for log in logs.values()), default=0)
         comparison = Comparison(logs, start, max(start, min(watermarks.values(), default=0)))
         while wants := comparison.wants():
-            for broker, answer in replicas.fetch(wants, _CHUNK_BYTES).items():
+            for broker, response in replicas.fetch(wants, _FETCH_BYTES).items():
                 with replicas.noting(broker):
-                    _enter(comparison, broker, answer)
+                    _enter(comparison, broker, response)
             for broker in set(comparison.equal) & replicas.unreadable.keys():
                 comparison.drop(broker)
             comparison.compare()
@@ -97,14 +97,14 @@ def _leader_first(partition: PartitionView) -> list[int]:
     return sorted(partition.replicas, key=lambda broker: broker != partition.leader)
 
 
-def _enter(comparison: Comparison, broker: int, answer: pb.PartitionFetched) -> None:
+def _enter(comparison: Comparison, broker: int, response: pb.PartitionFetched) -> None:
     """Raises what the broker answered, unless its log only begins later by now."""
-    if not answer.error.code:
-        comparison.on_chunk(broker, answer.records)
-    elif answer.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and answer.log_start_offset > comparison.start:
-        comparison.on_log_start(answer.log_start_offset)
+    if not response.error.code:
+        comparison.on_records(broker, response.records)
+    elif response.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and response.log_start_offset > comparison.start:
+        comparison.on_log_start(response.log_start_offset)
     else:
-        raise error_from_code(answer.error.code, answer.error.message)
+        raise error_from_code(response.error.code, response.error.message)
 
 
 class _Replicas:
@@ -137,13 +137,13 @@ class _Replicas:
         """The answers for each (broker, offset), as far as there are any."""
         for broker, offset in wants:
             with self.noting(broker):
-                self._replicas[broker].ask(self._request(offset, max_bytes), self._timeout)
-        answers = {}
+                self._replicas[broker].send(self._request(offset, max_bytes), self._timeout)
+        responses = {}
         for broker, _ in wants:
             if broker not in self.unreadable:
                 with self.noting(broker):
-                    answers[broker] = self._replicas[broker].answer(self._timeout)
-        return answers
+                    responses[broker] = self._replicas[broker].receive(self._timeout)
+        return responses
 
     @contextmanager
     def noting(self, broker: int) -> Iterator[None]:
@@ -154,10 +154,10 @@ class _Replicas:
             self.unreadable[broker] = from_core(error)
 
     def _request(self, offset: int, max_bytes: int) -> pb.FetchRequest:
-        wanted = pb.FetchPartition(
+        partition = pb.FetchPartition(
             topic_id=self._id.topic_id, partition=self._id.partition, fetch_offset=offset, max_bytes=max_bytes
         )
-        return pb.FetchRequest(max_bytes=max_bytes, partitions=[wanted], from_follower=True)
+        return pb.FetchRequest(max_bytes=max_bytes, partitions=[partition], from_follower=True)
 
     def __enter__(self) -> _Replicas:
         return self
@@ -172,18 +172,18 @@ class _Replica:
 
     def __init__(self, connection: Connection, address: str) -> None:
         self._address = address
-        self._answers: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
+        self._responses: SimpleQueue[pb.FetchResponse | OttlaError] = SimpleQueue()
         self._stream: Stream[pb.FetchRequest] = connection.open_stream(
-            Broker.FETCH, lambda _, response: self._answers.put(response), lambda error, _: self._answers.put(error)
+            Broker.FETCH, lambda _, response: self._responses.put(response), lambda error, _: self._responses.put(error)
         )
 
-    def ask(self, request: pb.FetchRequest, timeout: float) -> None:
+    def send(self, request: pb.FetchRequest, timeout: float) -> None:
         self._stream.send(request, timeout_ms=max(1, round(timeout * 1000)))
 
-    def answer(self, timeout: float) -> pb.PartitionFetched:
+    def receive(self, timeout: float) -> pb.PartitionFetched:
         """Raises what the stream or the whole fetch failed with; the partition's error is in the answer."""
         try:
-            response = self._answers.get(timeout=timeout)
+            response = self._responses.get(timeout=timeout)
         except Empty:
             raise error_from_code(
                 ErrorCode.REQUEST_TIMED_OUT, f"{self._address} did not answer within {timeout:g} s"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ottla.admin.controller_channel import Access, Deadline
+from ottla.admin.controller_channel import ControllerChannel, Deadline
 from ottla.admin.propagation import until_all
 from ottla.client.list_offsets import TRY_S, OffsetSpec, list_offsets, spec_timestamp
 from ottla.client.settings import check_topic, one_of
@@ -74,8 +74,8 @@ class TopicInfo:
 class Topics:
     """The topics of a cluster. `timeout` in seconds is for the whole method; request_timeout by default."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, channel: ControllerChannel) -> None:
+        self._channel = channel
 
     def create(
         self,
@@ -101,13 +101,13 @@ class Topics:
         """
         one_of(if_exists, "if_exists", ("error", "ok"))
         check_topic(name)
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = controller_pb2.CreateTopicsRequest(
             topics=[_new_topic(name, partitions, replicas, config or {}, assignments or {})], validate_only=dry_run
         )
-        answered = self._access.call_controller(Controller.CREATE_TOPICS, request, deadline)
-        created = answered.response.topics[0]
-        if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or answered.repeated):
+        outcome = self._channel.call_controller(Controller.CREATE_TOPICS, request, deadline)
+        created = outcome.response.topics[0]
+        if created.error.code == ErrorCode.TOPIC_ALREADY_EXISTS and (if_exists == "ok" or outcome.repeated):
             return None if dry_run else self._until_served(name, b"", deadline)
         raise_in_band(created.error)
         warn(f"topic {name}", created.warnings)
@@ -121,18 +121,18 @@ class Topics:
         Raises UnknownTopicError unless if_missing="ok"; the others of `names` are deleted all the same.
         """
         one_of(if_missing, "if_missing", ("error", "ok"))
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = controller_pb2.DeleteTopicsRequest(names=names)
-        answered = self._access.call_controller(Controller.DELETE_TOPICS, request, deadline)
-        deleted = [topic for topic in answered.response.topics if not topic.error.code]
+        outcome = self._channel.call_controller(Controller.DELETE_TOPICS, request, deadline)
+        deleted = [topic for topic in outcome.response.topics if not topic.error.code]
         for topic in deleted:
             self._until_gone(topic.name, topic.topic_id, deadline)
-        for topic in answered.response.topics:
+        for topic in outcome.response.topics:
             missing = topic.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            if missing and (if_missing == "ok" or answered.repeated):
+            if missing and (if_missing == "ok" or outcome.repeated):
                 continue
             if missing:
-                raise self._access.cluster.unknown_topic(topic.name, 'with if_missing="ok" that is fine')
+                raise self._channel.cluster.unknown_topic(topic.name, 'with if_missing="ok" that is fine')
             raise_in_band(topic.error)
 
     def list(self, *, internal: bool = False, timeout: Duration | None = None) -> Names:
@@ -141,17 +141,17 @@ class Topics:
 
     def describe(self, *names: str, internal: bool = False, timeout: Duration | None = None) -> Sequence[TopicInfo]:
         """The named topics in the order given, or all, sorted by name. Raises UnknownTopicError."""
-        deadline = self._access.deadline(timeout)
-        view = self._access.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
+        deadline = self._channel.deadline(timeout)
+        view = self._channel.cluster.fetch_metadata(names, all_topics=not names, timeout=deadline.left())
         if not names:
             topics = [view.topics[name] for name in sorted(view.topics)]
             return [_info(topic) for topic in topics if not topic.error and (internal or not topic.is_internal)]
-        return [_info(topic_in(self._access, view, name)) for name in names]
+        return [_info(topic_in(self._channel, view, name)) for name in names]
 
     def exists(self, name: str, *, timeout: Duration | None = None) -> bool:
         """Whether there is a topic of that name."""
-        deadline = self._access.deadline(timeout)
-        topic = self._access.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
+        deadline = self._channel.deadline(timeout)
+        topic = self._channel.cluster.fetch_metadata([name], timeout=deadline.left()).topics.get(name)
         return topic is not None and not topic.error
 
     def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
@@ -162,11 +162,11 @@ class Topics:
 
         Raises ConfigError where `total` is not more than there are, UnknownTopicError.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         request = controller_pb2.CreatePartitionsRequest(
             topics=[controller_pb2.PartitionIncrease(name=name, total_count=total)], validate_only=dry_run
         )
-        result = self._access.call_controller(Controller.CREATE_PARTITIONS, request, deadline).response.topics[0]
+        result = self._channel.call_controller(Controller.CREATE_PARTITIONS, request, deadline).response.topics[0]
         raise_in_band(result.error)
         if not dry_run:
             self._until_served(name, b"", deadline, partitions=total)
@@ -180,11 +180,11 @@ class Topics:
         "latest" is the offset of the next record to be written. For a time it is the first record at or after it, None
         where there is none. Raises UnknownTopicError.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         (topic,) = self.describe(name, timeout=deadline.left())
-        when = spec_timestamp(at, now_ms=self._access.cluster.clock.wall_ms())
-        wanted = {TopicPartition(name, partition.partition): when for partition in topic.partitions}
-        found = list_offsets(self._access.cluster, wanted, timeout=deadline.left())
+        when = spec_timestamp(at, now_ms=self._channel.cluster.clock.wall_ms())
+        timestamps = {TopicPartition(name, partition.partition): when for partition in topic.partitions}
+        found = list_offsets(self._channel.cluster, timestamps, timeout=deadline.left())
         return {partition.partition: None if at is None else at.offset for partition, at in sorted(found.items())}
 
     def delete_records(
@@ -194,7 +194,7 @@ class Topics:
 
         Returns each partition's first offset afterwards. Raises OffsetOutOfRangeError for an offset beyond the end.
         """
-        deadline = self._access.deadline(timeout)
+        deadline = self._channel.deadline(timeout)
         (topic,) = self.describe(name, timeout=deadline.left())
         cuts = dict.fromkeys(range(len(topic.partitions)), _HIGH_WATERMARK) if before is None else dict(before)
         first: dict[int, int] = {}
@@ -206,14 +206,14 @@ class Topics:
                 pause = backoff.next()
                 if not error.retriable or deadline.is_over(pause):
                     raise
-                self._access.cluster.wait(pause)
+                self._channel.cluster.wait(pause)
         return dict(sorted(first.items()))
 
     def _delete_records(
         self, name: str, topic_id: bytes, cuts: Mapping[int, int], first: dict[int, int], deadline: Deadline
     ) -> None:
         """Ask each leader once, and enter what it answers into `first`. Raises the first error."""
-        view = self._access.cluster.fetch_metadata([name], timeout=deadline.left())
+        view = self._channel.cluster.fetch_metadata([name], timeout=deadline.left())
         for address, numbers in self._by_leader(view, name, cuts).items():
             request = broker_pb2.DeleteRecordsRequest(
                 partitions=[
@@ -222,10 +222,10 @@ class Topics:
                 ]
             )
             timeout = min(deadline.left(), TRY_S)
-            response = self._access.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
+            response = self._channel.cluster.call(address, Broker.DELETE_RECORDS, request, timeout=timeout)
             first |= {a.partition: a.low_watermark for a in response.partitions if not a.error.code}
-            for answer in response.partitions:
-                raise_in_band(answer.error)
+            for partition in response.partitions:
+                raise_in_band(partition.error)
 
     # ---- waiting for the brokers -----------------------------------------------------------------------------------
 
@@ -236,10 +236,10 @@ class Topics:
                 return False
             return not topic_id or topic.id == topic_id
 
-        view = until_all(self._access, [name], served, deadline, f"{name} is made")
+        view = until_all(self._channel, [name], served, deadline, f"{name} is made")
         # Metadata tells what was decided; that a leader has opened its log shows when it answers for its partition.
         ends = {TopicPartition(name, n): LATEST_TIMESTAMP for n in range(len(view.topics[name].partitions))}
-        list_offsets(self._access.cluster, ends, timeout=deadline.left())
+        list_offsets(self._channel.cluster, ends, timeout=deadline.left())
         return _info(view.topics[name])
 
     def _until_gone(self, name: str, topic_id: bytes, deadline: Deadline) -> None:
@@ -247,10 +247,10 @@ class Topics:
             topic = view.topics.get(name)
             return topic is None or bool(topic.error) or topic.id != topic_id
 
-        until_all(self._access, [name], gone, deadline, f"{name} is deleted")
+        until_all(self._channel, [name], gone, deadline, f"{name} is deleted")
 
     def _by_leader(self, view: ClusterView, name: str, numbers: Iterable[int]) -> dict[str, set[int]]:
-        count = len(topic_in(self._access, view, name).partitions)
+        count = len(topic_in(self._channel, view, name).partitions)
         by_leader: dict[str, set[int]] = {}
         for number in numbers:
             route = view.routes.get(TopicPartition(name, number))
@@ -266,11 +266,11 @@ class Topics:
         return by_leader
 
 
-def topic_in(access: Access, view: ClusterView, name: str) -> TopicView:
+def topic_in(channel: ControllerChannel, view: ClusterView, name: str) -> TopicView:
     """The topic as the view has it. Raises UnknownTopicError, with the nearest names, or what the view says of it."""
     topic = view.topics.get(name)
     if topic is None or topic.error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-        raise access.cluster.unknown_topic(name)
+        raise channel.cluster.unknown_topic(name)
     if topic.error:
         raise error_from_code(topic.error, topic.error_message)
     return topic

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 
 from ottla.aio.arguments import same_arguments
 from ottla.aio.sending import Sending
-from ottla.aio.unasked import Unasked
+from ottla.aio.unretrieved import UnretrievedFailures
 from ottla.client.units import Duration
 from ottla.errors import OttlaError
 from ottla.generics import K, V
@@ -52,7 +52,7 @@ class Producer(Generic[K, V]):
     def __init__(self, *args: Any, **arguments: Any) -> None:
         self._sync: SyncProducer[K, V] = SyncProducer(*args, **arguments)
         self._waiting: dict[object, _Waiting] = {}
-        self._unasked = Unasked()
+        self._unretrieved = UnretrievedFailures()
         self._line: deque[_Late] = deque()
         self._closed = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
@@ -115,7 +115,7 @@ class Producer(Generic[K, V]):
         """Like ottla.Producer.flush."""
         if not self._closed:
             await self._behind_line(self._sync.flush, timeout)
-        self._unasked.raise_failures()
+        self._unretrieved.raise_failures()
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.close. Where it is cancelled, it ends at once, and what is left fails."""
@@ -129,7 +129,7 @@ class Producer(Generic[K, V]):
             closing.add_done_callback(lambda done: done.cancelled() or done.exception())
             asyncio.get_running_loop().run_in_executor(None, self._sync.close, 0.0)
             raise
-        self._unasked.raise_failures()
+        self._unretrieved.raise_failures()
 
     async def __aenter__(self) -> Self:
         return self
@@ -188,19 +188,19 @@ class Producer(Generic[K, V]):
 
     def _resolve(self, batch: object) -> None:
         sendings, deliveries = self._waiting.pop(batch)
-        places, error = outcomes(deliveries)
-        for sending, place in zip(sendings, places, strict=True):
+        records, error = outcomes(deliveries)
+        for sending, metadata in zip(sendings, records, strict=True):
             if sending.done():
                 continue
             if error is None:
-                sending.set_result(place)
+                sending.set_result(metadata)
             else:
                 self._fail(sending, error)
 
     def _fail(self, sending: Sending, error: BaseException) -> None:
         if not sending.done():
             sending.set_exception(error)
-            self._unasked.add(sending)
+            self._unretrieved.add(sending)
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, *arguments: object) -> None:

@@ -84,8 +84,8 @@ class App:
         self._consumer: Final = _CONSUMER_BY_DEFAULT | checked_consumer(consumer or {})
         self._producer: Final = dict(producer or {})
         for unknown in self._producer.keys() - _PRODUCERS:
-            there_are = f"there are {', '.join(sorted(_PRODUCERS))}"
-            hint = "give it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else there_are
+            known = f"there are {', '.join(sorted(_PRODUCERS))}"
+            hint = "give it to the App itself: App(name, bootstrap=…)" if unknown == "bootstrap" else known
             raise config_error(f"producer={{{unknown!r}: …}} can't be set", hint=hint)
         self._handlers: Final[list[Handler]] = []
         self._workers: list[Worker] = []
@@ -135,7 +135,7 @@ class App:
 
         Raises ConfigError for what can't be, here and not when the app runs.
         """
-        settings = {name: given for name, given in locals().items() if name not in ("self", "consumer")}
+        settings = {name: value for name, value in locals().items() if name not in ("self", "consumer")}
 
         def declare(call: H) -> H:
             handler = handler_of(call, topics, self.name if group is None else group, settings, consumer)
@@ -244,8 +244,8 @@ class App:
 
         def on_signal(number: signal.Signals) -> None:
             logger.info("%s: %s stops", number.name, self.name)
-            for each in handled:
-                loop.remove_signal_handler(each)
+            for other in handled:
+                loop.remove_signal_handler(other)
             self.stop()
 
         for number in handled:

@@ -10,23 +10,23 @@ from enum import Enum
 from typing import Any, Final
 
 from ottla.app.context import Context, Send, ThreadContext
-from ottla.app.dead_letters import dead_letter_headers, words_of
+from ottla.app.dead_letters import dead_letter_headers, message_of
 from ottla.app.handler import Handler
 from ottla.app.threads import HandlerThreads
 from ottla.errors import ErrorCode, HandlerError, RejectError, SerializationError
 from ottla.machines.lanes import Job
-from ottla.machines.progress import Progress
+from ottla.machines.progress import PartitionProgress
 from ottla.record import Record
 from ottla.serdes.serdes import AsItWas
 from ottla_core.records.record import RawRecord
 
 logger = logging.getLogger("ottla.app")
 
-Work = tuple[RawRecord, Progress]
+Work = tuple[RawRecord, PartitionProgress]
 """A record as it was read, and its partition's progress."""
 
 
-class Outcome(Enum):
+class HandlingOutcome(Enum):
     """What became of an attempt."""
 
     DONE = "it is handled, or stands in the dead letters"
@@ -46,7 +46,7 @@ class Attempts:
         self._on_failure: Final = on_failure
         self._threads: Final = HandlerThreads(f"ottla-app-{handler.group}-{handler.name}", handler.concurrency)
 
-    async def run(self, job: Job[Work]) -> Outcome:
+    async def run(self, job: Job[Work]) -> HandlingOutcome:
         """Raises CancelledError where this is cancelled, and no Exception."""
         raw, progress = job.work
         try:
@@ -58,16 +58,16 @@ class Attempts:
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
-            if progress.given_up:
-                return Outcome.LEFT
+            if progress.released:
+                return HandlingOutcome.LEFT
             if job.attempts > self._handler.retries or isinstance(error, RejectError):
                 return await self._give_up(job, error)
             self.retried += 1
             level = logging.WARNING if job.attempts == 1 else logging.INFO
-            logger.log(level, "%s, will be tried again", self._told(job, error), exc_info=job.attempts == 1)
-            return Outcome.AGAIN
+            logger.log(level, "%s, will be tried again", self._message(job, error), exc_info=job.attempts == 1)
+            return HandlingOutcome.AGAIN
         self.handled += 1
-        return Outcome.DONE
+        return HandlingOutcome.DONE
 
     def close(self) -> None:
         """Threads that are idle end."""
@@ -83,37 +83,37 @@ class Attempts:
             result = await self._threads.call(self._call, context)
             if inspect.isawaitable(result):  # of a function that returns a coroutine
                 await result
-        for place in await asyncio.gather(*context.sent, return_exceptions=True):
-            if isinstance(place, BaseException):
-                raise place
+        for result in await asyncio.gather(*context.sent, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
 
     def _call(self, context: Context) -> Any:
         value = context.record.value
         return self._handler.call(value, context) if self._handler.takes_context else self._handler.call(value)
 
-    async def _give_up(self, job: Job[Work], error: BaseException) -> Outcome:
+    async def _give_up(self, job: Job[Work], error: BaseException) -> HandlingOutcome:
         """To the dead letters, where there are some; else the app can't go on."""
         topic = self._handler.dead_letter
         if topic is None:
             self._on_failure(self._failure(job, error, "give dead_letter= to go on without such records"))
-            return Outcome.LEFT
+            return HandlingOutcome.LEFT
         raw = job.work[0]
         headers = dead_letter_headers(job.partition, raw, error, job.attempts, self._handler.group)
         try:
             key, value = (None if data is None else AsItWas(data) for data in raw[2:4])
             await self._send(value, topic=topic, key=key, headers=headers)
-        except Exception as refused:
-            failure = self._failure(job, refused, "see why, then start the app again", f"into {topic!r}: ")
+        except Exception as rejection:
+            failure = self._failure(job, rejection, "see why, then start the app again", f"into {topic!r}: ")
             self._on_failure(failure)
-            return Outcome.LEFT
+            return HandlingOutcome.LEFT
         self.dead_lettered += 1
-        logger.error("%s, stands in %r now", self._told(job, error), topic, exc_info=error)
-        return Outcome.DONE
+        logger.error("%s, stands in %r now", self._message(job, error), topic, exc_info=error)
+        return HandlingOutcome.DONE
 
     def _failure(self, job: Job[Work], error: BaseException, hint: str, where: str = "") -> HandlerError:
         failure = HandlerError(
             ErrorCode.INVALID_RECORD,
-            where + self._told(job, error),
+            where + self._message(job, error),
             hint=f"nothing after it is committed, and it is handled again when the app runs again; {hint}",
             topic=job.partition.topic,
             partition=job.partition.partition,
@@ -123,10 +123,10 @@ class Attempts:
         failure.__cause__ = error
         return failure
 
-    def _told(self, job: Job[Work], error: BaseException) -> str:
+    def _message(self, job: Job[Work], error: BaseException) -> str:
         return (
             f"{self._handler.name} failed for the record at offset {job.work[0][0]} of {job.partition}, attempt "
-            f"{job.attempts} of {self._handler.retries + 1}: {type(error).__name__}: {words_of(error)}"
+            f"{job.attempts} of {self._handler.retries + 1}: {type(error).__name__}: {message_of(error)}"
         )
 
 

@@ -34,7 +34,7 @@ def dead_letter_headers(
         str(raw[0]),
         str(raw[1]),
         f"{kind.__module__}.{kind.__qualname__}",
-        words_of(error)[:_MESSAGE_CHARACTERS],
+        message_of(error)[:_MESSAGE_CHARACTERS],
         str(attempts),
         group,
     )
@@ -42,7 +42,7 @@ def dead_letter_headers(
     return [*raw[4], *origin]
 
 
-def words_of(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What an error says; never raises, whatever its class does."""
     try:
         return error.message if isinstance(error, OttlaError) else str(error)

@@ -30,7 +30,7 @@ _OURS: Final = frozenset(
         "stop", "listener", "on_assigned", "on_revoked", "on_lost", "on_bad_record", "max_poll_records",
     ]
 )  # fmt: skip
-_GIVEN_OTHERWISE: Final = {
+_SET_ELSEWHERE: Final = {
     "bootstrap": "give it to the App itself: App(name, bootstrap=…)",
     "group": "give it to App.on: @app.on(topic, group=…)",
     "key": "give it to App.on: @app.on(topic, key=…)",
@@ -130,7 +130,7 @@ def checked_consumer(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of ottla.Consumer that an App leaves to its user. Raises ConfigError for any other."""
     for name in arguments:
         if name in _OURS:
-            hint = _GIVEN_OTHERWISE.get(name, "leave it out")
+            hint = _SET_ELSEWHERE.get(name, "leave it out")
             raise config_error(f"{name}= of the consumer is the App's own business", hint=hint)
         if name not in _CONSUMERS:
             raise config_error(
@@ -211,7 +211,7 @@ def _value_type(call: Any, annotation: Any) -> Any:
             f"the annotation {annotation!r} of the handler's value can't be looked up: {error}",
             hint="import the type at the module's top, or say what it is by value=",
         ) from None
-    rest = [each for each in typing.get_args(kind) if each is not type(None)]
+    rest = [other for other in typing.get_args(kind) if other is not type(None)]
     if type(None) in typing.get_args(kind) and len(rest) == 1:
         kind = rest[0]
     if kind in (Any, object):

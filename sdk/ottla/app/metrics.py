@@ -19,11 +19,11 @@ METRICS: Final = {
 
 def metrics_of(workers: Iterable[Worker]) -> dict[str, float]:
     """All of METRICS as of now, summed over the handlers."""
-    there = list(workers)
+    running = list(workers)
     return {
-        "records-handled-total": float(sum(worker.attempts.handled for worker in there)),
-        "records-retried-total": float(sum(worker.attempts.retried for worker in there)),
-        "records-dead-lettered-total": float(sum(worker.attempts.dead_lettered for worker in there)),
-        "records-in-flight": float(sum(worker.lanes.count for worker in there)),
-        "handlers-running": float(sum(worker.lanes.running for worker in there)),
+        "records-handled-total": float(sum(worker.attempts.handled for worker in running)),
+        "records-retried-total": float(sum(worker.attempts.retried for worker in running)),
+        "records-dead-lettered-total": float(sum(worker.attempts.dead_lettered for worker in running)),
+        "records-in-flight": float(sum(worker.lanes.count for worker in running)),
+        "handlers-running": float(sum(worker.lanes.running for worker in running)),
     }

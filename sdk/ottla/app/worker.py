@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from ottla.app.attempts import Attempts, Outcome, Work
+from ottla.app.attempts import Attempts, HandlingOutcome, Work
 from ottla.app.context import Send
 from ottla.app.handler import Handler
 from ottla.consumer.batch import Batch
@@ -22,7 +22,7 @@ from ottla.consumer.consumer import Consumer
 from ottla.consumer.group.listener import Partitions, RebalanceListener
 from ottla.errors import CommitFailedError, OttlaError, RebalanceInProgressError, RetriableError, WakeupError
 from ottla.machines.lanes import Job, Lanes
-from ottla.machines.progress import InFlight
+from ottla.machines.progress import RecordsInFlight
 from ottla_core.model import TopicPartition
 from ottla_core.records.record import RawRecord
 
@@ -56,7 +56,7 @@ class Worker:
     ) -> None:
         self.attempts: Final = Attempts(handler, send, on_failure)
         self.lanes: Final[Lanes[Work]] = Lanes(handler.concurrency)
-        self._in_flight: Final = InFlight()
+        self._in_flight: Final = RecordsInFlight()
         self._handler: Final = handler
         self._on_failure: Final = on_failure
         self._drain_s: Final = drain_s
@@ -135,16 +135,16 @@ class Worker:
 
     async def _run_job(self, job: Job[Work]) -> None:
         (offset, *_), progress = job.work
-        outcome = Outcome.LEFT
+        outcome = HandlingOutcome.LEFT
         try:
             outcome = await self.attempts.run(job)
         finally:
-            if outcome is Outcome.AGAIN:
+            if outcome is HandlingOutcome.AGAIN:
                 self.lanes.park(job)
                 self._loop.call_later(self._handler.pause_s(job.attempts), self._try_again, job)
             else:
                 self.lanes.finish(job)
-            if outcome is Outcome.DONE:
+            if outcome is HandlingOutcome.DONE:
                 progress.finish(offset)
 
     def _try_again(self, job: Job[Work]) -> None:
@@ -226,7 +226,7 @@ class Worker:
     def on_revoked(self, partitions: Partitions) -> None:
         """Wait for the loop to hand them back, and commit."""
         try:
-            offsets = self._asked(self.hand_back(partitions), self._drain_s + _GRACE_S)
+            offsets = self._run_in_loop(self.hand_back(partitions), self._drain_s + _GRACE_S)
             if offsets:
                 self._commit_last(offsets)
         except (OttlaError, TimeoutError) as error:
@@ -243,7 +243,7 @@ class Worker:
         """Let the loop forget them, before it hears of anything that is read afterwards."""
         self._loop.call_soon_threadsafe(self.forget, partitions)
 
-    def _asked(self, question: Coroutine[Any, Any, T], timeout: float) -> T:
+    def _run_in_loop(self, question: Coroutine[Any, Any, T], timeout: float) -> T:
         return asyncio.run_coroutine_threadsafe(question, self._loop).result(timeout)
 
 

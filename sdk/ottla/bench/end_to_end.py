@@ -13,9 +13,9 @@ from typing import Final
 
 from ottla.bench.acknowledgements import Acknowledgements
 from ottla.bench.measurement import Measurement
-from ottla.bench.pace import Pace
+from ottla.bench.pace import SendPace
 from ottla.bench.payload import values
-from ottla.bench.runs import Bounds
+from ottla.bench.throughput import RunBounds
 from ottla.consumer.consumer import Consumer
 from ottla.producer.producer import Producer
 
@@ -32,7 +32,7 @@ class EndToEnd:
         producer: Producer[bytes, bytes],
         consumer: Consumer[bytes, bytes],
         measured: Measurement,
-        bounds: Bounds,
+        bounds: RunBounds,
         *,
         size_bytes: int,
         rate: float,
@@ -55,7 +55,7 @@ class EndToEnd:
         """
         for partition in self._consumer.assignment():
             self._consumer.position(partition)  # looked up now: what is sent from here on is what it reads
-        pace = Pace(time.monotonic(), self._rate)
+        pace = SendPace(time.monotonic(), self._rate)
         while self._sent < self._bounds.records and time.monotonic() - pace.began_at < self._bounds.seconds:
             self._send_due(pace)
             self._receive(min(_NAP_S, max(0.0, pace.due_at(self._sent) - time.monotonic())), on_record)
@@ -67,7 +67,7 @@ class EndToEnd:
         self._measured.finish(time.monotonic())
         return len(self._due_ns)
 
-    def _send_due(self, pace: Pace) -> None:
+    def _send_due(self, pace: SendPace) -> None:
         for _ in range(min(self._bounds.records - self._sent, pace.due(time.monotonic(), self._sent))):
             due_ns, handed_over_ns = round(pace.due_at(self._sent) * 1e9), time.monotonic_ns()
             self._due_ns[self._sent] = due_ns

@@ -28,7 +28,7 @@ def bucket_of(value_us: int) -> int:
     return value_us if width <= 0 else value_us | ((1 << width) - 1)
 
 
-class Histogram:
+class LatencyHistogram:
     """Latencies in whole microseconds, 0 or more. Not thread-safe."""
 
     __slots__ = ("_counts", "count", "max_us", "total_us")
@@ -70,11 +70,11 @@ class Histogram:
 
     def percentile(self, percent: float) -> int:
         """The least value, in microseconds, that `percent` of all are not above; 0 where nothing was counted."""
-        wanted = self.count * percent / 100
+        rank = self.count * percent / 100
         reached = 0
         for value_us in sorted(self._counts):
             reached += self._counts[value_us]
-            if reached >= wanted:
+            if reached >= rank:
                 return min(value_us, self.max_us)
         return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.bench.histogram import Histogram
+from ottla.bench.histogram import LatencyHistogram
 
 
 class Window:
@@ -42,9 +42,9 @@ class Window:
         self.received = 0
         self.received_bytes = 0
         self.backlog = 0
-        self.publish = Histogram()
-        self.delay = Histogram()
-        self.end_to_end = Histogram()
+        self.publish = LatencyHistogram()
+        self.delay = LatencyHistogram()
+        self.end_to_end = LatencyHistogram()
 
     @property
     def seconds(self) -> float:

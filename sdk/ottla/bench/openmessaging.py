@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.bench.histogram import Histogram
+from ottla.bench.histogram import LatencyHistogram
 from ottla.bench.measurement import Measurement, Window
 
 WINDOW_S: Final = 10.0
@@ -28,7 +28,7 @@ _QUANTILES: Final = (0, 10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 95, 97.5, 99
 
 _MS: Final = 1000.0
 _US: Final = 1.0
-_KINDS: Final[dict[str, tuple[Callable[[Window], Histogram], float]]] = {
+_KINDS: Final[dict[str, tuple[Callable[[Window], LatencyHistogram], float]]] = {
     "publishLatency": (lambda window: window.publish, _MS),
     "publishDelayLatency": (lambda window: window.delay, _US),
     "endToEndLatency": (lambda window: window.end_to_end, _MS),
@@ -64,17 +64,17 @@ def result(workload: Workload, measured: Measurement) -> dict[str, Any]:
         "backlog": [w.backlog for w in windows],
     }
     for kind, (histogram_of, unit) in _KINDS.items():
-        each = [_summary(histogram_of(w), unit) for w in windows]
+        summaries = [_summary(histogram_of(w), unit) for w in windows]
         total = histogram_of(measured.total)
         for name, value in _summary(total, unit).items():
-            found[kind + name] = [summary[name] for summary in each]
+            found[kind + name] = [summary[name] for summary in summaries]
             found[f"aggregated{kind[0].upper()}{kind[1:]}{name}"] = value
         quantiles = {f"{float(q)}": _round(total.percentile(q) / unit) for q in _QUANTILES}
         found[f"aggregated{kind[0].upper()}{kind[1:]}Quantiles"] = quantiles
     return found
 
 
-def _summary(histogram: Histogram, unit: float) -> dict[str, float]:
+def _summary(histogram: LatencyHistogram, unit: float) -> dict[str, float]:
     percentiles = {name: _round(histogram.percentile(percent) / unit) for name, percent in _PERCENTS.items()}
     return {"Avg": _round(histogram.mean_us / unit), **percentiles, "Max": _round(histogram.max_us / unit)}
 

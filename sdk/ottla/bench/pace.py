@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 
-class Pace:
+class SendPace:
     """`rate` a second, evenly, the first at `began_at` (monotonic seconds)."""
 
     __slots__ = ("began_at", "rate")

@@ -28,9 +28,9 @@ def complete_group(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _complete(ctx: typer.Context, incomplete: str, names: Callable[[Admin], Sequence[str]]) -> list[str]:
-    said = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
+    bootstrap = ctx.params.get("bootstrap") or ctx.find_root().params.get("bootstrap")
     try:
-        with open_admin(Settings(bootstrap=said, timeout=_COMPLETION_S)) as admin:
+        with open_admin(Settings(bootstrap=bootstrap, timeout=_COMPLETION_S)) as admin:
             return [name for name in names(admin) if name.startswith(incomplete)]
     except OttlaError:
         return []

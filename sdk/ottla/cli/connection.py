@@ -17,7 +17,7 @@ from ottla.errors import ConnectError, ErrorCode, OttlaError
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 ASIDE_S: Final = 2.0
 """How long is waited for what is only told besides."""
@@ -39,10 +39,10 @@ def with_timeout(config: Mapping[str, Any], timeout: float, *names: str) -> dict
     return {**{name: round(timeout * 1000) for name in names}, **config}
 
 
-def or_nothing(ask: Callable[[], Answer]) -> Answer | None:
+def or_nothing(call: Callable[[], Result]) -> Result | None:
     """The answer, or None with a word about why: what else is known shall be seen all the same."""
     try:
-        return ask()
+        return call()
     except OttlaError as error:
         say(f"ottla: {sentence(error)}")
         return None

@@ -40,19 +40,19 @@ def of_client(name: str) -> str:
     return f"it is a setting of a {' and a '.join(of)}: give it to the client, with -X {name}=… or {clients}"
 
 
-def in_words(item: dict[str, Any]) -> str:
+def as_text(item: dict[str, Any]) -> str:
     """An item as a paragraph."""
-    words = [f"{item['name']}  ({item['scope']}; {item['type']})", f"  {item['documentation']}"]
+    lines = [f"{item['name']}  ({item['scope']}; {item['type']})", f"  {item['documentation']}"]
     default = "unset" if item["default"] is None else item["default"] or "empty"
     legal = f"; {item['legal']}" if item["legal"] else ""
-    words.append(f"  Default: {default}{legal}.")
+    lines.append(f"  Default: {default}{legal}.")
     if item["synonyms"]:
-        words.append(f"  Where a topic says nothing, the broker's {', '.join(item['synonyms'])} counts.")
+        lines.append(f"  Where a topic says nothing, the broker's {', '.join(item['synonyms'])} counts.")
     if not item["dynamic"]:
-        words.append("  A setting of the broker's process; the cluster can't change it.")
+        lines.append("  A setting of the broker's process; the cluster can't change it.")
     elif not item["enforced"]:
-        words.append("  This release stores it and does not act on it yet.")
-    return "\n".join(words)
+        lines.append("  This release stores it and does not act on it yet.")
+    return "\n".join(lines)
 
 
 def _item(key: ConfigKey) -> dict[str, Any]:

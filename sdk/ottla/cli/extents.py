@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ottla.cli.failures import no_partition
-from ottla.cli.offsets import Anchor, Bounds, Position, resolve
+from ottla.cli.offsets import Anchor, PartitionBounds, PositionSpec, resolve
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Extent:
 def look_up(
     admin: Admin,
     topic: str,
-    positions: Sequence[Position] = (),
+    positions: Sequence[PositionSpec] = (),
     only: Sequence[int] = (),
     *,
     timeout: float | None = None,
@@ -50,12 +50,12 @@ def look_up(
     extents = {}
     for number in only or starts:
         start, end = starts[number] or 0, ends[number] or 0
-        offsets = tuple(resolve(p, Bounds(start, end, found.get(p.number, {}).get(number))) for p in positions)
+        offsets = tuple(resolve(p, PartitionBounds(start, end, found.get(p.number, {}).get(number))) for p in positions)
         extents[number] = Extent(start, end, offsets)
     return extents
 
 
-def check_reached(option: str, topic: str, position: Position, extents: Mapping[int, Extent]) -> None:
+def check_reached(option: str, topic: str, position: PositionSpec, extents: Mapping[int, Extent]) -> None:
     """Raise ConfigError for an offset beyond the end of the log."""
     for number, extent in extents.items():
         if position.anchor is Anchor.OFFSET and position.number > extent.end:

@@ -46,7 +46,7 @@ _NOT_FOUND: Final = (
 )
 
 
-_CALLED_HERE: Final = {
+_CLI_COMMANDS: Final = {
     "list": ("ls", "brokers"),
     "describe": ("show", "info"),
     "info": ("show",),
@@ -65,7 +65,7 @@ _CALLED_HERE: Final = {
 _NO_COMMAND: Final = re.compile(r"No such command '([^']*)'")
 _NOISE: Final = re.compile(r"(?<=: )Value error, ")
 
-_SAID_OTHERWISE: Final = {
+_CLI_TERMS: Final = {
     "Admin().topics.create(…)": "`ottla topic create`",
     "bootstrap= (or OTTLA_BOOTSTRAP)": "-b (or OTTLA_BOOTSTRAP)",
     "bootstrap=": "-b ",
@@ -125,7 +125,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OttlaError):
         # What a user typed needs no number of Kafka's; what the cluster answered can be looked up by its name.
         named = "" if isinstance(error, ConfigError | NotFoundError) else f" ({error.name})"
-        return _in_our_words(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
+        return _in_cli_terms(f"{error.message}{named}" + (f"; {error.hint}" if error.hint else ""))
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         path = context.command_path if context else "ottla"
@@ -144,17 +144,17 @@ def sentence(error: BaseException) -> str:
 def _usage_error(message: str, context: Any) -> str:
     """Typer's message, with the name of a command that is called otherwise here."""
     missing = _NO_COMMAND.match(message)
-    others = _CALLED_HERE.get(missing[1], ()) if missing else ()
-    here = [name for name in others if name in getattr(context.command, "commands", ())] if context else []
+    commands = _CLI_COMMANDS.get(missing[1], ()) if missing else ()
+    known = [name for name in commands if name in getattr(context.command, "commands", ())] if context else []
     return (
-        f"No such command {missing[1]!r}: it is called {here[0]!r} here"
-        if missing and here
+        f"No such command {missing[1]!r}: it is called {known[0]!r} here"
+        if missing and known
         else _NOISE.sub("", message)
     )
 
 
-def _in_our_words(text: str) -> str:
-    for theirs, ours in _SAID_OTHERWISE.items():
+def _in_cli_terms(text: str) -> str:
+    for theirs, ours in _CLI_TERMS.items():
         text = text.replace(theirs, ours)
     return text
 
@@ -165,14 +165,14 @@ class SdkWarnings(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told_before = ""
+        self._last_text = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if record.levelno != logging.WARNING or (record.name == "ottla.admin" and text == self._told_before):
+        if record.levelno != logging.WARNING or (record.name == "ottla.admin" and text == self._last_text):
             return
-        self._told_before = text
-        say(f"ottla: {_in_our_words(text)}")
+        self._last_text = text
+        say(f"ottla: {_in_cli_terms(text)}")
 
 
 def hear_sdk() -> None:

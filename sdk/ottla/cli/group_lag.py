@@ -49,14 +49,14 @@ def _partition_item(lag: PartitionLag) -> dict[str, Any]:
 
 def show_lag(item: Item) -> None:
     """A group as a table, below a line of totals."""
-    print(in_words(item))
+    print(as_text(item))
     rows = [{**partition, "seconds": _seconds(partition["seconds"])} for partition in item["partitions"]]
-    told = ["error"] if any(row["error"] for row in rows) else []
+    extra = ["error"] if any(row["error"] for row in rows) else []
     if rows:
-        write_table(Listing("", rows, (*COLUMNS, *told)), indent=2)
+        write_table(Listing("", rows, (*COLUMNS, *extra)), indent=2)
 
 
-def in_words(item: Item) -> str:
+def as_text(item: Item) -> str:
     """ "billing  Stable, 2 members, coordinator 0; 120 records behind, the oldest 42.9 s old"."""
     behind = "nothing is committed yet"
     if any(partition["committed"] is not None for partition in item["partitions"]):

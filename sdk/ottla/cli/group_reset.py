@@ -13,12 +13,12 @@ from ottla.errors import config_error
 
 if TYPE_CHECKING:
     from ottla.admin.group_info import OffsetReset
-    from ottla.admin.group_reset import Place
+    from ottla.admin.group_reset import ResetTarget
 
 RESET_COLUMNS: Final = ("topic", "partition", "before", "after", "moved")
 
 
-def place_of(text: str) -> Place:
+def reset_target(text: str) -> ResetTarget:
     """The place that --to says. Raises ConfigError."""
     position = parse_position(text, "--to", now_ms=time.time_ns() // 1_000_000)
     match position.anchor:
@@ -50,7 +50,7 @@ def reset_item(reset: OffsetReset, action: str) -> dict[str, Any]:
     }
 
 
-def tell_clamped(resets: Iterable[OffsetReset]) -> None:
+def report_clamped(resets: Iterable[OffsetReset]) -> None:
     """Say which of them can't go where they were sent."""
     for reset in resets:
         if reset.after != reset.wanted:

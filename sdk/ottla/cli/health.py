@@ -10,7 +10,7 @@ from ottla.cli.failures import count
 
 if TYPE_CHECKING:
     from ottla.admin.admin import ClusterInfo
-    from ottla.cli.standing import Standing
+    from ottla.cli.partition_status import PartitionStatus
 
 
 class Problem(NamedTuple):
@@ -25,7 +25,7 @@ class Health:
     """One look at a cluster. `away` are brokers that hold replicas and are not registered."""
 
     info: ClusterInfo
-    partitions: Sequence[Standing]
+    partitions: Sequence[PartitionStatus]
 
     @property
     def live(self) -> list[int]:
@@ -42,11 +42,11 @@ class Health:
     @property
     def away(self) -> list[int]:
         registered = {broker.id for broker in self.info.brokers}
-        return sorted({b for standing in self.partitions for b in standing.info.replicas} - registered)
+        return sorted({b for status in self.partitions for b in status.info.replicas} - registered)
 
     @property
     def without_leader(self) -> int:
-        return sum(standing.info.is_leaderless for standing in self.partitions)
+        return sum(status.info.is_leaderless for status in self.partitions)
 
     @property
     def to_recover(self) -> int:
@@ -56,16 +56,16 @@ class Health:
     @property
     def eligible_only(self) -> int:
         """Partitions with replicas that are eligible outside the ISR, which is below min.insync.replicas (KIP-966)."""
-        return sum(bool(standing.info.elr) for standing in self.partitions)
+        return sum(bool(status.info.elr) for status in self.partitions)
 
     @property
     def under_replicated(self) -> int:
-        return sum(standing.info.is_under_replicated for standing in self.partitions)
+        return sum(status.info.is_under_replicated for status in self.partitions)
 
     @property
     def under_min_isr(self) -> int | None:
         """None where min.insync.replicas is not known and matters."""
-        under = [standing.is_under_min_isr for standing in self.partitions]
+        under = [status.is_under_min_isr for status in self.partitions]
         return None if None in under else sum(map(bool, under))
 
     @property
@@ -95,23 +95,23 @@ class Health:
     def _broken_partitions(self) -> list[Problem]:
         found = []
         if self.without_leader:
-            what = f"{count(self.without_leader, 'partition')} without a leader: neither written nor read"
+            problem = f"{count(self.without_leader, 'partition')} without a leader: neither written nor read"
             hint = "start a broker of their ISR or ELR, which `ottla partition ls --offline` names"
-            found.append(Problem(what, hint))
+            found.append(Problem(problem, hint))
         if self.to_recover:
-            what = f"{count(self.to_recover, 'partition')} where nobody is known to have all that was acknowledged"
+            problem = f"{count(self.to_recover, 'partition')} where nobody is known to have all that was acknowledged"
             hint = (
                 "start all brokers of their last known ELR, on the data that they had; where one is gone for good, "
                 "`ottla partition elect --unclean` gives what the others have"
             )
-            found.append(Problem(what, hint))
+            found.append(Problem(problem, hint))
         if self.under_min_isr:
-            what = f"{count(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
-            found.append(Problem(what, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
+            problem = f"{count(self.under_min_isr, 'partition')} under min.insync.replicas: acks=all is refused"
+            found.append(Problem(problem, "start the missing brokers; see `ottla partition ls --under-min-isr`"))
         if self.under_replicated:
-            what = f"{count(self.under_replicated, 'partition')} under-replicated"
+            problem = f"{count(self.under_replicated, 'partition')} under-replicated"
             hint = "replicas that are there catch up by themselves; see `ottla partition ls --under-replicated`"
-            found.append(Problem(what, hint))
+            found.append(Problem(problem, hint))
         return found
 
     def item(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Health:
             "problems": [problem._asdict() for problem in self.problems],
         }
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         info = self.info
         controller = f"{info.controller_id} at {info.controller_address}" if info.controller_address else "none"
         brokers = [f"{len(self.live)} live", *(f"{len(ids)} {word}" for word, ids in self._absent() if ids)]
@@ -144,7 +144,7 @@ class Health:
             f"cluster {info.cluster_id} is {'not healthy' if self.problems else 'healthy'}",
             f"  controller  {controller}",
             f"  brokers     {', '.join(brokers)}",
-            f"  partitions  {self._partitions_in_words()}",
+            f"  partitions  {self._partitions_text()}",
             *(f"{problem.what}; {problem.hint}" for problem in self.problems),
         ]
         return "\n".join(lines)
@@ -152,15 +152,15 @@ class Health:
     def _absent(self) -> list[tuple[str, list[int]]]:
         return [("fenced", self.fenced), ("away", self.away), ("read-only", self.read_only)]
 
-    def _partitions_in_words(self) -> str:
+    def _partitions_text(self) -> str:
         unknown = "an unknown number" if self.under_min_isr is None else self.under_min_isr
-        figures = (
+        counts = (
             (self.without_leader, "without a leader"),
             (self.under_replicated, "under-replicated"),
             (unknown, "under min ISR"),
         )
-        told = [f"{number} {words}" for number, words in figures if number]
-        return f"{len(self.partitions):,}, {', '.join(told) or 'all with a leader and in sync'}"
+        parts = [f"{number} {label}" for number, label in counts if number]
+        return f"{len(self.partitions):,}, {', '.join(parts) or 'all with a leader and in sync'}"
 
 
 def _brokers(ids: Sequence[int]) -> str:

@@ -25,16 +25,19 @@ SERVER_MODULES: Final = ("grpc_health", "prometheus_client")
 """What the services import and the SDK does not: with them, the extra is installed."""
 
 MODULES: Final[Mapping[str, tuple[str, str]]] = {
-    "topic": ("ottla.cli.topic", "List, show, create, remove and alter topics."),
-    "produce": ("ottla.cli.produce", "Write the lines of a file, or of standard input, to a topic."),
-    "consume": ("ottla.cli.consume", "Read the records of a topic."),
-    "config": ("ottla.cli.config", "Get, set and explain the configs of topics, brokers and the cluster."),
-    "partition": ("ottla.cli.partition", "List partitions with their replicas, elect their leaders."),
-    "group": ("ottla.cli.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
-    "cluster": ("ottla.cli.cluster", "Show the cluster, how it is, its brokers and controllers."),
-    "metadata": ("ottla.cli.metadata", "Say that the metadata store was restored from a backup."),
-    "doctor": ("ottla.cli.doctor", "Find out why Kafka clients can't use the cluster from here; compare replicas."),
-    "bench": ("ottla.cli.bench", "Measure what the cluster and this client reach."),
+    "topic": ("ottla.cli.commands.topic", "List, show, create, remove and alter topics."),
+    "produce": ("ottla.cli.commands.produce", "Write the lines of a file, or of standard input, to a topic."),
+    "consume": ("ottla.cli.commands.consume", "Read the records of a topic."),
+    "config": ("ottla.cli.commands.config", "Get, set and explain the configs of topics, brokers and the cluster."),
+    "partition": ("ottla.cli.commands.partition", "List partitions with their replicas, elect their leaders."),
+    "group": ("ottla.cli.commands.group", "Show consumer groups, explain their rebalances; reset, kick and remove."),
+    "cluster": ("ottla.cli.commands.cluster", "Show the cluster, how it is, its brokers and controllers."),
+    "metadata": ("ottla.cli.commands.metadata", "Say that the metadata store was restored from a backup."),
+    "doctor": (
+        "ottla.cli.commands.doctor",
+        "Find out why Kafka clients can't use the cluster from here; compare replicas.",
+    ),
+    "bench": ("ottla.cli.commands.bench", "Measure what the cluster and this client reach."),
 }
 """Commands of the SDK: the module whose `app` it is, and a line for the list of commands."""
 
@@ -71,8 +74,8 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         outer = ctx.find_root().params
-        given = {option.name: (outer.get(option.name), ctx.params.pop(option.name)) for option in _shared(ctx)}
-        ctx.obj = Settings.merged(given)
+        values = {option.name: (outer.get(option.name), ctx.params.pop(option.name)) for option in _shared(ctx)}
+        ctx.obj = Settings.merged(values)
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -84,8 +87,8 @@ class Command(TyperCommand):
 def _in_usage(argument: Any) -> str:
     """`TOPIC...` and `[FILE]`, as manual pages have it; Typer writes `{TOPIC...}...` and `[[FILE]]`."""
     name = (argument.metavar or argument.name.upper()).replace("...", "").strip("[]")
-    words = name if argument.nargs == 1 else f"{name}..."
-    return words if argument.required else f"[{words}]"
+    text = name if argument.nargs == 1 else f"{name}..."
+    return text if argument.required else f"[{text}]"
 
 
 def _shared(ctx: Any) -> list[Any]:

@@ -24,7 +24,7 @@ ELSEWHERE: Final = "elsewhere"
 
 _ONLY_LISTENER: Final = "PLAINTEXT"
 _LOOPBACK: Final = frozenset({"localhost", "::1", "[::1]"})
-_AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.REFUSED.value})
+_AWAY: Final = frozenset({Met.UNRESOLVED.value, Met.UNREACHED.value, Met.CONNECTION_REFUSED.value})
 _KAFKA_PORTS: Final = "Kafka's port is 9092 where the gRPC port is 9650, 9093 where it is 9651"
 
 
@@ -62,19 +62,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What a client relies on: at each of `told` (broker id → host:port) is that broker, of that cluster.
+    """What a client relies on: at each of `brokers` (broker id → host:port) is that broker, of that cluster.
 
     `entry` is the address by which it came, "" for none; `named` says that brokers of this cluster tell who they are.
     """
 
-    told: Mapping[int, str]
+    brokers: Mapping[int, str]
     cluster_id: str
     entry: str = ""
     listener: str | None = None
     named: bool = False
 
     def judge(self, looks: Mapping[str, Look]) -> list[Finding]:
-        return [self._finding(broker, looks[address]) for broker, address in sorted(self.told.items())]
+        return [self._finding(broker, looks[address]) for broker, address in sorted(self.brokers.items())]
 
     def _finding(self, broker: int, look: Look) -> Finding:
         if look.met is not Met.KAFKA:
@@ -89,31 +89,31 @@ class Expected:
     def _another_cluster(self, look: Look) -> Problem | None:
         if look.cluster_id == self.cluster_id:
             return None
-        what = f"{look.address} is a broker of cluster {look.cluster_id}, and this is {self.cluster_id}"
-        return Problem(what, self._advertise(look.address))
+        problem = f"{look.address} is a broker of cluster {look.cluster_id}, and this is {self.cluster_id}"
+        return Problem(problem, self._advertise(look.address))
 
     def _another_broker(self, broker: int, look: Look) -> Problem | None:
         if self.named and look.controller == broker:
             return None
-        shared = [other for other, address in self.told.items() if address == look.address and other != broker]
+        shared = [other for other, address in self.brokers.items() if address == look.address and other != broker]
         if shared:
-            what = f"broker {broker} and broker {shared[0]} are both told as {look.address}"
-            return Problem(what, "advertise an address of its own for each broker, by kafka_advertised")
+            problem = f"broker {broker} and broker {shared[0]} are both told as {look.address}"
+            return Problem(problem, "advertise an address of its own for each broker, by kafka_advertised")
         if self.named:
-            what = f"broker {look.controller} answers at {look.address}"
-            return Problem(what, "two brokers' ports are exchanged, in kafka_advertised or where they are published")
+            problem = f"broker {look.controller} answers at {look.address}"
+            return Problem(problem, "two brokers' ports are exchanged, in kafka_advertised or where they are published")
         return None
 
     def _unmet(self, look: Look) -> Problem:
         address, host, came_as = look.address, host_of(look.address), host_of(self.entry)
-        if look.met is Met.REFUSED and came_as and is_loopback(host) and not is_loopback(came_as):
-            what = f"{host} is this machine, where nothing listens at {address}; the broker is on {came_as}"
-            return Problem(what, self._advertise(address))
-        if look.met is Met.REFUSED and came_as == host and self.entry not in self.told.values():
-            what = (
+        if look.met is Met.CONNECTION_REFUSED and came_as and is_loopback(host) and not is_loopback(came_as):
+            problem = f"{host} is this machine, where nothing listens at {address}; the broker is on {came_as}"
+            return Problem(problem, self._advertise(address))
+        if look.met is Met.CONNECTION_REFUSED and came_as == host and self.entry not in self.brokers.values():
+            problem = (
                 f"nothing listens at {address}, and a broker does at {self.entry}: a port published by another number"
             )
-            return Problem(what, self._advertise(self.entry))
+            return Problem(problem, self._advertise(self.entry))
         return unmet(look, self._advertise(address))
 
     def _advertise(self, address: str) -> str:
@@ -130,7 +130,7 @@ def unmet(look: Look, advertise: str) -> Problem:
         return Problem(f"the name {host_of(address)} can't be resolved here", advertise)
     if look.met is Met.UNREACHED:
         return Problem(f"{address} is not reached from here: another network, or a firewall", advertise)
-    if look.met is Met.REFUSED:
+    if look.met is Met.CONNECTION_REFUSED:
         hint = "start the broker, publish the port, or correct it; the broker's log says where it listens"
         return Problem(f"nothing listens at {address}", hint)
     if look.met is Met.GRPC:
@@ -152,15 +152,15 @@ def unmet(look: Look, advertise: str) -> Problem:
 def check_cluster(info: ClusterInfo, entry_hosts: Sequence[str], looks: Looks) -> list[Finding]:
     """Every listener of every registered broker. `entry_hosts`: by which this client has reached brokers' contracts."""
     findings: list[Finding] = []
-    seen = looks(a for name in listener_names(info) for a in _told(info, name).values())
+    seen = looks(a for name in listener_names(info) for a in _advertised(info, name).values())
     for name in listener_names(info):
-        told = _told(info, name)
-        expected = Expected(told, info.cluster_id, listener=name, named=True)
-        if not any(_is_of(seen[address], info.cluster_id) for address in told.values()):
+        brokers = _advertised(info, name)
+        expected = Expected(brokers, info.cluster_id, listener=name, named=True)
+        if not any(_is_of(seen[address], info.cluster_id) for address in brokers.values()):
             expected, seen = _by_another_host(expected, entry_hosts, looks, seen)
         findings += expected.judge(seen)
         findings += [
-            _without(broker, name) for broker in info.brokers if broker.id not in told and broker.kafka_address
+            _without(broker, name) for broker in info.brokers if broker.id not in brokers and broker.kafka_address
         ]
     findings += [_unserved(broker) for broker in info.brokers if not broker.kafka_address]
     return _set_apart(findings)
@@ -174,21 +174,23 @@ def listener_names(info: ClusterInfo) -> list[str]:
     return sorted({name for broker in info.brokers for name in broker.kafka_listeners}) or [_ONLY_LISTENER]
 
 
-def _told(info: ClusterInfo, listener: str) -> dict[int, str]:
+def _advertised(info: ClusterInfo, listener: str) -> dict[int, str]:
     """A broker of a release that knew one listener is told by its only address, whatever the name."""
-    told = {b.id: b.kafka_listeners.get(listener, "") if b.kafka_listeners else b.kafka_address for b in info.brokers}
-    return {broker: address for broker, address in told.items() if address}
+    brokers = {
+        b.id: b.kafka_listeners.get(listener, "") if b.kafka_listeners else b.kafka_address for b in info.brokers
+    }
+    return {broker: address for broker, address in brokers.items() if address}
 
 
 def _by_another_host(
     expected: Expected, hosts: Sequence[str], looks: Looks, seen: Mapping[str, Look]
 ) -> tuple[Expected, Mapping[str, Look]]:
     """What clients are told who come by the hosts that did work here: as they dialled, or what can't be reached."""
-    tried = looks(f"{host}:{port_of(address)}" for host in hosts for address in expected.told.values())
+    tried = looks(f"{host}:{port_of(address)}" for host in hosts for address in expected.brokers.values())
     for look in tried.values():
         if _is_of(look, expected.cluster_id):
-            told = {broker: look.told.get(broker, address) for broker, address in expected.told.items()}
-            return replace(expected, told=told, entry=look.address), {**seen, **looks(told.values())}
+            brokers = {broker: look.brokers.get(broker, address) for broker, address in expected.brokers.items()}
+            return replace(expected, brokers=brokers, entry=look.address), {**seen, **looks(brokers.values())}
     return expected, seen
 
 
@@ -201,8 +203,8 @@ def _set_apart(findings: list[Finding]) -> list[Finding]:
 
 
 def _without(broker: BrokerInfo, listener: str) -> Finding:
-    what = f"it has no listener {listener}: clients that come by it can't use what this broker leads"
-    problem = Problem(what, "give it one, by kafka_listeners and kafka_advertised")
+    text = f"it has no listener {listener}: clients that come by it can't use what this broker leads"
+    problem = Problem(text, "give it one, by kafka_listeners and kafka_advertised")
     return Finding("", "missing", broker.id, listener, problem)
 
 
@@ -219,13 +221,15 @@ def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
     findings: list[Finding] = []
     done = set()
     for entry, look in entries.items():
-        told = (look.cluster_id, tuple(look.told.items()))
-        if not look.told:
+        brokers = (look.cluster_id, tuple(look.brokers.items()))
+        if not look.brokers:
             state = "no-brokers" if look.met is Met.KAFKA else look.met.value
             findings.append(Finding(entry, state, problem=_at_entry(look)))
-        elif told not in done:
-            done.add(told)
-            findings += Expected(look.told, look.cluster_id, entry).judge({**entries, **looks(look.told.values())})
+        elif brokers not in done:
+            done.add(brokers)
+            findings += Expected(look.brokers, look.cluster_id, entry).judge(
+                {**entries, **looks(look.brokers.values())}
+            )
     return findings
 
 

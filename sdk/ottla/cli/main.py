@@ -16,8 +16,8 @@ from ottla.cli.settings import Form
 app = typer.Typer(cls=LazyGroup, name="ottla", invoke_without_command=True, rich_markup_mode=None)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from importlib.metadata import version
 
         print(f"ottla {version('ottla')}")

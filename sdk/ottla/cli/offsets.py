@@ -38,7 +38,7 @@ class Anchor(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class PositionSpec:
     """A place in a partition: `number` is an offset, a count of records from the anchor, or ms since the epoch."""
 
     anchor: Anchor
@@ -46,7 +46,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class PartitionBounds:
     """A partition as it is now: its first offset, the one that comes next, and what a time was looked up as.
 
     `at_time` is None where the partition has no record at or after the time.
@@ -57,42 +57,42 @@ class Bounds:
     at_time: int | None = None
 
 
-_WORDS: Final = {
-    "start": Position(Anchor.START),
-    "beginning": Position(Anchor.START),
-    "earliest": Position(Anchor.START),
-    "end": Position(Anchor.END),
-    "latest": Position(Anchor.END),
+_NAMED_POSITIONS: Final = {
+    "start": PositionSpec(Anchor.START),
+    "beginning": PositionSpec(Anchor.START),
+    "earliest": PositionSpec(Anchor.START),
+    "end": PositionSpec(Anchor.END),
+    "latest": PositionSpec(Anchor.END),
 }
 
 
-def parse_position(text: str, option: str, *, now_ms: int) -> Position:
+def parse_position(text: str, option: str, *, now_ms: int) -> PositionSpec:
     """The position that `option` (--from, --to) says. Raises ConfigError."""
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _NAMED_POSITIONS:
+        return _NAMED_POSITIONS[text]
     if text.startswith("@"):
-        return Position(Anchor.TIME, _time_ms(text[1:], option, now_ms))
+        return PositionSpec(Anchor.TIME, _time_ms(text[1:], option, now_ms))
     sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
     if not (digits.isascii() and digits.isdigit()):
         raise _illegal(option, text)
     number = int(digits)
     if sign == "+":
-        return Position(Anchor.START, number)
-    return Position(Anchor.END, -number) if sign else Position(Anchor.OFFSET, number)
+        return PositionSpec(Anchor.START, number)
+    return PositionSpec(Anchor.END, -number) if sign else PositionSpec(Anchor.OFFSET, number)
 
 
-def resolve(position: Position, bounds: Bounds) -> int:
+def resolve(position: PositionSpec, bounds: PartitionBounds) -> int:
     """The offset, never outside of what the partition holds: a place before the start is the start."""
     match position.anchor:
         case Anchor.START:
-            wanted = bounds.start + position.number
+            offset = bounds.start + position.number
         case Anchor.END:
-            wanted = bounds.end + position.number
+            offset = bounds.end + position.number
         case Anchor.OFFSET:
-            wanted = position.number
+            offset = position.number
         case Anchor.TIME:
-            wanted = bounds.end if bounds.at_time is None else bounds.at_time
-    return min(max(wanted, bounds.start), bounds.end)
+            offset = bounds.end if bounds.at_time is None else bounds.at_time
+    return min(max(offset, bounds.start), bounds.end)
 
 
 def _time_ms(text: str, option: str, now_ms: int) -> int:

@@ -32,14 +32,14 @@ class Listing:
     name: str = "name"
 
 
-def form_for(wanted: Form | None, stream: IO[str]) -> Form:
+def form_for(form: Form | None, stream: IO[str]) -> Form:
     """What `-o` says, else a table on a terminal and jsonl where a program reads."""
-    return wanted or ("table" if stream.isatty() else "jsonl")
+    return form or ("table" if stream.isatty() else "jsonl")
 
 
-def write(listing: Listing, wanted: Form | None) -> None:
+def write(listing: Listing, form: Form | None) -> None:
     """Write to standard output."""
-    match form_for(wanted, sys.stdout):
+    match form_for(form, sys.stdout):
         case "table":
             write_table(listing)
         case "json":

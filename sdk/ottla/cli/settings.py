@@ -29,16 +29,16 @@ class Settings:
     client_config: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def merged(cls, given: Mapping[str, tuple[Any, Any]]) -> Self:
+    def merged(cls, values: Mapping[str, tuple[Any, Any]]) -> Self:
         """From what was said before the command and behind it, which counts more. Raises ConfigError."""
-        nearest = {name: inner or outer for name, (outer, inner) in given.items()}
+        nearest = {name: inner or outer for name, (outer, inner) in values.items()}
         timeout = nearest.get("timeout")
         return cls(
             bootstrap=nearest.get("bootstrap"),
             output=nearest.get("output"),
             timeout=parse_duration(timeout, "--timeout") if timeout else _TIMEOUT_S,
             yes=bool(nearest.get("yes")),
-            client_config=pairs([text for level in given.get("client_config", ()) for text in level or ()], "-X"),
+            client_config=pairs([text for level in values.get("client_config", ()) for text in level or ()], "-X"),
         )
 
     @staticmethod

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
-from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_all, stranger, why_silent
+from ottla.client.diagnose import LIMIT_S, Diagnosis, diagnose_address, diagnose_all, stranger
 from ottla.client.guard import Guard
 from ottla.client.transport import Connection, Transport
 from ottla.errors import ErrorCode, NotABrokerError, OttlaError, UnknownTopicError, error_from_code, from_core
@@ -48,7 +48,7 @@ _START: Final = (
     "connect_timeout="
 )
 
-_ANSWER_S: Final = 1.0
+_PROBE_S: Final = 1.0
 """How long a server that is no broker is asked what it is."""
 
 _SILENT: Final = (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT)
@@ -66,7 +66,7 @@ class Cluster:
         *,
         connect_timeout: float = 5.0,
         clock: Clock | None = None,
-        diagnose: Callable[[str], Diagnosis] = why_silent,
+        diagnose: Callable[[str], Diagnosis] = diagnose_address,
     ) -> None:
         self.clock: Final = clock or SystemClock()
         self.view = ClusterView()
@@ -122,7 +122,7 @@ class Cluster:
         while True:
             try_s = min(_LONGEST_TRY_S, _FIRST_TRY_S * 2**backoff.attempts)
             early = not self._contacted and self.clock.monotonic() < contact_at
-            last = self._try_each(method, request, min(deadline_at, contact_at) if early else deadline_at, try_s)
+            last = self._try_brokers(method, request, min(deadline_at, contact_at) if early else deadline_at, try_s)
             if not isinstance(last, OttlaError):
                 self._contacted, self.out_of_reach = True, False
                 return last
@@ -133,7 +133,7 @@ class Cluster:
                 self._give_up(last, timeout, over=over, late=late)
             self.wait(pause)
 
-    def _try_each(
+    def _try_brokers(
         self, method: Method[Request, Response], request: Request, deadline_at: float, try_s: float
     ) -> Response | OttlaError:
         """The first answer, or the last error where no broker gave one."""
@@ -146,7 +146,7 @@ class Cluster:
                 return self.call(address, method, request, timeout=min(left, try_s))
             except OttlaError as error:
                 if error.code == ErrorCode.UNSUPPORTED_VERSION and not self._contacted:
-                    self._strangers[address] = stranger(address, functools.partial(self._answers, address))
+                    self._strangers[address] = stranger(address, functools.partial(self._serves, address))
                 elif not error.retriable:
                     raise
                 logger.debug("%s did not answer: %s", address, error)
@@ -155,10 +155,10 @@ class Cluster:
                 last = error
         return last
 
-    def _answers(self, address: str, method: Method[Any, Any]) -> bool:
+    def _serves(self, address: str, method: Method[Any, Any]) -> bool:
         """Whether somebody there knows this call."""
         try:
-            self.connection(address).ask(method, method.request(), timeout=_ANSWER_S)
+            self.connection(address).ask(method, method.request(), timeout=_PROBE_S)
         except OttlaError as error:
             return error.code not in (ErrorCode.UNSUPPORTED_VERSION, *_SILENT)
         return True
@@ -220,20 +220,22 @@ class Cluster:
 
     def _give_up(self, last: OttlaError, timeout: float, *, over: bool, late: bool) -> None:
         """Raise if no given address is, or will be, a broker's; if nobody is there in time; if the time is over."""
-        asked = self._bootstrap[:3]
-        found = diagnose_all(asked, lambda address: self._strangers.get(address) or self._diagnose(address))
-        reasons = "; ".join(diagnosis.words for diagnosis in found)
+        requested = self._bootstrap[:3]
+        found = diagnose_all(requested, lambda address: self._strangers.get(address) or self._diagnose(address))
+        reasons = "; ".join(diagnosis.message for diagnosis in found)
         if len(found) == len(self._bootstrap) and all(diagnosis.hopeless for diagnosis in found):
             raise NotABrokerError(
                 ErrorCode.UNSUPPORTED_VERSION, f"no broker answered: {reasons}", hint=f"{_GIVE}, such as localhost:9650"
             ) from None
-        absent = late and not any(diagnosis.there for diagnosis in found)
+        absent = late and not any(diagnosis.listening for diagnosis in found)
         if absent or over:
             self.out_of_reach = absent
             limit_s = min(timeout, self._connect_timeout) if absent else timeout
             code = ErrorCode.NETWORK_EXCEPTION if absent else last.code
-            words = f"no broker answered within {round(limit_s, 3):g} s: {reasons}"
-            raise error_from_code(code, words, hint=_START if absent else _GIVE + ", such as localhost:9650") from None
+            message = f"no broker answered within {round(limit_s, 3):g} s: {reasons}"
+            raise error_from_code(
+                code, message, hint=_START if absent else _GIVE + ", such as localhost:9650"
+            ) from None
 
 
 def view_of(response: pb.MetadataResponse) -> ClusterView:

@@ -16,16 +16,16 @@ class Condition(RLock):  # type: ignore[misc]  # final in typeshed, not in CPyth
     """
 
     def __init__(self) -> None:
-        self._news: Final = threading.Condition(self)
+        self._changed: Final = threading.Condition(self)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Let go of the lock until somebody notifies, for `timeout` seconds at most."""
-        return self._news.wait(timeout)
+        return self._changed.wait(timeout)
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:
         """Wait until the predicate holds, for `timeout` seconds at most; whether it does."""
-        return self._news.wait_for(predicate, timeout)
+        return self._changed.wait_for(predicate, timeout)
 
     def notify_all(self) -> None:
         """Let all that wait look again."""
-        self._news.notify_all()
+        self._changed.notify_all()

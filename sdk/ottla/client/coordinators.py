@@ -40,7 +40,7 @@ class Coordinators:
 
         Raises COORDINATOR_NOT_AVAILABLE while the group has none, and what `Cluster.call_any` raises.
         """
-        owners = self._owners or self._ask(timeout)
+        owners = self._owners or self._look_up(timeout)
         address = owners[shard_of(group, len(owners))] if owners else ""
         if not address:
             self.forget()
@@ -49,7 +49,7 @@ class Coordinators:
 
     def all(self, *, timeout: float) -> list[str]:
         """The addresses of all that own a shard now. Raises COORDINATOR_NOT_AVAILABLE where a shard has no owner."""
-        owners = self._ask(timeout)
+        owners = self._look_up(timeout)
         if not all(owners) or not owners:
             self.forget()
             raise _not_available(f"{owners.count('') or 'all'} shards of groups have no coordinator at the moment")
@@ -103,7 +103,7 @@ class Coordinators:
             self.forget()
             self._cluster.wait(pause)
 
-    def _ask(self, timeout: float) -> tuple[str, ...]:
+    def _look_up(self, timeout: float) -> tuple[str, ...]:
         self._owners = group_owners(self._cluster, timeout=timeout)
         return self._owners
 
@@ -113,12 +113,12 @@ def group_owners(cluster: Cluster, *, timeout: float) -> tuple[str, ...]:
 
     Raises what `Cluster.call_any` raises.
     """
-    told = cluster.call_any(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=timeout)
-    of_groups = sorted((each for each in told.shards if each.kind == GROUP), key=lambda each: each.shard)
-    return tuple(each.address if each.owner >= 0 else "" for each in of_groups)
+    response = cluster.call_any(Broker.METADATA, pb.MetadataRequest(shards=True), timeout=timeout)
+    of_groups = sorted((shard for shard in response.shards if shard.kind == GROUP), key=lambda shard: shard.shard)
+    return tuple(shard.address if shard.owner >= 0 else "" for shard in of_groups)
 
 
-def _not_available(words: str) -> OttlaError:
+def _not_available(message: str) -> OttlaError:
     return error_from_code(
-        ErrorCode.COORDINATOR_NOT_AVAILABLE, words, hint="see whether a group-coordinator runs, and try again"
+        ErrorCode.COORDINATOR_NOT_AVAILABLE, message, hint="see whether a group-coordinator runs, and try again"
     )

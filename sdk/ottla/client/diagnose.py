@@ -20,7 +20,7 @@ Protocol = Literal["kafka", "grpc", "http", "tls", ""]
 
 LIMIT_S: Final = 2.0
 _TIMEOUT_S: Final = 0.5
-_OTHERS: Final[dict[str, Method[Any, Any]]] = {
+_OTHER_SERVICES: Final[dict[str, Method[Any, Any]]] = {
     "controller": Controller.DESCRIBE_QUORUM,
     "group-coordinator": Group.SHARDS,
 }
@@ -33,11 +33,11 @@ GET: Final = b"GET / HTTP/1.0\r\n\r\n"
 
 
 class Diagnosis(NamedTuple):
-    """`words`: one clause for an error message; `hopeless`: waiting will not change it; `there`: somebody listens."""
+    """`message`: one clause for an error; `hopeless`: waiting is in vain; `listening`: a server accepts connections."""
 
-    words: str
+    message: str
     hopeless: bool
-    there: bool = False
+    listening: bool = False
 
 
 def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis]) -> list[Diagnosis]:
@@ -56,46 +56,46 @@ def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis])
     return [found[address] for address in addresses]
 
 
-def stranger(address: str, answers: Callable[[Method[Any, Any]], bool]) -> Diagnosis:
+def stranger(address: str, serves: Callable[[Method[Any, Any]], bool]) -> Diagnosis:
     """Of a gRPC server that knows no brokers' calls: which of the stack's other ports it is, by the calls it knows."""
-    for service, method in _OTHERS.items():
-        if answers(method):
+    for service, method in _OTHER_SERVICES.items():
+        if serves(method):
             return Diagnosis(f"{address} is a {service}'s port, not a broker's gRPC port (usually 9650)", hopeless=True)
-    words = f"{address} is the port of etcd, or of another gRPC server, not a broker's gRPC port (usually 9650)"
-    return Diagnosis(words, hopeless=True)
+    message = f"{address} is the port of etcd, or of another gRPC server, not a broker's gRPC port (usually 9650)"
+    return Diagnosis(message, hopeless=True)
 
 
-def why_silent(address: str) -> Diagnosis:
+def diagnose_address(address: str) -> Diagnosis:
     """Why nothing sensible comes from `address` ("host:port"). Takes up to a second; never raises."""
     host, _, port = address.rpartition(":")
     try:
-        answer = _ask(host, int(port), API_VERSIONS)
-        if not protocol_of(answer):
-            answer = _ask(host, int(port), GET)
+        response = _first_bytes(host, int(port), API_VERSIONS)
+        if not protocol_of(response):
+            response = _first_bytes(host, int(port), GET)
     except socket.gaierror:
         return Diagnosis(f"the host name of {address} can't be resolved", hopeless=False)  # not yet, in a container
     except ConnectionRefusedError:
         return Diagnosis(f"nothing listens at {address}", hopeless=False)
     except OSError as error:
         return Diagnosis(f"{address} can't be reached ({error.strerror or error})", hopeless=False)
-    return _named(address, answer)
+    return _named(address, response)
 
 
-def _named(address: str, answer: bytes) -> Diagnosis:
-    protocol = protocol_of(answer)
+def _named(address: str, response: bytes) -> Diagnosis:
+    protocol = protocol_of(response)
     if protocol == "kafka":
-        words = (
+        message = (
             f"{address} speaks the Kafka protocol; the SDK wants a broker's gRPC address (9650 where Kafka's is 9092)"
         )
-        return Diagnosis(words, hopeless=True)
+        return Diagnosis(message, hopeless=True)
     if protocol == "http":
         return Diagnosis(f"{address} is an HTTP port, not a broker's gRPC port (usually 9650)", hopeless=True)
     if protocol == "tls":
         return Diagnosis(f"{address} wants TLS, which is not served yet", hopeless=True)
-    return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, there=True)
+    return Diagnosis(f"{address} accepts connections but did not answer in time", hopeless=False, listening=True)
 
 
-def _ask(host: str, port: int, question: bytes) -> bytes:
+def _first_bytes(host: str, port: int, question: bytes) -> bytes:
     """The first bytes that come back, b"" for none."""
     with socket.create_connection((host.strip("[]"), port), timeout=_TIMEOUT_S) as connection:
         connection.settimeout(_TIMEOUT_S)
@@ -106,12 +106,12 @@ def _ask(host: str, port: int, question: bytes) -> bytes:
             return b""
 
 
-def protocol_of(answer: bytes) -> Protocol:
+def protocol_of(response: bytes) -> Protocol:
     """Who speaks so, by the first bytes of an answer to API_VERSIONS or to GET; "" for none that is known."""
-    if len(answer) >= 8 and struct.unpack_from(">i", answer, 4)[0] == CORRELATION_ID:
+    if len(response) >= 8 and struct.unpack_from(">i", response, 4)[0] == CORRELATION_ID:
         return "kafka"
-    if answer.startswith(b"HTTP/"):
+    if response.startswith(b"HTTP/"):
         return "http"
-    if answer.startswith(b"\x15\x03"):
+    if response.startswith(b"\x15\x03"):
         return "tls"
-    return "grpc" if answer[3:4] == _SETTINGS and answer[5:9] == _NO_STREAM else ""
+    return "grpc" if response[3:4] == _SETTINGS and response[5:9] == _NO_STREAM else ""

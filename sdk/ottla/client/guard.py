@@ -22,10 +22,10 @@ def whether_owned(lock: Any) -> Callable[[], bool]:
 
 
 class Guard:
-    """Of one client, `what` in words such as "the producer". `locks` are re-entrant, or conditions over such."""
+    """Of one client, `client` in words such as "the producer". `locks` are re-entrant, or conditions over such."""
 
-    def __init__(self, what: str, *locks: Any) -> None:
-        self._what: Final = what
+    def __init__(self, client: str, *locks: Any) -> None:
+        self._client: Final = client
         self._pid: Final = os.getpid()
         self._owned: Final = [whether_owned(lock) for lock in locks]
 
@@ -43,8 +43,8 @@ class Guard:
         if self.foreign:
             raise ConfigError(
                 ErrorCode.INVALID_REQUEST,
-                f"{self._what} was made before a fork, in process {self._pid}: its threads and connections are there, "
-                f"and not in process {os.getpid()}",
+                f"{self._client} was made before a fork, in process {self._pid}: its threads and connections are "
+                f"there, and not in process {os.getpid()}",
                 hint="make one in each process, after the fork",
             )
 
@@ -58,7 +58,7 @@ class Guard:
         """The error for a signal handler that came where it can't be served."""
         return ConfigError(
             ErrorCode.INVALID_REQUEST,
-            f"{self._what} was called by a signal handler that interrupts a call of the same thread to it: "
+            f"{self._client} was called by a signal handler that interrupts a call of the same thread to it: "
             "one would wait for the other",
             hint="let the handler set a flag or raise, such as SystemExit: the end of the `with` block does the rest",
         )

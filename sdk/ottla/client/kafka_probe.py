@@ -23,7 +23,7 @@ from ottla.client.diagnose import API_VERSIONS, CORRELATION_ID, GET, protocol_of
 _METADATA: Final = struct.pack(">ihhihi", 14, 3, 2, CORRELATION_ID, -1, 0)
 """Size, api key 3, version 2, correlation id, null client id, no topics."""
 
-_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 _MAX_THREADS: Final = 32
 _STRING: Final = struct.Struct(">h")
 _INT: Final = struct.Struct(">i")
@@ -40,7 +40,7 @@ class Met(Enum):
     """It takes the connection and says nothing that is understood."""
     WARY = "wary"
     """It speaks Kafka's protocol and tells nothing of its cluster: a client has to authenticate first."""
-    REFUSED = "refused"
+    CONNECTION_REFUSED = "refused"
     UNREACHED = "unreached"
     UNRESOLVED = "unresolved"
 
@@ -49,14 +49,14 @@ class Met(Enum):
 class Look:
     """What was found at `address` (host:port); all but `met` is known of KAFKA only.
 
-    `told`: host:port of each broker by its id. `controller`: a broker of ottla names itself (any passes requests on).
+    `brokers`: host:port of each broker by its id. `controller`: a broker of ottla names itself: any forwards requests.
     """
 
     address: str
     met: Met
     cluster_id: str = ""
     controller: int = -1
-    told: Mapping[int, str] = field(default_factory=dict)
+    brokers: Mapping[int, str] = field(default_factory=dict)
     took_ms: float = 0.0
 
 
@@ -72,38 +72,38 @@ def look_at(address: str, limit_s: float) -> Look:
     began_at = time.monotonic()
     try:
         with _Line(host.strip("[]"), int(port), limit_s) as line:
-            found = _ask(address, line)
+            found = _probe(address, line)
             took_ms = (time.monotonic() - began_at) * 1000
         if found is None:
-            return Look(address, _others(host.strip("[]"), int(port), limit_s))
+            return Look(address, _other_protocol(host.strip("[]"), int(port), limit_s))
     except socket.gaierror:
         return Look(address, Met.UNRESOLVED)
     except ConnectionRefusedError:
-        return Look(address, Met.REFUSED)
+        return Look(address, Met.CONNECTION_REFUSED)
     except OSError:
         return Look(address, Met.UNREACHED)
     if found.met is not Met.KAFKA:
         return found
-    return Look(address, found.met, found.cluster_id, found.controller, found.told, took_ms)
+    return Look(address, found.met, found.cluster_id, found.controller, found.brokers, took_ms)
 
 
-def _ask(address: str, line: _Line) -> Look | None:
+def _probe(address: str, line: _Line) -> Look | None:
     """None where the answer is none of a Kafka broker's and could be that of many."""
-    answer = line.ask(API_VERSIONS)
-    protocol = protocol_of(answer)
+    response = line.request(API_VERSIONS)
+    protocol = protocol_of(response)
     if protocol != "kafka":
         known = {"grpc": Met.GRPC, "http": Met.HTTP, "tls": Met.TLS}.get(protocol)
         return None if known is None else Look(address, known)
     try:
-        return _read(address, line.ask(_METADATA))
+        return _read(address, line.request(_METADATA))
     except (struct.error, UnicodeDecodeError):
         return Look(address, Met.WARY)
 
 
-def _others(host: str, port: int, limit_s: float) -> Met:
+def _other_protocol(host: str, port: int, limit_s: float) -> Met:
     """Who does not answer to Kafka's protocol: each is tried with words of its own, on a connection of its own."""
     with _Line(host, port, limit_s) as line:
-        if protocol_of(line.ask(GET)) == "http":
+        if protocol_of(line.request(GET)) == "http":
             return Met.HTTP
     return Met.TLS if _shakes_hands(host, port, limit_s) else Met.MUTE
 
@@ -120,20 +120,20 @@ def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
         return False
 
 
-def _read(address: str, answer: bytes) -> Look:
+def _read(address: str, response: bytes) -> Look:
     """Of an answer to _METADATA, with its size. Raises struct.error where it ends too early."""
-    at, told = 8, {}
-    (count,) = _INT.unpack_from(answer, at)
+    at, brokers = 8, {}
+    (count,) = _INT.unpack_from(response, at)
     at += 4
     for _ in range(count):
-        (broker_id,) = _INT.unpack_from(answer, at)
-        host, at = _string(answer, at + 4)
-        (port,) = _INT.unpack_from(answer, at)
-        _rack, at = _string(answer, at + 4)
-        told[broker_id] = f"{host}:{port}"
-    cluster_id, at = _string(answer, at)
-    (controller,) = _INT.unpack_from(answer, at)
-    return Look(address, Met.KAFKA, cluster_id, controller, told)
+        (broker_id,) = _INT.unpack_from(response, at)
+        host, at = _string(response, at + 4)
+        (port,) = _INT.unpack_from(response, at)
+        _rack, at = _string(response, at + 4)
+        brokers[broker_id] = f"{host}:{port}"
+    cluster_id, at = _string(response, at)
+    (controller,) = _INT.unpack_from(response, at)
+    return Look(address, Met.KAFKA, cluster_id, controller, brokers)
 
 
 def _string(data: bytes, at: int) -> tuple[str, int]:
@@ -157,27 +157,27 @@ class _Line:
     def __exit__(self, *failure: object) -> None:
         self._socket.close()
 
-    def ask(self, question: bytes) -> bytes:
+    def request(self, question: bytes) -> bytes:
         """What is answered: a frame of Kafka's protocol whole, anything else as far as it comes."""
-        answer = bytearray()
+        response = bytearray()
         try:
             self._left()
             self._socket.sendall(question)
-            while len(answer) < _wanted(answer):
+            while len(response) < _expected_bytes(response):
                 self._left()
-                if not (piece := self._socket.recv(_wanted(answer) - len(answer))):
+                if not (piece := self._socket.recv(_expected_bytes(response) - len(response))):
                     break
-                answer += piece
+                response += piece
         except (TimeoutError, ConnectionError):
             pass
-        return bytes(answer)
+        return bytes(response)
 
     def _left(self) -> None:
         self._socket.settimeout(max(0.001, self._over_at - time.monotonic()))
 
 
-def _wanted(answer: bytearray) -> int:
+def _expected_bytes(response: bytearray) -> int:
     """How many bytes the answer has, as far as its beginning tells."""
-    if protocol_of(bytes(answer[:9])) != "kafka":
-        return 9 if len(answer) < 9 else len(answer)
-    return min(4 + int(_INT.unpack_from(answer)[0]), _MAX_ANSWER_BYTES)
+    if protocol_of(bytes(response[:9])) != "kafka":
+        return 9 if len(response) < 9 else len(response)
+    return min(4 + int(_INT.unpack_from(response)[0]), _MAX_RESPONSE_BYTES)

@@ -9,8 +9,8 @@ from typing import Any, Final
 from ottla.client.settings import one_of, positive
 from ottla.client.units import seconds, size_bytes
 from ottla.errors import ConfigError, ErrorCode, config_error
-from ottla.machines.batches import Limits
-from ottla.machines.sequences import BATCHES_KEPT
+from ottla.machines.batches import ProducerLimits
+from ottla.machines.sequences import BATCHES_REMEMBERED
 from ottla.machines.subscription import FetchLimits
 from ottla_core.records.compression import Codec, codec_of
 
@@ -21,7 +21,7 @@ _BACKOFF_MOST_S: Final = 1.0  # Kafka's retry.backoff.max.ms
 _MAX_REQUEST_BYTES: Final = 16 * 1024 * 1024
 
 
-def producer_limits(settings: Mapping[str, Any]) -> Limits:
+def producer_limits(settings: Mapping[str, Any]) -> ProducerLimits:
     """The accumulator's limits. Raises ConfigError."""
     label = settings["compression"] or "none"
     request_bytes = size_bytes(settings["max_request_size"], "max_request_size")
@@ -38,7 +38,7 @@ def producer_limits(settings: Mapping[str, Any]) -> Limits:
             f"buffer_memory={buffer_bytes} is less than batch_size={batch_bytes}",
             hint="raise buffer_memory to hold several batches, or lower batch_size",
         )
-    return Limits(
+    return ProducerLimits(
         batch_bytes=min(batch_bytes, request_bytes),
         buffer_bytes=buffer_bytes,
         request_bytes=request_bytes,
@@ -59,10 +59,10 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
     What was not is on, and goes off where acks or retries exclude it; more requests in flight than it allows are an
     error, for they would be slower in silence (Kafka's ProducerConfig does the same).
     """
-    asked = settings["enable_idempotence"]
-    if asked not in (None, True, False):
-        raise config_error(f"enable_idempotence={asked!r} is not legal", hint="use True or False")
-    if asked is False:
+    requested = settings["enable_idempotence"]
+    if requested not in (None, True, False):
+        raise config_error(f"enable_idempotence={requested!r} is not legal", hint="use True or False")
+    if requested is False:
         return False
     acks, retries, in_flight = settings["acks"], settings["retries"], settings["max_in_flight"]
     excluding = []
@@ -70,21 +70,21 @@ def _idempotence(settings: Mapping[str, Any]) -> bool:
         excluding.append((f"acks={acks!r}", "acks='all'"))
     if retries == 0:
         excluding.append(("retries=0", "retries of 1 or more"))
-    if excluding and not asked:
+    if excluding and not requested:
         logger.info("idempotence is off: it needs %s", " and ".join(needed for _, needed in excluding))
         return False
-    if in_flight > BATCHES_KEPT:
-        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_KEPT} at most"))
+    if in_flight > BATCHES_REMEMBERED:
+        excluding.append((f"max_in_flight={in_flight}", f"max_in_flight of {BATCHES_REMEMBERED} at most"))
     if excluding:
-        given, needed = excluding[0]
+        setting, needed = excluding[0]
         raise config_error(
-            f"enable_idempotence={asked or 'True by default'} and {given} exclude each other",
+            f"enable_idempotence={requested or 'True by default'} and {setting} exclude each other",
             hint=f"idempotence needs {needed}: give that, or enable_idempotence=False",
         )
     return True
 
 
-def check_timeouts(limits: Limits, request_s: float) -> None:
+def check_timeouts(limits: ProducerLimits, request_s: float) -> None:
     """Raise ConfigError unless a record can live through its linger and one request (KIP-91)."""
     if limits.delivery_timeout_s < limits.linger_s + request_s:
         raise config_error(

@@ -31,9 +31,9 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 def list_offsets(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, timeout: float
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, timeout: float
 ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-    """`wanted` says the timestamp of each partition: -1 latest, -2 earliest, else the first record at or after it (ms).
+    """By timestamp: -1 is the end, -2 the beginning, else the first record at or after it (ms).
 
     None where no record is that young. Raises UnknownTopicError, and what the brokers said last where `timeout` seconds
     passed.
@@ -41,10 +41,10 @@ def list_offsets(
     started_at = cluster.clock.monotonic()
     found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
     backoff = Backoff(first_s=0.01)
-    while left := {partition: at for partition, at in wanted.items() if partition not in found}:
+    while left := {partition: at for partition, at in timestamps.items() if partition not in found}:
         remaining = max(0.001, started_at + timeout - cluster.clock.monotonic())
         view = cluster.fetch_metadata({p.topic for p in left}, timeout=remaining)
-        last = _ask_leaders(cluster, view, left, found, remaining)
+        last = _request_leaders(cluster, view, left, found, remaining)
         if last is not None:
             unknown = isinstance(last, UnknownTopicError)
             pause = backoff.next()
@@ -56,28 +56,28 @@ def list_offsets(
 
 
 def list_offsets_or_end(
-    cluster: Cluster, wanted: Mapping[TopicPartition, int], *, timeout: float
+    cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, timeout: float
 ) -> dict[TopicPartition, int]:
     """Like `list_offsets`, with the end of the log where no record is that young."""
-    found = list_offsets(cluster, wanted, timeout=timeout)
+    found = list_offsets(cluster, timestamps, timeout=timeout)
     offsets = {partition: at.offset for partition, at in found.items() if at is not None}
-    if none := {partition: LATEST_TIMESTAMP for partition in wanted if partition not in offsets}:
+    if none := {partition: LATEST_TIMESTAMP for partition in timestamps if partition not in offsets}:
         ends = list_offsets(cluster, none, timeout=timeout)
         offsets |= {partition: at.offset for partition, at in ends.items() if at is not None}
     return offsets
 
 
-def _ask_leaders(
+def _request_leaders(
     cluster: Cluster,
     view: ClusterView,
-    wanted: Mapping[TopicPartition, int],
+    timestamps: Mapping[TopicPartition, int],
     found: dict[TopicPartition, OffsetAndTimestamp | None],
     timeout: float,
 ) -> OttlaError | None:
     """Enter what the leaders answer into `found`; the last error where some partition is still missing."""
     by_leader: dict[str, dict[TopicPartition, Route]] = {}
     last: OttlaError | None = None
-    for partition in wanted:
+    for partition in timestamps:
         route = view.routes.get(partition)
         if route is None:
             last = _no_leader(view, partition)
@@ -90,7 +90,7 @@ def _ask_leaders(
                     topic_id=route.partition_id.topic_id,
                     partition=partition.partition,
                     current_leader_epoch=route.leader_epoch,
-                    timestamp_ms=wanted[partition],
+                    timestamp_ms=timestamps[partition],
                 )
                 for partition, route in routes.items()
             ]
@@ -111,13 +111,15 @@ def _enter(
     address: str,
 ) -> OttlaError | None:
     last: OttlaError | None = None
-    for answer in response.partitions:
-        partition = names[PartitionId(TopicId(answer.topic_id), answer.partition)]
-        if answer.error.code:
-            last = error_from_code(answer.error.code, f"{partition}: {answer.error.message}", broker=address)
+    for partition_response in response.partitions:
+        partition = names[PartitionId(TopicId(partition_response.topic_id), partition_response.partition)]
+        if partition_response.error.code:
+            last = error_from_code(
+                partition_response.error.code, f"{partition}: {partition_response.error.message}", broker=address
+            )
         else:
-            at = OffsetAndTimestamp(answer.offset, answer.timestamp_ms)
-            found[partition] = at if answer.offset >= 0 else None
+            at = OffsetAndTimestamp(partition_response.offset, partition_response.timestamp_ms)
+            found[partition] = at if partition_response.offset >= 0 else None
     return last
 
 

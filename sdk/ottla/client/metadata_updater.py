@@ -128,10 +128,10 @@ class MetadataUpdater:
     def learn(self, partition_id: PartitionId, address: str, leader_epoch: int) -> bool:
         """A broker named a partition's leader (KIP-951); whether that was news."""
         with self._changed:
-            self.view, news = with_leader(self.view, partition_id, address, leader_epoch)
-        if news:
+            self.view, changed = with_leader(self.view, partition_id, address, leader_epoch)
+        if changed:
             self._on_change(self.view)
-        return news
+        return changed
 
     def close(self) -> None:
         """End the thread; does not wait for a call that is under way."""

@@ -24,8 +24,8 @@ Convert = Callable[[str, Any], Any]
 
 def bootstrap_addresses(bootstrap: str | Sequence[str] | None) -> list[str]:
     """Addresses of brokers' gRPC ports: as given, or OTTLA_BOOTSTRAP, or localhost:9650. Raises ConfigError."""
-    given = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
-    parts = given.split(",") if isinstance(given, str) else list(given)
+    like = bootstrap or os.environ.get("OTTLA_BOOTSTRAP") or DEFAULT_BOOTSTRAP
+    parts = like.split(",") if isinstance(like, str) else list(like)
     addresses = [part.strip() for part in parts if part.strip()]
     for address in addresses:
         host, _, port = address.rpartition(":")
@@ -151,10 +151,11 @@ _JAVA_ASSIGNORS: Final = {
 
 def _strategies(_name: str, value: Any) -> Any:
     """Java classes of Kafka's own, names of ours, or assignors; one, several, or several with commas."""
-    given = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
-    names = [each.strip() if isinstance(each, str) else each for each in given]
+    like = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    names = [strategy.strip() if isinstance(strategy, str) else strategy for strategy in like]
     return tuple(
-        _JAVA_ASSIGNORS[each.rpartition(".")[2]] if isinstance(each, str) and "." in each else each for each in names
+        _JAVA_ASSIGNORS[strategy.rpartition(".")[2]] if isinstance(strategy, str) and "." in strategy else strategy
+        for strategy in names
     )
 
 
@@ -276,9 +277,9 @@ def _unknown(name: str, names: Mapping[str, Any]) -> ConfigError:
 
 
 def _illegal(name: str, raw: Any, error: Exception) -> ConfigError:
-    words = str(error) if isinstance(error, ValueError) and "literal" not in str(error) else ""
+    message = str(error) if isinstance(error, ValueError) and "literal" not in str(error) else ""
     code = ErrorCode.INVALID_REQUIRED_ACKS if name == "acks" else ErrorCode.INVALID_CONFIG
-    what = f"config {name}={raw!r} is not legal"
+    problem = f"config {name}={raw!r} is not legal"
     if isinstance(error, _UseError):
-        return ConfigError(code, what, hint=str(error))
-    return ConfigError(code, f"{what}: {words}" if words else what, hint="see the argument's documentation")
+        return ConfigError(code, problem, hint=str(error))
+    return ConfigError(code, f"{problem}: {message}" if message else problem, hint="see the argument's documentation")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ottla.consumer.columns import to_arrow, to_pandas
-from ottla.consumer.completed_fetch import Part, first_offset, next_offset
+from ottla.consumer.completed_fetch import RecordRange, first_offset, next_offset
 from ottla.generics import K, V
 from ottla.record import Record
 from ottla.serdes.record_reader import Serdes
@@ -15,7 +15,7 @@ from ottla_core.model import TopicPartition
 if TYPE_CHECKING:
     from ottla_core.records.record import RawRecord
 
-Segment = tuple[TopicPartition, Part]
+Segment = tuple[TopicPartition, RecordRange]
 
 
 class Batch(Sequence[Record[K, V]]):

@@ -12,7 +12,7 @@ from itertools import islice
 
 from ottla.consumer.metrics import Consumed
 from ottla.errors import OttlaError, error_from_code
-from ottla.machines.position import Chunk, Position
+from ottla.machines.position import FetchedData, Position
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import BatchHeader, iter_headers
 from ottla_core.records.reader import read_records
@@ -54,21 +54,21 @@ class Records(list[RawRecord]):
         self.has_log_append_time = has_log_append_time
 
 
-Part = OpenBatch | Records
+RecordRange = OpenBatch | Records
 """Some records of one partition in their order; those that are handed out are never none."""
 
 
-def first_offset(part: Part) -> int:
+def first_offset(part: RecordRange) -> int:
     """No record of `part` is below it."""
     return part.first_offset if isinstance(part, OpenBatch) else part[0][0]
 
 
-def next_offset(part: Part) -> int:
+def next_offset(part: RecordRange) -> int:
     """Where reading goes on after `part`."""
     return part.next_offset if isinstance(part, OpenBatch) else part[-1][0] + 1
 
 
-class Run:
+class CompletedFetch:
     """One chunk and how far it was read: record by record (`stream`) or in parts, whoever comes next goes on."""
 
     __slots__ = (
@@ -77,20 +77,20 @@ class Run:
         "_current",
         "_log_append_time",
         "_uncounted",
-        "chunk",
         "epoch",
+        "fetched",
         "next_offset",
         "partition",
         "position",
         "version",
     )
 
-    def __init__(self, chunk: Chunk, consumed: Consumed) -> None:
-        self.chunk = chunk
+    def __init__(self, fetched: FetchedData, consumed: Consumed) -> None:
+        self.fetched = fetched
         self._consumed = consumed
-        self.position: Position = chunk.position
-        self.partition: TopicPartition = chunk.position.partition
-        self.version = chunk.version
+        self.position: Position = fetched.position
+        self.partition: TopicPartition = fetched.position.partition
+        self.version = fetched.version
         self.next_offset = self.position.offset or 0
         self.epoch = self.position.offset_epoch  # of the batch that is being read
         self._batches = self._open_batches()
@@ -115,7 +115,7 @@ class Run:
             self._consumed.records += self._uncounted
             self._current = None
 
-    def part(self, limit: int) -> Part | None:
+    def part(self, limit: int) -> RecordRange | None:
         """The next records, up to `limit`, all of one batch; None at the end. Raises like `stream`."""
         while True:
             if self._current is None:
@@ -135,9 +135,9 @@ class Run:
             if raws:
                 return raws
 
-    def _open_batches(self) -> Iterator[Part]:
+    def _open_batches(self) -> Iterator[RecordRange]:
         """Each batch when the one before it is used up; as a list where not all of its records are wanted."""
-        data = memoryview(self.chunk.records)
+        data = memoryview(self.fetched.records)
         first, stop = self.next_offset, self.position.stop
         for at, header in iter_headers(data):
             if header.next_offset <= first:
@@ -148,14 +148,14 @@ class Run:
             self.epoch = header.leader_epoch
             self._log_append_time = header.has_log_append_time
             if not header.is_control:
-                yield self._wanted(self._open(header, data[at : at + header.size_bytes]), first, stop)
+                yield self._in_range(self._open(header, data[at : at + header.size_bytes]), first, stop)
             self.next_offset = header.next_offset if stop is None else min(stop, header.next_offset)
 
-    def _wanted(self, opened: OpenBatch, first: int, stop: int | None) -> Part:
+    def _in_range(self, opened: OpenBatch, first: int, stop: int | None) -> RecordRange:
         if opened.first_offset >= first and (stop is None or opened.next_offset <= stop):
             return opened
-        wanted = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
-        return Records(wanted, opened.has_log_append_time)
+        raws = (raw for raw in opened if raw[0] >= first and (stop is None or raw[0] < stop))
+        return Records(raws, opened.has_log_append_time)
 
     def _open(self, header: BatchHeader, data: memoryview) -> OpenBatch:
         try:

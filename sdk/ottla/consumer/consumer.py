@@ -42,7 +42,7 @@ from ottla.consumer.seek import Seeking
 from ottla.consumer.start_offsets import ReadingPlan
 from ottla.errors import WakeupError
 from ottla.generics import K, V
-from ottla.machines.subscription import Subscription
+from ottla.machines.subscription import SubscriptionState
 from ottla.record import Record
 from ottla.serdes.serdes import DeserializerLike
 
@@ -57,7 +57,7 @@ _LEAVE_AT_EXIT_S: Final = 1.0
 
 _members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
 
-_goodbyes: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
+_leaving: Final[weakref.WeakSet[Thread]] = weakref.WeakSet()
 
 _client_numbers = itertools.count(1)
 
@@ -177,7 +177,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         self._timeout = options.request_timeout_s
         transport = _transport or grpc_transport(self.client_id)
         self._cluster = Cluster(options.bootstrap, transport, connect_timeout=options.connect_timeout_s)
-        self._subscription = Subscription(options.limits, options.plan.reset)
+        self._subscription = SubscriptionState(options.limits, options.plan.reset)
         self._fetcher = Fetcher(self._subscription, self._cluster, options.fetch, self._timeout)
         self._lock = self._fetcher.lock
         self._assignment, self.reader = self._open(options)
@@ -261,8 +261,8 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         """What was read so far, under Kafka's names: docs/use/sdk.md lists them. From any thread; costs no call."""
         self.use_guard.guard.check_process()
         with self._lock:
-            figures = self._fetcher.consumed.metrics(self._subscription)
-        return figures if self._group is None else figures | group_metrics(self._group, self._cluster.clock.monotonic())
+            metrics = self._fetcher.consumed.metrics(self._subscription)
+        return metrics if self._group is None else metrics | group_metrics(self._group, self._cluster.clock.monotonic())
 
     def _note_poll(self, polls: bool) -> None:
         if isinstance(self.reader, GroupReader):
@@ -335,8 +335,8 @@ def _leave_at_exit() -> None:
     for consumer in list(_members):
         with contextlib.suppress(Exception):
             consumer._leave_at_exit()
-    for goodbye in list(_goodbyes):
-        goodbye.join(2 * _LEAVE_AT_EXIT_S)
+    for leaving in list(_leaving):
+        leaving.join(2 * _LEAVE_AT_EXIT_S)
 
 
 def _close(
@@ -345,15 +345,15 @@ def _close(
     fetcher.close()
     if isinstance(assignment, GroupAssignment) and assignment.in_group and isinstance(reader, GroupReader):
         # Whoever collects garbage does not wait until the group is told.
-        goodbye = Thread(target=_say_goodbye, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
-        _goodbyes.add(goodbye)
-        goodbye.start()
+        leaving = Thread(target=_leave_group, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
+        _leaving.add(leaving)
+        leaving.start()
     else:
         assignment.close()
         cluster.close()
 
 
-def _say_goodbye(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: Cluster) -> None:
+def _leave_group(reader: GroupReader[Any, Any], assignment: GroupAssignment, cluster: Cluster) -> None:
     """For a loop over a consumer that no block closes, and that was left: what it has processed is committed."""
     try:
         if assignment.options.commit != "manual":

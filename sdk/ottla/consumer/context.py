@@ -9,7 +9,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.metadata_updater import MetadataUpdater
 from ottla.consumer.fetcher import Fetcher
 from ottla.machines.metadata import ClusterView
-from ottla.machines.subscription import Subscription
+from ottla.machines.subscription import SubscriptionState
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class ConsumerContext:
     """Times in seconds; every call to a broker is waited for up to `request_timeout_s`."""
 
     client_id: str
-    subscription: Subscription
+    subscription: SubscriptionState
     fetcher: Fetcher
     cluster: Cluster
     request_timeout_s: float

@@ -18,8 +18,8 @@ from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.machines.metadata import ClusterView
-from ottla.machines.position import Chunk, Fetch, Fetched, News
-from ottla.machines.subscription import Subscription
+from ottla.machines.position import Fetch, FetchedData, FetchedPartition, FetchOutcome
+from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -45,7 +45,7 @@ class Fetcher:
     """`lock` guards the subscription and is signalled when something came, failed or was closed."""
 
     def __init__(
-        self, subscription: Subscription, cluster: Cluster, options: FetchOptions, request_timeout: float
+        self, subscription: SubscriptionState, cluster: Cluster, options: FetchOptions, request_timeout: float
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False
@@ -84,16 +84,16 @@ class Fetcher:
                 return
             now, view = self.clock.monotonic(), updater.view
             fetches, refresh = self._subscription.plan(now, view.routes, view.brokers)
-            self._validator.ask(self._subscription.checks(now, view.routes))
+            self._validator.validate(self._subscription.checks(now, view.routes))
             made_anew, self._subscription.made_anew = self._subscription.made_anew, []
-        for words in made_anew:
-            logger.warning("%s", words)
+        for message in made_anew:
+            logger.warning("%s", message)
         if refresh:
             updater.refresh()
         for fetch in fetches:
             self._streams.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
 
-    def take(self, timeout: float) -> Chunk | None:
+    def take(self, timeout: float) -> FetchedData | None:
         """The next chunk, waited for up to `timeout` seconds. None also where the client was closed or all is done.
 
         Raises what a broker said that asking again does not mend.
@@ -107,10 +107,10 @@ class Fetcher:
                 if self._subscription.error is not None:
                     error, self._subscription.error = self._subscription.error, None
                     raise error
-                chunk = self._subscription.next_chunk()
+                fetched = self._subscription.next_fetched()
                 now = self.clock.monotonic()
-                if chunk is not None or self.closed or now >= deadline_at or self._subscription.done:
-                    return chunk
+                if fetched is not None or self.closed or now >= deadline_at or self._subscription.done:
+                    return fetched
                 if self._subscription.unresolved() or now >= self.attention_at or self.hurried:
                     return None
                 looks_at = min(self._subscription.wake_at(now), self.attention_at, now + _LONGEST_WAIT_S)
@@ -181,8 +181,8 @@ class Fetcher:
         if response.error.code:
             self._on_failed([fetch], OttlaError(response.error.code, response.error.message))
             return
-        answers = {
-            PartitionId(TopicId(p.topic_id), p.partition): Fetched(
+        responses = {
+            PartitionId(TopicId(p.topic_id), p.partition): FetchedPartition(
                 p.records,
                 p.high_watermark,
                 p.log_start_offset,
@@ -194,32 +194,32 @@ class Fetcher:
         }
         now = self.clock.monotonic()
         with self.lock:
-            self.consumed.on_fetched(now - fetch.sent_at)
-            news = self._subscription.on_response(fetch, answers, now)
+            self.consumed.on_fetch_response(now - fetch.sent_at)
+            outcome = self._subscription.on_response(fetch, responses, now)
             self.lock.notify_all()
         self._learn(response)
-        self._after(news)
+        self._after(outcome)
 
     def _on_failed(self, fetches: list[Fetch], error: OttlaError) -> None:
         for fetch in fetches:
             with self.lock:
-                news = self._subscription.on_failed(fetch, error.code, error.message, self.clock.monotonic())
+                outcome = self._subscription.on_failed(fetch, error.code, error.message, self.clock.monotonic())
                 self.lock.notify_all()
-            self._after(news)
+            self._after(outcome)
 
     def _learn(self, response: pb.FetchResponse) -> None:
         assert self._updater is not None
-        for answer in response.partitions:
-            leader = answer.current_leader
-            if answer.error.code and leader.address:
-                partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+        for partition in response.partitions:
+            leader = partition.current_leader
+            if partition.error.code and leader.address:
+                partition_id = PartitionId(TopicId(partition.topic_id), partition.partition)
                 self._updater.learn(partition_id, leader.address, leader.leader_epoch)
 
-    def _after(self, news: News) -> None:
+    def _after(self, outcome: FetchOutcome) -> None:
         assert self._updater is not None
-        for words in news.reset:
-            logger.warning("%s", words)
-        if news.refresh:
+        for message in outcome.reset:
+            logger.warning("%s", message)
+        if outcome.refresh:
             self._updater.refresh()
         self.pump()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.machines.subscription import Subscription
+from ottla.machines.subscription import SubscriptionState
 
 METRICS: Final = {
     "records-consumed-total": "records handed out",
@@ -32,13 +32,13 @@ class Consumed:
         self.latency_sum_s = 0.0
         self.latency_max_s = 0.0
 
-    def on_fetched(self, latency_s: float) -> None:
+    def on_fetch_response(self, latency_s: float) -> None:
         """A fetch was answered after so many seconds."""
         self.fetches += 1
         self.latency_sum_s += latency_s
         self.latency_max_s = max(self.latency_max_s, latency_s)
 
-    def metrics(self, subscription: Subscription) -> dict[str, float]:
+    def metrics(self, subscription: SubscriptionState) -> dict[str, float]:
         """All of METRICS as of now."""
         positions = subscription.positions.values()
         return {

@@ -14,8 +14,8 @@ from typing import Final
 from ottla.client.cluster import Cluster
 from ottla.client.condition import Condition
 from ottla.errors import ErrorCode, OttlaError
-from ottla.machines.position import EpochCheck, News
-from ottla.machines.subscription import Subscription
+from ottla.machines.position import EpochCheck, FetchOutcome
+from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -27,7 +27,11 @@ class Validator:
     """`lock` guards the subscription; `after` performs what an answer came to, without it."""
 
     def __init__(
-        self, subscription: Subscription, cluster: Cluster, lock: Condition, after: Callable[[News], None]
+        self,
+        subscription: SubscriptionState,
+        cluster: Cluster,
+        lock: Condition,
+        after: Callable[[FetchOutcome], None],
     ) -> None:
         self._subscription: Final = subscription
         self._cluster: Final = cluster
@@ -36,7 +40,7 @@ class Validator:
         self._questions: deque[tuple[str, list[EpochCheck]]] = deque()
         self._thread: Thread | None = None
 
-    def ask(self, checks: Sequence[EpochCheck]) -> None:
+    def validate(self, checks: Sequence[EpochCheck]) -> None:
         """Have these answered. Does not block; the lock is held."""
         by_leader: dict[str, list[EpochCheck]] = defaultdict(list)
         for check in checks:
@@ -53,36 +57,36 @@ class Validator:
                     self._thread = None
                     return
                 address, checks = self._questions.popleft()
-            for news in self._answered(address, checks):
-                self._after(news)
+            for outcome in self._validate(address, checks):
+                self._after(outcome)
 
-    def _answered(self, address: str, checks: Sequence[EpochCheck]) -> list[News]:
+    def _validate(self, address: str, checks: Sequence[EpochCheck]) -> list[FetchOutcome]:
         request = pb.OffsetsForLeaderEpochRequest(partitions=map(_question, checks))
         try:
             response = self._cluster.call(address, Broker.OFFSETS_FOR_LEADER_EPOCH, request, timeout=_TRY_S)
         except OttlaError as error:
-            return self._entered(checks, {}, error)
-        answers = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
-        return self._entered(checks, answers, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the answer left it out"))
+            return self._enter(checks, {}, error)
+        responses = {PartitionId(TopicId(p.topic_id), p.partition): p for p in response.partitions}
+        return self._enter(checks, responses, OttlaError(ErrorCode.NETWORK_EXCEPTION, "the answer left it out"))
 
-    def _entered(
-        self, checks: Sequence[EpochCheck], answers: dict[PartitionId, pb.EpochEndOfPartition], missing: OttlaError
-    ) -> list[News]:
-        news = []
+    def _enter(
+        self, checks: Sequence[EpochCheck], responses: dict[PartitionId, pb.EpochEndOfPartition], missing: OttlaError
+    ) -> list[FetchOutcome]:
+        outcome = []
         with self._lock:
             now = self._cluster.clock.monotonic()
             for check in checks:
-                answer = answers.get(check.route.partition_id)
-                if answer is None:
-                    news.append(self._subscription.on_check_failed(check, missing.code, missing.message, now))
-                elif answer.error.code:
-                    error = answer.error
-                    news.append(self._subscription.on_check_failed(check, error.code, error.message, now))
+                response = responses.get(check.route.partition_id)
+                if response is None:
+                    outcome.append(self._subscription.on_check_failed(check, missing.code, missing.message, now))
+                elif response.error.code:
+                    error = response.error
+                    outcome.append(self._subscription.on_check_failed(check, error.code, error.message, now))
                 else:
-                    end = answer.end
-                    news.append(self._subscription.on_checked(check, end.leader_epoch, end.end_offset, now))
+                    end = response.end
+                    outcome.append(self._subscription.on_checked(check, end.leader_epoch, end.end_offset, now))
             self._lock.notify_all()
-        return news
+        return outcome
 
 
 def _question(check: EpochCheck) -> pb.EpochOfPartition:

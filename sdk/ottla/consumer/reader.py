@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from typing import Final, Generic, Protocol
 
 from ottla.consumer.batch import Batch, Segment
-from ottla.consumer.completed_fetch import Part, Records, Run, next_offset
+from ottla.consumer.completed_fetch import CompletedFetch, RecordRange, Records, next_offset
 from ottla.consumer.concurrent_use import ConcurrentUseGuard
 from ottla.consumer.context import ConsumerContext
 from ottla.consumer.record_iterator import Handing
@@ -62,7 +62,7 @@ class Reader(Generic[K, V]):
         self._skip_bad: Final = skip_bad
         self._left = most
         self._consumed: Final = context.fetcher.consumed
-        self._run: Run | None = None
+        self._run: CompletedFetch | None = None
         self._handing: Handing | None = None
         self._in_hand = False
         self._before: dict[Position, tuple[int, int]] = {}  # offset and epoch, before the last gathering
@@ -205,7 +205,7 @@ class Reader(Generic[K, V]):
                 wait = max(_NO_WAIT, deadline_at - self._clock.monotonic())
         return segments
 
-    def _next_run(self, timeout: float, *, holding: bool = False) -> Run | None:
+    def _next_run(self, timeout: float, *, holding: bool = False) -> CompletedFetch | None:
         """What is being read, or the next chunk; None at the stop, after a close and after `timeout` seconds.
 
         `holding` records that were not handed out, nobody may give up or take over partitions: that ends the wait.
@@ -224,15 +224,15 @@ class Reader(Generic[K, V]):
             if self._subscription.done:
                 return None
             left = deadline_at - self._clock.monotonic()
-            chunk = self._fetcher.take(max(_NO_WAIT, left))
-            if chunk is not None:
-                self._consumed.bytes += len(chunk.records)
-                self._run = Run(chunk, self._consumed)
+            fetched = self._fetcher.take(max(_NO_WAIT, left))
+            if fetched is not None:
+                self._consumed.bytes += len(fetched.records)
+                self._run = CompletedFetch(fetched, self._consumed)
             elif left <= 0 or holding or self._fetcher.hurried:
                 return None
         return None
 
-    def _records_of(self, run: Run) -> Iterator[Record[K, V]]:
+    def _records_of(self, run: CompletedFetch) -> Iterator[Record[K, V]]:
         make = self._serdes.record
         partition, position, version = run.partition, run.position, run.version
         for raw in run.stream():
@@ -248,18 +248,18 @@ class Reader(Generic[K, V]):
                 return
         self._end(run)
 
-    def _counted(self, run: Run) -> Iterator[Record[K, V]]:
+    def _counted(self, run: CompletedFetch) -> Iterator[Record[K, V]]:
         """The same up to the stop."""
         before = self._consumed.records
-        for taken, record in enumerate(self._records_of(run), 1):
+        for count, record in enumerate(self._records_of(run), 1):
             assert self._left is not None
             self._left -= 1
             yield record
             if not self._left:
-                self._consumed.records = max(self._consumed.records, before + taken)
+                self._consumed.records = max(self._consumed.records, before + count)
                 return
 
-    def _until_next_run(self) -> Run | None:
+    def _until_next_run(self) -> CompletedFetch | None:
         """For an iteration: however long it takes."""
         self._begin()
         run = self._next_run(FOREVER)
@@ -277,7 +277,7 @@ class Reader(Generic[K, V]):
             raise
         return True
 
-    def _take(self, run: Run, limit: int) -> Part | None:
+    def _take(self, run: CompletedFetch, limit: int) -> RecordRange | None:
         """The next records of `run`; None where it is at its end, or all of them are skipped."""
         position = run.position
         try:
@@ -297,26 +297,26 @@ class Reader(Generic[K, V]):
         self._gathered += len(part)
         return part
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: CompletedFetch) -> None:
         """`run` was read to its end, which may lie behind its last record."""
         if not run.stale and self._left != self._gathered:
             run.position.offset = max(run.next_offset, run.position.offset or 0)
         self._forget(run)
 
-    def _rewind(self, run: Run) -> None:
+    def _rewind(self, run: CompletedFetch) -> None:
         """Leave `run` where it is; what is left of it is fetched again when the partition is read on."""
         with self._fetcher.lock:
             if not run.stale and run.position.offset is not None:
                 self._subscription.seek(run.position, run.position.offset)
         self._forget(run)
 
-    def _forget(self, run: Run) -> None:
+    def _forget(self, run: CompletedFetch) -> None:
         if self._run is run:
             self._run = None
             with self._fetcher.lock:
-                self._subscription.on_read(run.chunk)
+                self._subscription.on_read(run.fetched)
 
-    def _readable(self, partition: TopicPartition, part: Part) -> Part:
+    def _readable(self, partition: TopicPartition, part: RecordRange) -> RecordRange:
         good: list[RawRecord] = []
         for raw in part:
             try:

@@ -15,7 +15,7 @@ from ottla.consumer.concurrent_use import ConcurrentUseGuard, guarded
 from ottla.consumer.group.assignment import GroupAssignment
 from ottla.consumer.reader import Reader
 from ottla.errors import config_error
-from ottla.machines.subscription import Subscription
+from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 
@@ -25,7 +25,7 @@ class Seeking:
     use_guard: ConcurrentUseGuard
     reader: Reader[Any, Any]
     _assignment: Assignment | GroupAssignment
-    _subscription: Subscription
+    _subscription: SubscriptionState
     _lock: Condition
     _cluster: Cluster
     _timeout: float
@@ -79,7 +79,7 @@ class Seeking:
         """Each assigned partition's offset at `at`; None where no record is that young. Positions stay as they are."""
         when = spec_timestamp(at, now_ms=self._cluster.clock.wall_ms())
         found = list_offsets(self._cluster, dict.fromkeys(self.assignment(), when), timeout=self._timeout)
-        return ByPartition({p: None if there is None else there.offset for p, there in found.items()})
+        return ByPartition({p: None if entry is None else entry.offset for p, entry in found.items()})
 
     @guarded
     def lag(self) -> ByPartition[int]:

@@ -24,7 +24,7 @@ from ottla.client.settings import bootstrap_addresses
 from ottla.client.units import Duration
 from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode, OttlaError, config_error
-from ottla.fakes.scripted import Refuse, ScriptedCluster
+from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla.generics import K, V
 from ottla.machines.accumulator import is_sent_again
 from ottla.machines.failures import not_delivered
@@ -125,7 +125,7 @@ class FakeProducer(Producer[K, V]):
             self._sender.flush(self._delivery_s)  # so that it fails alone
         if error is not None:
             code = ErrorCode.INVALID_REQUEST if is_sent_again(error.code) else error.code
-            self.cluster.will(Broker.PRODUCE, Refuse(code, error.message))
+            self.cluster.will(Broker.PRODUCE, Reject(code, error.message))
         try:
             delivery = super().send(
                 value, key=key, topic=topic, partition=partition, headers=pairs, timestamp=timestamp
@@ -144,12 +144,12 @@ class FakeProducer(Producer[K, V]):
     def flush(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.flush."""
         super().flush(timeout)
-        self._raise_unasked()
+        self._raise_unretrieved()
 
     def close(self, timeout: Duration | None = None) -> None:
         """Like ottla.Producer.close."""
         super().close(timeout)
-        self._raise_unasked()
+        self._raise_unretrieved()
 
     @property
     def sent(self) -> list[Record[K, V]]:
@@ -167,11 +167,11 @@ class FakeProducer(Producer[K, V]):
             raise config_error(f"{error!r} is none of ottla's errors", hint="give one, such as ottla.TimeoutError(…)")
         self._errors.append(error)
 
-    def _raise_unasked(self) -> None:
-        unasked, self._failed = [failed for failed in self._failed if not failed.asked], []
-        if unasked:
-            first = unasked[0].planned
-            raise not_delivered(len(unasked), first) from first
+    def _raise_unretrieved(self) -> None:
+        unretrieved, self._failed = [failed for failed in self._failed if not failed.awaited], []
+        if unretrieved:
+            first = unretrieved[0].planned
+            raise not_delivered(len(unretrieved), first) from first
 
 
 class FakeConsumer(Consumer[K, V]):
@@ -189,26 +189,26 @@ class FakeConsumer(Consumer[K, V]):
 
 
 class _Failed(Delivery):
-    """One that failed as planned: with the very error that the test gave. `asked`: somebody wanted the outcome."""
+    """One that failed as planned: with the very error that the test gave. `awaited`: somebody wanted the outcome."""
 
-    __slots__ = ("asked", "planned")
+    __slots__ = ("awaited", "planned")
 
     def __init__(self, delivery: Delivery, planned: OttlaError) -> None:
         super().__init__(delivery._batch, delivery._index, delivery._timestamp)
         self.planned: Final = planned
-        self.asked = False
+        self.awaited = False
         ticket_of(delivery._batch).seen = True  # the fake raises it itself, however fast the answer came
 
     def exception(self, timeout: float | None = None) -> OttlaError | None:
-        self.asked = True
+        self.awaited = True
         return super().exception(timeout)
 
     def add_done_callback(self, callback: Callable[[Delivery], object]) -> None:
-        self.asked = True
+        self.awaited = True
         super().add_done_callback(callback)
 
-    def on_asked(self) -> None:
-        self.asked = True
+    def on_awaited(self) -> None:
+        self.awaited = True
 
     def _error(self) -> OttlaError | None:
         return self.planned

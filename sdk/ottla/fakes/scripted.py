@@ -20,7 +20,7 @@ from google.protobuf.message import Message
 
 from ottla.fakes.scripted_group import ScriptedGroups
 from ottla.fakes.scripted_log import ScriptedLog
-from ottla.fakes.scripted_streams import Break, Hang, Hold, Refuse, ScriptedConnection, Step
+from ottla.fakes.scripted_streams import Break, Hang, Hold, Reject, ScriptedConnection, Step
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.records.reader import read_records
@@ -30,7 +30,7 @@ from ottla_proto import broker_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
-__all__ = ["Break", "Hang", "Hold", "Refuse", "ScriptedCluster"]
+__all__ = ["Break", "Hang", "Hold", "Reject", "ScriptedCluster"]
 
 
 class ScriptedCluster:
@@ -171,7 +171,7 @@ class ScriptedCluster:
                 return of_group
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
 
-    def refusal(self, body: Any, step: Refuse) -> Any:
+    def broker_error(self, body: Any, step: Reject) -> Any:
         """The answer that refuses every partition of a request."""
         error = Error(code=step.code, message=step.message)
         leader = None

@@ -74,7 +74,7 @@ class ScriptedGroups:
 
     def answer(self, body: Message) -> Message | None:
         """What the coordinator answers; None for what is not its business."""
-        answers: dict[type, Callable[[Any], Message]] = {
+        handlers: dict[type, Callable[[Any], Message]] = {
             pb.JoinRequest: self._join,
             pb.SyncRequest: self._sync,
             pb.HeartbeatRequest: self._heartbeat,
@@ -82,14 +82,14 @@ class ScriptedGroups:
             pb.CommitOffsetsRequest: self._commit,
             pb.FetchOffsetsRequest: self._fetch,
         }
-        answer = answers.get(type(body))
+        answer = handlers.get(type(body))
         return None if answer is None else answer(body)
 
-    def _join(self, asked: pb.JoinRequest) -> pb.JoinResponse:
-        group = self.group(asked.group)
-        instance_id = asked.member.instance_id if asked.member.HasField("instance_id") else None
-        offers = {protocol.name: protocol.metadata for protocol in asked.protocols}
-        member_id = asked.member.member_id
+    def _join(self, request: pb.JoinRequest) -> pb.JoinResponse:
+        group = self.group(request.group)
+        instance_id = request.member.instance_id if request.member.HasField("instance_id") else None
+        offers = {protocol.name: protocol.metadata for protocol in request.protocols}
+        member_id = request.member.member_id
         former = next(
             (m for m in group.members.values() if instance_id is not None and m.instance_id == instance_id), None
         )
@@ -102,9 +102,9 @@ class ScriptedGroups:
                 error = Error(code=ErrorCode.MEMBER_ID_REQUIRED, message="come again with this id")
                 return pb.JoinResponse(error=error, member_id=member_id)
         elif member_id not in group.pending:
-            self._check(group, asked.member)
+            self._check(group, request.member)
         group.pending.discard(member_id)
-        group.members[member_id] = ScriptedMember(member_id, instance_id, offers, asked.reason)
+        group.members[member_id] = ScriptedMember(member_id, instance_id, offers, request.reason)
         self._gather(group)
         return self._joined(group, member_id)
 
@@ -129,10 +129,10 @@ class ScriptedGroups:
         me.joined = group.generation + 1
         if all(member.joined > group.generation for member in group.members.values()):
             self._complete(group)
-        there = self._changed.wait_for(
+        committed = self._changed.wait_for(
             lambda: group.generation >= me.joined or group.members.get(member_id) is not me, _WAIT_S
         )
-        if not there or group.members.get(member_id) is not me:
+        if not committed or group.members.get(member_id) is not me:
             raise OttlaError(ErrorCode.UNKNOWN_MEMBER_ID, "it is gone")
         return self._response(group, member_id)
 
@@ -162,63 +162,68 @@ class ScriptedGroups:
             skip_assignment=skip_assignment,
         )
 
-    def _sync(self, asked: pb.SyncRequest) -> pb.SyncResponse:
-        group = self.group(asked.group)
-        self._check(group, asked.member, asked.generation)
-        if asked.member.member_id == group.leader and group.assignments is None:
-            group.assignments = {each.member_id: each.assignment for each in asked.assignments}
+    def _sync(self, request: pb.SyncRequest) -> pb.SyncResponse:
+        group = self.group(request.group)
+        self._check(group, request.member, request.generation)
+        if request.member.member_id == group.leader and group.assignments is None:
+            group.assignments = {
+                partition_offset.member_id: partition_offset.assignment for partition_offset in request.assignments
+            }
             self._changed.notify_all()
         self._changed.wait_for(
-            lambda: group.assignments is not None or group.gathers or group.generation != asked.generation, _WAIT_S
+            lambda: group.assignments is not None or group.gathers or group.generation != request.generation, _WAIT_S
         )
-        if group.assignments is None or group.generation != asked.generation:
+        if group.assignments is None or group.generation != request.generation:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it begins anew")
-        made = group.assignments.get(asked.member.member_id, b"")
+        made = group.assignments.get(request.member.member_id, b"")
         return pb.SyncResponse(protocol_type="consumer", protocol=group.protocol, assignment=made)
 
-    def _heartbeat(self, asked: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
-        group = self.group(asked.group)
-        self._check(group, asked.member, asked.generation)
+    def _heartbeat(self, request: pb.HeartbeatRequest) -> pb.HeartbeatResponse:
+        group = self.group(request.group)
+        self._check(group, request.member, request.generation)
         if group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "join again")
         return pb.HeartbeatResponse()
 
-    def _leave(self, asked: pb.LeaveRequest) -> pb.LeaveResponse:
-        group = self.group(asked.group)
-        for leaver in asked.members:
+    def _leave(self, request: pb.LeaveRequest) -> pb.LeaveResponse:
+        group = self.group(request.group)
+        for leaver in request.members:
             group.left.append((leaver.member.member_id, leaver.reason))
             group.pending.discard(leaver.member.member_id)
             if group.members.pop(leaver.member.member_id, None) is not None and group.members:
                 self._gather(group)
                 if all(member.joined > group.generation for member in group.members.values()):
                     self._complete(group)
-        return pb.LeaveResponse(members=[pb.Left(member=leaver.member) for leaver in asked.members])
+        return pb.LeaveResponse(members=[pb.Left(member=leaver.member) for leaver in request.members])
 
-    def _commit(self, asked: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
-        group = self.group(asked.group)
-        self._check(group, asked.member, asked.generation)
+    def _commit(self, request: pb.CommitOffsetsRequest) -> pb.CommitOffsetsResponse:
+        group = self.group(request.group)
+        self._check(group, request.member, request.generation)
         if group.assignments is None and not group.gathers:
             raise OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, "it is not given out yet")
         response = pb.CommitOffsetsResponse()
-        for each in asked.offsets:
-            group.offsets[TopicPartition(each.topic, each.partition)] = each
-            response.partitions.add(topic=each.topic, partition=each.partition)
+        for partition_offset in request.offsets:
+            group.offsets[TopicPartition(partition_offset.topic, partition_offset.partition)] = partition_offset
+            response.partitions.add(topic=partition_offset.topic, partition=partition_offset.partition)
         return response
 
-    def _fetch(self, asked: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
-        group = self.group(asked.group)
-        wanted = [TopicPartition(each.topic, each.partition) for each in asked.partitions]
+    def _fetch(self, request: pb.FetchOffsetsRequest) -> pb.FetchOffsetsResponse:
+        group = self.group(request.group)
+        partitions = [
+            TopicPartition(partition_offset.topic, partition_offset.partition)
+            for partition_offset in request.partitions
+        ]
         response = pb.FetchOffsetsResponse()
-        for partition in sorted(group.offsets) if asked.all else wanted:
-            there = group.offsets.get(partition)
-            epoch = None if there is None or not there.HasField("leader_epoch") else there.leader_epoch
+        for partition in sorted(group.offsets) if request.all else partitions:
+            committed = group.offsets.get(partition)
+            epoch = None if committed is None or not committed.HasField("leader_epoch") else committed.leader_epoch
             response.offsets.add(
                 topic=partition.topic,
                 partition=partition.partition,
-                offset=-1 if there is None else there.offset,
+                offset=-1 if committed is None else committed.offset,
                 leader_epoch=epoch,
-                metadata="" if there is None else there.metadata,
-                topic_id=b"" if there is None else there.topic_id,
+                metadata="" if committed is None else committed.metadata,
+                topic_id=b"" if committed is None else committed.topic_id,
             )
         return response
 

@@ -13,11 +13,11 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla_core.records.batch import NO_PRODUCER_ID, BatchHeader, check_batch, iter_headers, placed_prefix, read_header
 
-_KEPT = 5
+_REMEMBERED_BATCHES = 5
 _SEQUENCES = 1 << 31
 
 
-class StoredBatch(NamedTuple):
+class ScriptedBatch(NamedTuple):
     """A batch with its offsets: `first` to below `next`."""
 
     first: int
@@ -39,7 +39,7 @@ class _Producer:
 class ScriptedLog:
     """One partition: whole batches with their offsets."""
 
-    batches: list[StoredBatch] = field(default_factory=list)
+    batches: list[ScriptedBatch] = field(default_factory=list)
     start: int = 0
     producers: dict[int, _Producer] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class ScriptedLog:
             first = self.end
             batch = placed_prefix(header, first, leader_epoch) + records[at + 16 : at + header.size_bytes]
             after = first + header.record_count
-            self.batches.append(StoredBatch(first, after, header.max_timestamp, batch, leader_epoch))
+            self.batches.append(ScriptedBatch(first, after, header.max_timestamp, batch, leader_epoch))
             self._remember(header, first)
         return base
 
@@ -74,7 +74,7 @@ class ScriptedLog:
             return None
         if header.producer_epoch == known.epoch:
             last = (header.base_sequence + header.record_count) % _SEQUENCES
-            for first, after, offset in known.batches[-_KEPT:]:
+            for first, after, offset in known.batches[-_REMEMBERED_BATCHES:]:
                 if (first, after) == (header.base_sequence, last):
                     return offset
             if any(first == header.base_sequence for first, _, _ in known.batches):
@@ -94,15 +94,15 @@ class ScriptedLog:
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         """From the batch that holds `offset` on, the first one whole (KIP-74)."""
-        taken: list[bytes] = []
+        read: list[bytes] = []
         size = 0
         for batch in self.batches:
             if batch.next > offset:
-                if taken and size + len(batch.records) > max_bytes:
+                if read and size + len(batch.records) > max_bytes:
                     break
-                taken.append(batch.records)
+                read.append(batch.records)
                 size += len(batch.records)
-        return b"".join(taken)
+        return b"".join(read)
 
     def offset_for(self, timestamp_ms: int) -> int:
         """As ListOffsets has it, by batch."""

@@ -21,7 +21,7 @@ from ottla_proto.contracts import Method
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Reject:
     """Answer with this code: every partition of a request, or the whole of one that has none."""
 
     code: int
@@ -46,7 +46,7 @@ class Hold:
     """Answer as usual once `release()` was called on the cluster."""
 
 
-Step = Refuse | Break | Hang | Hold
+Step = Reject | Break | Hang | Hold
 
 
 class Brokers(Protocol):
@@ -59,7 +59,7 @@ class Brokers(Protocol):
 
     def take_step(self, address: str, method: Method[Any, Any], body: Message) -> Step | None: ...
     def answer(self, address: str, body: Message) -> Any: ...
-    def refusal(self, body: Any, step: Refuse) -> Any: ...
+    def broker_error(self, body: Any, step: Reject) -> Any: ...
 
 
 class ScriptedConnection:
@@ -83,8 +83,8 @@ class ScriptedConnection:
         if stopped or self._address not in cluster.addresses or isinstance(step, Break | Hang):
             code = ErrorCode.REQUEST_TIMED_OUT if stopped or isinstance(step, Hang) else ErrorCode.NETWORK_EXCEPTION
             raise OttlaError(code, f"{method.name} at {self._address}: scripted")
-        if isinstance(step, Refuse):
-            return cluster.refusal(request, step)
+        if isinstance(step, Reject):
+            return cluster.broker_error(request, step)
         return cluster.answer(self._address, request)
 
     def open_stream(
@@ -203,8 +203,8 @@ class ScriptedStream:
 
     def _arrive(self, frame: int, body: Any, answered: bool) -> None:
         step = self._cluster.take_step(self._address, self._method, body)
-        if isinstance(step, Refuse):
-            self._response(frame, self._cluster.refusal(body, step), answered)
+        if isinstance(step, Reject):
+            self._response(frame, self._cluster.broker_error(body, step), answered)
         elif isinstance(step, Break):
             if step.applied:
                 self._cluster.answer(self._address, body)

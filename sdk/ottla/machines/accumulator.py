@@ -26,11 +26,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from ottla.errors import ErrorCode, OttlaError
-from ottla.machines.batches import Answer, Batch, Limits
-from ottla.machines.failures import forgotten, left_behind, record_too_large, refusal, too_late
-from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, Pace, Route
-from ottla.machines.queues import Part, PartitionQueue
-from ottla.machines.requests import Drained, Reported, Request
+from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
+from ottla.machines.failures import broker_error, forgotten, left_behind, record_too_large, too_late
+from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, RefreshPace, Route
+from ottla.machines.queues import PartitionBatches, PartitionQueue
+from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.machines.sequences import Sequences
 from ottla_core.errors import is_retriable
 from ottla_core.model import PartitionId, TopicPartition
@@ -47,7 +47,7 @@ class Accumulator:
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ProducerLimits,
         new_builder: Callable[[int], RecordBatchBuilder],
         new_ticket: Callable[[], object] = object,
     ) -> None:
@@ -55,7 +55,7 @@ class Accumulator:
         self.used_bytes = 0
         self.exhausted = False
         self.flushing = 0
-        self.incomplete: dict[Batch, None] = {}
+        self.incomplete: dict[ProducerBatch, None] = {}
         self.producer_id = NO_PRODUCER_ID
         self.no_producer_id_error: OttlaError | None = None
         self._new_builder = new_builder
@@ -63,8 +63,8 @@ class Accumulator:
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._waiting: dict[PartitionQueue, None] = {}  # queues with a batch that is not in flight, in turn
         self._requests: dict[str, int] = {}
-        self._open: dict[Request, None] = {}
-        self._pace = Pace()
+        self._open: dict[OutgoingRequest, None] = {}
+        self._pace = RefreshPace()
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """The queue of a partition, made at the first call."""
@@ -93,7 +93,7 @@ class Accumulator:
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],
-    ) -> Batch | None:
+    ) -> ProducerBatch | None:
         """The open batch, which took the record as its number `count - 1`; None where there is none or it is full."""
         batch = queue.open
         if batch is None or not batch.builder.append(timestamp_ms, key, value, headers):
@@ -109,7 +109,7 @@ class Accumulator:
         value: bytes | None,
         headers: Sequence[Header],
         now: float,
-    ) -> Batch | None:
+    ) -> ProducerBatch | None:
         """A new batch, which took the record as its first, or None while the buffer is full.
 
         Whoever drains may have something to do then. Raises RecordTooLargeError, and what the builder raises.
@@ -125,7 +125,7 @@ class Accumulator:
         builder = self._new_builder(limits.batch_bytes)
         builder.append(timestamp_ms, key, value, headers)
         self._close(queue)
-        batch = queue.open = Batch(queue.partition, builder, self._new_ticket(), now, limits, charged)
+        batch = queue.open = ProducerBatch(queue.partition, builder, self._new_ticket(), now, limits, charged)
         self.used_bytes += charged
         self.incomplete[batch] = None
         self._waiting[queue] = None
@@ -143,7 +143,7 @@ class Accumulator:
     def drain(self, now: float, routes: Mapping[TopicPartition, Route]) -> Drained:
         """Everything that may leave now. Partitions that got their turn go to the end, so none starves."""
         drained = Drained()
-        requests: dict[str, Request] = {}
+        requests: dict[str, OutgoingRequest] = {}
         self._look_after(now, routes, drained)
         for queue in list(self._waiting):
             self._expire(queue, now, drained)
@@ -156,12 +156,12 @@ class Accumulator:
                 continue
             route = routes.get(queue.partition)
             if route is None:
-                self._ask(now, FAILING_PACE_S, drained)
+                self._request_refresh(now, FAILING_PACE_S, drained)
                 continue
             ready_at = self._ready_at(queue, head)
             if queue.retry_at > now and route == queue.route:
                 ready_at = max(ready_at, queue.retry_at)
-                self._ask(now, FAILING_PACE_S, drained)
+                self._request_refresh(now, FAILING_PACE_S, drained)
             if ready_at > now:
                 drained.wake_at = min(drained.wake_at, ready_at)
                 continue
@@ -184,32 +184,34 @@ class Accumulator:
             for part in request.parts:
                 route = routes.get(part.queue.partition, part.route)
                 if route.leader_epoch > part.route.leader_epoch or route.partition_id != part.route.partition_id:
-                    answer = Answer(code=ErrorCode.NETWORK_EXCEPTION, message=left_behind(request.address, OVERDUE_S))
-                    self._report(part, answer, now, drained.reported)
+                    response = BatchResponse(
+                        code=ErrorCode.NETWORK_EXCEPTION, message=left_behind(request.address, OVERDUE_S)
+                    )
+                    self._report(part, response, now, drained.reported)
             if any(part in part.queue.in_flight for part in request.parts):
-                self._ask(now, OVERDUE_PACE_S, drained)
+                self._request_refresh(now, OVERDUE_PACE_S, drained)
             else:
                 self._on_request_done(request)
 
-    def _ask(self, now: float, pace_s: float, drained: Drained) -> None:
+    def _request_refresh(self, now: float, pace_s: float, drained: Drained) -> None:
         """The metadata may be wrong."""
-        asked, again_at = self._pace.ask(now, pace_s)
-        drained.reported.refresh = asked or drained.reported.refresh
+        due, again_at = self._pace.due(now, pace_s)
+        drained.reported.refresh = due or drained.reported.refresh
         drained.wake_at = min(drained.wake_at, again_at)
 
-    def _is_held(self, queue: PartitionQueue, head: Batch, now: float, drained: Drained) -> bool:
+    def _is_held(self, queue: PartitionQueue, head: ProducerBatch, now: float, drained: Drained) -> bool:
         """Whether what is in flight, or has failed, keeps the head from leaving."""
         sequences = queue.sequences
         if sequences is not None and sequences.halted and not queue.in_flight:
             drained.wants_producer_id = not sequences.resume(self.producer_id) or drained.wants_producer_id
         return not queue.may_follow(head, 0, now)
 
-    def _ready_at(self, queue: PartitionQueue, head: Batch) -> float:
+    def _ready_at(self, queue: PartitionQueue, head: ProducerBatch) -> float:
         if queue.closed or self.flushing or self.exhausted:
             return 0.0
         return head.opened_at + self.limits.linger_s
 
-    def _take(self, queue: PartitionQueue, route: Route, requests: dict[str, Request], now: float) -> None:
+    def _take(self, queue: PartitionQueue, route: Route, requests: dict[str, OutgoingRequest], now: float) -> None:
         """Move the queue's ready batches into the request of its leader, as far as there is room for them."""
         if not queue.may_go_to(route):
             return
@@ -217,31 +219,31 @@ class Accumulator:
         if request is None:
             if self._requests.get(route.address, 0) >= self.limits.requests_per_broker:
                 return
-            request = Request(route.address, sent_at=now)
+            request = OutgoingRequest(route.address, sent_at=now)
         room = self.limits.request_bytes - request.size_bytes
-        taken: list[Batch] = []
+        batches: list[ProducerBatch] = []
         size_bytes = 0
         for batch in self._ready(queue, now):
-            if size_bytes + batch.charged_bytes > room and (request.parts or taken):
+            if size_bytes + batch.charged_bytes > room and (request.parts or batches):
                 break
-            if taken and not queue.may_follow(batch, len(taken), now):
+            if batches and not queue.may_follow(batch, len(batches), now):
                 break
             queue.take(batch)
-            taken.append(batch)
+            batches.append(batch)
             size_bytes += batch.charged_bytes
-        if not taken:
+        if not batches:
             return
-        for _ in taken:
+        for _ in batches:
             queue.closed.popleft()
         del self._waiting[queue]
-        for part in queue.send(taken, route):
+        for part in queue.send(batches, route):
             request.add(part)
         request.size_bytes += size_bytes
         requests[route.address] = request
         if queue.head() is not None:
             self._waiting[queue] = None
 
-    def _ready(self, queue: PartitionQueue, now: float) -> Iterator[Batch]:
+    def _ready(self, queue: PartitionQueue, now: float) -> Iterator[ProducerBatch]:
         """The closed batches, then the open one if its time has come; that one is closed by being asked for."""
         yield from list(queue.closed)
         if queue.open is not None and (
@@ -256,34 +258,36 @@ class Accumulator:
             if head is queue.open:
                 self._close(queue)
             queue.closed.popleft()
-            why = too_late(head, self.limits.delivery_timeout_s, self.no_producer_id_error)
-            self._give_up(queue, head, why, drained.reported)
+            reason = too_late(head, self.limits.delivery_timeout_s, self.no_producer_id_error)
+            self._give_up(queue, head, reason, drained.reported)
 
     # ---- back --------------------------------------------------------------------------------------------------
 
-    def on_response(self, request: Request, answers: Mapping[PartitionId, Iterable[Answer]], now: float) -> Reported:
+    def on_response(
+        self, request: OutgoingRequest, responses: Mapping[PartitionId, Iterable[BatchResponse]], now: float
+    ) -> Reported:
         """The broker answered, each partition's parts in their order; what it left out counts as not answered."""
         reported = Reported()
-        lost = Answer(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left this partition out")
-        given = {partition_id: iter(each) for partition_id, each in answers.items()}
+        lost = BatchResponse(code=ErrorCode.NETWORK_EXCEPTION, message="the broker's answer left this partition out")
+        remaining = {partition_id: iter(parts) for partition_id, parts in responses.items()}
         for part in request.parts:
-            self._report(part, next(given.get(part.route.partition_id, iter(())), lost), now, reported)
+            self._report(part, next(remaining.get(part.route.partition_id, iter(())), lost), now, reported)
         self._on_request_done(request)
         return reported
 
-    def on_failed(self, request: Request, code: int, message: str, now: float) -> Reported:
+    def on_failed(self, request: OutgoingRequest, code: int, message: str, now: float) -> Reported:
         """The request as a whole came to nothing, as far as this side knows."""
         reported = Reported()
         for part in request.parts:
-            self._report(part, Answer(code=code, message=message), now, reported)
+            self._report(part, BatchResponse(code=code, message=message), now, reported)
         self._on_request_done(request)
         return reported
 
-    def on_sent_unanswered(self, request: Request) -> Reported:
+    def on_sent_unanswered(self, request: OutgoingRequest) -> Reported:
         """acks=0: what was handed to the connection counts as delivered, at an offset that nobody knows."""
-        return self.on_response(request, {part.route.partition_id: [Answer()] for part in request.parts}, 0.0)
+        return self.on_response(request, {part.route.partition_id: [BatchResponse()] for part in request.parts}, 0.0)
 
-    def on_no_producer_id(self, why: OttlaError) -> Reported:
+    def on_no_producer_id(self, reason: OttlaError) -> Reported:
         """There will be none: what needs one fails."""
         reported = Reported()
         for queue in list(self._waiting):
@@ -292,19 +296,19 @@ class Accumulator:
                 continue
             self._close(queue)
             while queue.closed:
-                self._give_up(queue, queue.closed.popleft(), why, reported)
+                self._give_up(queue, queue.closed.popleft(), reason, reported)
         return reported
 
-    def on_told(self, batches: Iterable[Batch]) -> None:
+    def on_announced(self, batches: Iterable[ProducerBatch]) -> None:
         """Everybody who waits for these settled batches knows: a flush need not wait for them any more."""
         for batch in batches:
             self.incomplete.pop(batch, None)
 
-    def abort(self, why: OttlaError) -> list[Batch]:
+    def abort(self, reason: OttlaError) -> list[ProducerBatch]:
         """Fail everything that is not settled yet; answers that still come for it find nothing."""
         failed = [batch for batch in self.incomplete if not batch.settled]
         for batch in failed:  # not released: one may just be being encoded
-            batch.error = why
+            batch.error = reason
             self._count_out(batch)
         for queue in self._queues.values():
             queue.open = None
@@ -323,63 +327,65 @@ class Accumulator:
         """Requests that left and were not reported back."""
         return sum(self._requests.values())
 
-    def _on_request_done(self, request: Request) -> None:
+    def _on_request_done(self, request: OutgoingRequest) -> None:
         if request in self._open:
             del self._open[request]
             self._requests[request.address] -= 1
             self.used_bytes -= request.size_bytes
 
-    def _report(self, part: Part, answer: Answer, now: float, reported: Reported) -> None:
+    def _report(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
         queue, sequences = part.queue, part.queue.sequences
         if part not in queue.in_flight:  # it has been reported, or everything was
             return
         queue.in_flight.remove(part)
-        reported.refresh = reported.refresh or answer.code in REFRESHING
-        if not answer.code:
-            self._acknowledge(part, answer.base_offset, answer, now, reported)
-        elif sequences is not None and answer.code in _NO_FAILURE:
-            self._acknowledge(part, -1, answer, now, reported)  # it is in the log, at an offset that is not known
+        reported.refresh = reported.refresh or response.code in REFRESHING
+        if not response.code:
+            self._acknowledge(part, response.base_offset, response, now, reported)
+        elif sequences is not None and response.code in _NO_FAILURE:
+            self._acknowledge(part, -1, response, now, reported)  # it is in the log, at an offset that is not known
         else:
-            self._on_error(part, answer, now, reported)
+            self._on_error(part, response, now, reported)
         if sequences is not None and sequences.surprised:
             sequences.surprised = False
-            reported.warnings.append(forgotten(queue.partition, answer))
+            reported.warnings.append(forgotten(queue.partition, response))
         if queue.head() is not None:
             self._waiting[queue] = None
 
-    def _on_error(self, part: Part, answer: Answer, now: float, reported: Reported) -> None:
+    def _on_error(self, part: PartitionBatches, response: BatchResponse, now: float, reported: Reported) -> None:
         """Send again what may succeed then, one by one where a batch is to blame, and fail the rest."""
         queue, batches, sequences = part.queue, part.batches, part.queue.sequences
         retries = batches[0].attempts <= self.limits.retries
-        if retries and sequences is not None and answer.code in _UNKNOWN_SEQUENCE:
-            queue.send_again(part, answer, now, self.limits)
+        if retries and sequences is not None and response.code in _UNKNOWN_SEQUENCE:
+            queue.send_again(part, response, now, self.limits)
             sequences.on_out_of_order(batches[0])
-        elif retries and is_retriable(answer.code):
-            queue.send_again(part, answer, now, self.limits)
+        elif retries and is_retriable(response.code):
+            queue.send_again(part, response, now, self.limits)
         elif len(batches) > 1:
             queue.one_by_one = True
             queue.put_back(batches)
         else:
             for batch in batches:
-                self._give_up(queue, batch, refusal(batch, answer), reported)
-            if sequences is not None and answer.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+                self._give_up(queue, batch, broker_error(batch, response), reported)
+            if sequences is not None and response.code == ErrorCode.INVALID_PRODUCER_EPOCH:
                 sequences.on_fenced()
 
-    def _acknowledge(self, part: Part, offset: int, answer: Answer, now: float, reported: Reported) -> None:
-        part.queue.acknowledge(part, offset, answer, now)
+    def _acknowledge(
+        self, part: PartitionBatches, offset: int, response: BatchResponse, now: float, reported: Reported
+    ) -> None:
+        part.queue.acknowledge(part, offset, response, now)
         for batch in part.batches:
             self._settle(batch, reported)
 
-    def _give_up(self, queue: PartitionQueue, batch: Batch, error: OttlaError, reported: Reported) -> None:
+    def _give_up(self, queue: PartitionQueue, batch: ProducerBatch, error: OttlaError, reported: Reported) -> None:
         queue.give_up(batch, error)
         self._settle(batch, reported)
 
-    def _settle(self, batch: Batch, reported: Reported) -> None:
+    def _settle(self, batch: ProducerBatch, reported: Reported) -> None:
         self._count_out(batch)
         batch.release()
         reported.settled.append(batch)
 
-    def _count_out(self, batch: Batch) -> None:
+    def _count_out(self, batch: ProducerBatch) -> None:
         batch.settled = True
         self.used_bytes -= batch.charged_bytes
         self.exhausted = False

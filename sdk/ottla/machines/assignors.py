@@ -68,9 +68,9 @@ class RangeAssignor(Assignor):
         for topic in sorted(partitions_of):
             readers = [m for m in ranked if topic in m.subscription.topics]
             numbers = iter(range(partitions_of[topic]))
-            for place, member in enumerate(readers):
+            for rank, member in enumerate(readers):
                 least, more = divmod(partitions_of[topic], len(readers))
-                share = islice(numbers, least + (place < more))
+                share = islice(numbers, least + (rank < more))
                 made[member.member_id] += [TopicPartition(topic, number) for number in share]
         return made
 
@@ -107,10 +107,10 @@ class StickyAssignor(Assignor):
         writer.int32(generation)
         return bytes(writer.buffer)
 
-    def _owned(self, said: Subscription) -> Owned:
-        if not said.user_data:
-            return Owned(said.generation, said.owned)
-        reader = Reader(memoryview(said.user_data))
+    def _owned(self, subscription: Subscription) -> Owned:
+        if not subscription.user_data:
+            return Owned(subscription.generation, subscription.owned)
+        reader = Reader(memoryview(subscription.user_data))
         try:
             partitions = read_partitions(reader)
             generation = reader.int32() if reader.left >= _GENERATION_BYTES else UNKNOWN_GENERATION
@@ -127,38 +127,38 @@ class CooperativeStickyAssignor(StickyAssignor):
 
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
         members = list(members)
-        wanted = super().assign(partitions_of, members)
-        return withhold_moving(wanted, {m.member_id: self._owned(m.subscription) for m in members})
+        target = super().assign(partitions_of, members)
+        return withhold_moving(target, {m.member_id: self._owned(m.subscription) for m in members})
 
     def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
         writer = Writer(flexible=False)
         writer.int32(generation)
         return bytes(writer.buffer)
 
-    def _owned(self, said: Subscription) -> Owned:
-        generation = said.generation
-        if generation == UNKNOWN_GENERATION and len(said.user_data) >= _GENERATION_BYTES:
-            generation = Reader(memoryview(said.user_data)).int32()
-        return Owned(generation, said.owned)
+    def _owned(self, subscription: Subscription) -> Owned:
+        generation = subscription.generation
+        if generation == UNKNOWN_GENERATION and len(subscription.user_data) >= _GENERATION_BYTES:
+            generation = Reader(memoryview(subscription.user_data)).int32()
+        return Owned(generation, subscription.owned)
 
 
-def withhold_moving(wanted: Assignments, owned: Mapping[str, Owned]) -> Assignments:
-    """`wanted` without what another member still holds: nobody may get it before that one has given it up.
+def withhold_moving(target: Assignments, owned: Mapping[str, Owned]) -> Assignments:
+    """`target` without what another member still holds: nobody may get it before that one has given it up.
 
     Who claims a partition by an older generation than another does not hold it: it has missed that it moved.
     """
     holders: dict[TopicPartition, tuple[int, set[str]]] = {}
     for member_id, (generation, partitions) in owned.items():
         for partition in partitions:
-            newest, some = holders.get(partition, (generation, set()))
+            newest, member_ids = holders.get(partition, (generation, set()))
             if generation > newest:
-                some = set()
+                member_ids = set()
             if generation >= newest:
-                holders[partition] = (generation, some | {member_id})
-    nobody = (UNKNOWN_GENERATION, set[str]())
+                holders[partition] = (generation, member_ids | {member_id})
+    no_holder = (UNKNOWN_GENERATION, set[str]())
     return {
-        member_id: [p for p in partitions if holders.get(p, nobody)[1] <= {member_id}]
-        for member_id, partitions in wanted.items()
+        member_id: [p for p in partitions if holders.get(p, no_holder)[1] <= {member_id}]
+        for member_id, partitions in target.items()
     }
 
 

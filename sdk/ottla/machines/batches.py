@@ -13,7 +13,7 @@ from ottla_core.records.compression import Codec
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ProducerLimits:
     """The producer's settings that rule here; times in seconds, sizes in bytes."""
 
     batch_bytes: int = 64 * 1024
@@ -29,7 +29,7 @@ class Limits:
     codec: Codec = Codec.NONE
 
 
-class Batch:
+class ProducerBatch:
     """Records of one partition, written as one. Settled when it has a base offset or an error."""
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Batch:
         builder: RecordBatchBuilder,
         ticket: object,
         now: float,
-        limits: Limits,
+        limits: ProducerLimits,
         charged: int,
     ) -> None:
         self.partition = partition
@@ -109,7 +109,7 @@ def _stamped(batch: bytes, stamp: Stamp) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BatchResponse:
     """A broker's answer for one partition: an offset, or Kafka's code and words."""
 
     base_offset: int = -1

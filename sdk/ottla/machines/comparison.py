@@ -34,7 +34,7 @@ class BatchSeen:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first batch that is another one than on the broker `reference`; `what` differs, in words."""
+    """The first batch that is another one than on the broker `reference`; `what` names the field that differs."""
 
     what: str
     reference: int
@@ -49,20 +49,20 @@ class Difference:
 
 @dataclass(slots=True)
 class _Reading:
-    """How far a replica has been read: `offset` comes next, of `chunk` is left to compare what is behind `at`."""
+    """How far a replica has been read: `offset` comes next, of `records` is left to compare what is behind `at`."""
 
     offset: int
-    chunk: bytes = b""
+    records: bytes = b""
     at: int = 0
 
     @property
     def left_bytes(self) -> int:
-        return len(self.chunk) - self.at
+        return len(self.records) - self.at
 
     def skip(self, size_bytes: int) -> None:
         self.at += size_bytes
         if not self.left_bytes:
-            self.chunk, self.at = b"", 0
+            self.records, self.at = b"", 0
 
 
 class Comparison:
@@ -94,7 +94,7 @@ class Comparison:
             return []
         return [(b, r.offset) for b, r in self._readings.items() if not r.left_bytes and r.offset < self.end]
 
-    def on_chunk(self, broker: int, records: bytes) -> None:
+    def on_records(self, broker: int, records: bytes) -> None:
         """What a broker has from the offset on that was wanted. Raises CORRUPT_MESSAGE for what are no such batches."""
         reading = self._readings[broker]
         size_bytes, offset = whole_batches(records, self.end)
@@ -103,7 +103,7 @@ class Comparison:
             size_bytes, offset = header.size_bytes, header.next_offset
         if offset <= reading.offset:
             raise corrupt(f"batches up to offset {offset} were answered where {reading.offset} was asked for")
-        reading.chunk, reading.at, reading.offset = records[:size_bytes], 0, offset
+        reading.records, reading.at, reading.offset = records[:size_bytes], 0, offset
         self._skip_deleted(reading)
 
     def on_log_start(self, offset: int) -> None:
@@ -120,11 +120,11 @@ class Comparison:
     def compare(self) -> None:
         """Compare what all of them have, and let go of it."""
         while len(self._readings) > 1 and (common := min(r.left_bytes for r in self._readings.values())):
-            (reference, ours), *others = self._readings.items()
-            expected = ours.chunk[ours.at : ours.at + common]
-            for broker, theirs in others:
-                if theirs.chunk[theirs.at : theirs.at + common] != expected:
-                    self.differences[broker] = _first_difference(reference, ours.chunk[ours.at :], theirs)
+            (reference, ours), *rest = self._readings.items()
+            expected = ours.records[ours.at : ours.at + common]
+            for broker, theirs in rest:
+                if theirs.records[theirs.at : theirs.at + common] != expected:
+                    self.differences[broker] = _first_difference(reference, ours.records[ours.at :], theirs)
                     del self._readings[broker]
             for reading in self._readings.values():
                 reading.skip(common)
@@ -132,7 +132,7 @@ class Comparison:
 
     def _skip_deleted(self, reading: _Reading) -> None:
         reading.offset = max(reading.offset, self.start)
-        reading.skip(whole_batches(memoryview(reading.chunk)[reading.at :], self.start)[0])
+        reading.skip(whole_batches(memoryview(reading.records)[reading.at :], self.start)[0])
 
 
 def _first_header(records: bytes, offset: int) -> BatchHeader:
@@ -146,11 +146,11 @@ def _first_header(records: bytes, offset: int) -> BatchHeader:
 
 def _first_difference(reference: int, expected: bytes, theirs: _Reading) -> Difference:
     """Both are whole batches that differ before either ends, so one of the pairs is not the same."""
-    found = theirs.chunk[theirs.at :]
+    found = theirs.records[theirs.at :]
     for (at, ours), (_, other) in zip(iter_headers(expected), iter_headers(found), strict=False):
         mine, its = expected[at : at + ours.size_bytes], found[at : at + other.size_bytes]
         if mine != its:
-            named = (words for field, words in _FIELDS if getattr(ours, field) != getattr(other, field))
+            named = (label for field, label in _FIELDS if getattr(ours, field) != getattr(other, field))
             return Difference(next(named, "bytes"), reference, _seen(ours, mine), _seen(other, its))
     raise AssertionError("bytes that differ lie in a batch")
 

@@ -13,7 +13,7 @@ from ottla.errors import (
     TruncationError,
     error_from_code,
 )
-from ottla.machines.batches import Answer, Batch
+from ottla.machines.batches import BatchResponse, ProducerBatch
 from ottla_core.model import TopicPartition
 
 
@@ -22,15 +22,15 @@ def not_serialized(error: Exception, topic: str, key: object) -> SerializationEr
     record = f"a record to {topic}" if key is None else f"the record to {topic} with the key {key!r:.60}"
     if isinstance(error, SerializationError):
         return SerializationError(f"{record} was not sent: {error.message}", hint=error.hint, topic=topic)
-    words = f"{record} was not sent: its serializer raised {type(error).__name__}: {error}"
-    return SerializationError(words, hint="see the cause", topic=topic)
+    message = f"{record} was not sent: its serializer raised {type(error).__name__}: {error}"
+    return SerializationError(message, hint="see the cause", topic=topic)
 
 
-def no_timestamp(given: object) -> ConfigError:
+def no_timestamp(timestamp: object) -> ConfigError:
     """Something else than milliseconds was given."""
     return ConfigError(
         ErrorCode.INVALID_TIMESTAMP,
-        f"timestamp={given!r} is no timestamp",
+        f"timestamp={timestamp!r} is no timestamp",
         hint="give milliseconds since 1970, such as int(moment.timestamp() * 1000)",
     )
 
@@ -85,8 +85,8 @@ def sender_failed(bug: BaseException) -> FatalError:
 
 def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
     """So many records failed that nobody has asked about. To be raised from `first`."""
-    words = f"{failed} records were not delivered; the first: {first.message}"
-    return DeliveryError(first.code, words, failed=failed, hint=first.hint)
+    message = f"{failed} records were not delivered; the first: {first.message}"
+    return DeliveryError(first.code, message, failed=failed, hint=first.hint)
 
 
 def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
@@ -98,12 +98,12 @@ def record_too_large(size_bytes: int, request_bytes: int) -> OttlaError:
     )
 
 
-def refusal(batch: Batch, answer: Answer) -> OttlaError:
+def broker_error(batch: ProducerBatch, response: BatchResponse) -> OttlaError:
     """What a broker answered for a batch."""
-    return error_from_code(answer.code, f"{batch.partition}: {answer.message}" if answer.message else "")
+    return error_from_code(response.code, f"{batch.partition}: {response.message}" if response.message else "")
 
 
-def too_late(batch: Batch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:
+def too_late(batch: ProducerBatch, timeout_s: float, no_producer_id: OttlaError | None) -> OttlaError:
     """A batch's time is over; `no_producer_id` says why it never left, where that was what it waited for."""
     tries = f"after {batch.attempts} tries; the last said: {batch.error}" if batch.error else "and never sent"
     if no_producer_id is not None and not batch.attempts:
@@ -121,10 +121,10 @@ def left_behind(address: str, overdue_s: float) -> str:
     return f"{address} has not answered for {overdue_s:g} s, and another leader is known"
 
 
-def forgotten(partition: TopicPartition, answer: Answer) -> str:
+def forgotten(partition: TopicPartition, response: BatchResponse) -> str:
     """A broker does not know what it has acknowledged; said once for everything that was under way."""
     return (
-        f"{partition}: the broker's memory of this producer is not what it acknowledged ({answer.message}); going on "
+        f"{partition}: the broker's memory of this producer is not what it acknowledged ({response.message}); going on "
         "in a new epoch: records that were on their way may be written twice or out of order"
     )
 
@@ -145,7 +145,7 @@ def log_truncated(partition: TopicPartition, offset: int, epoch: int, end: int |
         else f"the new leader's log lacks it from {end} on"
     )
     hint = "seek to an offset that is there" if end is None else f"seek to {end} to go on with what is there"
-    words = (
+    message = (
         f"{partition}: the log was truncated: it was read up to offset {offset} in leader epoch {epoch}, and {where}"
     )
-    return TruncationError(words, hint=hint, offset=offset, divergent_offset=end)
+    return TruncationError(message, hint=hint, offset=offset, divergent_offset=end)

@@ -14,17 +14,17 @@ SAMPLES: Final = 200
 class HotKeyWatch:
     """Tells of the first hot key, once."""
 
-    __slots__ = ("_bytes_by_key", "_samples", "_told", "_total_bytes")
+    __slots__ = ("_bytes_by_key", "_reported", "_samples", "_total_bytes")
 
     def __init__(self) -> None:
         self._bytes_by_key: dict[bytes, int] = {}
         self._samples = 0
         self._total_bytes = 0
-        self._told = False
+        self._reported = False
 
     def on_batch(self, first_key: bytes | None, size_bytes: int) -> bytes | None:
         """A batch is sent; its first record has this key (None: no key decides). The hot key, if there is one."""
-        if self._told:
+        if self._reported:
             return None
         self._samples += 1
         self._total_bytes += size_bytes
@@ -33,7 +33,7 @@ class HotKeyWatch:
         if self._samples < SAMPLES:
             return None
         hot = next((key for key, size in self._bytes_by_key.items() if 2 * size > self._total_bytes), None)
-        self._told = hot is not None
+        self._reported = hot is not None
         self._bytes_by_key.clear()
         self._samples = self._total_bytes = 0
         return hot

@@ -30,11 +30,13 @@ def offered(
     nothing names no generation, so a static one that comes back says what it said before (rule 45).
     """
     names = tuple(sorted(topics))
-    said = Subscription(
+    subscription = Subscription(
         names, owned=tuple(sorted(held)), generation=generation if held else UNKNOWN_GENERATION, rack=rack or None
     )
     return {
-        assignor.name: encode_subscription(said._replace(user_data=assignor.user_data(sorted(former), generation)))
+        assignor.name: encode_subscription(
+            subscription._replace(user_data=assignor.user_data(sorted(former), generation))
+        )
         for assignor in assignors
     }
 
@@ -74,9 +76,9 @@ def left_out(
     made: Assignments, held: Iterable[TopicPartition], partitions_of: Mapping[str, int]
 ) -> list[TopicPartition]:
     """What nobody reads: given to none, and `held` by none who is to give it up first."""
-    taken = {partition for partitions in made.values() for partition in partitions} | set(held)
-    there = (TopicPartition(topic, number) for topic, count in partitions_of.items() for number in range(count))
-    return sorted(partition for partition in there if partition not in taken)
+    assigned = {partition for partitions in made.values() for partition in partitions} | set(held)
+    existing = (TopicPartition(topic, number) for topic, count in partitions_of.items() for number in range(count))
+    return sorted(partition for partition in existing if partition not in assigned)
 
 
 def encode_assignments(made: Assignments) -> dict[str, bytes]:
@@ -84,7 +86,7 @@ def encode_assignments(made: Assignments) -> dict[str, bytes]:
     return {member_id: encode(Assignment(tuple(partitions))) for member_id, partitions in made.items()}
 
 
-def what_changed(known: Mapping[str, int], now: Mapping[str, int]) -> str:
+def changed_topics(known: Mapping[str, int], now: Mapping[str, int]) -> str:
     """Why a leader is to give out the partitions anew: what its topics were when it did, and what they are; "" for no.
 
     A topic that is not to be seen for a moment is not gone: brokers may be behind.
@@ -95,9 +97,9 @@ def what_changed(known: Mapping[str, int], now: Mapping[str, int]) -> str:
     return ""
 
 
-def _wrong(name: str, what: str) -> OttlaError:
+def _wrong(name: str, problem: str) -> OttlaError:
     return OttlaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        f"the assignor {name!r} {what}",
+        f"the assignor {name!r} {problem}",
         hint="correct its assign(): every partition of a topic that is read belongs to one member that reads it",
     )

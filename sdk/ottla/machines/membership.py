@@ -2,7 +2,7 @@
 
     UNJOINED ──begin_join──▶ JOINING ──on_joined──▶ SYNCING ──on_synced──▶ STABLE
         ▲                       │                      │                     │
-        └───── a refusal ───────┴──────────────────────┘   `rejoin`: begin_join again, after the partitions were seen to
+        └────── a failure ──────┴──────────────────────┘   `rejoin`: begin_join again, after the partitions were seen to
 
 The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 
@@ -33,7 +33,7 @@ _BACKOFF_S: Final = 0.1
 _BACKOFF_MOST_S: Final = 1.0
 
 
-class State(Enum):
+class MemberState(Enum):
     """Where a member stands, in words."""
 
     UNJOINED = "not in the group"
@@ -77,7 +77,7 @@ def meaning_of(code: int) -> Meaning:
     return known or (Meaning.AGAIN if is_retriable(code) else Meaning.FATAL)
 
 
-class Identity(NamedTuple):
+class MemberIdentity(NamedTuple):
     """As whom a member speaks: commits and heartbeats are taken from the current generation alone (rule 46)."""
 
     member_id: str = ""
@@ -96,45 +96,45 @@ class MemberSettings:
 
 
 class Membership:
-    """One member. `lost` says why what it owned is not its own any more, `why_join` why it wants to join: "" for no."""
+    """One member. `lost` says why it no longer owns its partitions, `join_reason` why it is to join: "" for no."""
 
     def __init__(self, settings: MemberSettings) -> None:
         self.settings: Final = settings
-        self.state = State.UNJOINED
+        self.state = MemberState.UNJOINED
         self.member_id = ""
         self.generation = NO_GENERATION
         self.protocol = ""
         self.leads = False
         self.lost = ""
         self.left_behind = ""  # the last `lost`, for whoever asks later why a commit failed
-        self.why_join = "the consumer begins"
+        self.join_reason = "the consumer begins"
         self.failing_since = NEVER
         self.retry_at = 0.0
         self._failures = 0
         self.polled_at = NEVER
         self.heartbeat_sent_at = NEVER
-        self._beat_at = NEVER
+        self._heartbeat_at = NEVER
         self._heartbeat_failures = 0
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> MemberIdentity:
         """As whom it speaks now."""
-        return Identity(self.member_id, self.generation, self.settings.instance_id)
+        return MemberIdentity(self.member_id, self.generation, self.settings.instance_id)
 
     # ---- joining: the user's thread ------------------------------------------------------------------------------
 
-    def rejoin(self, why: str) -> None:
+    def rejoin(self, reason: str) -> None:
         """Join again as soon as the user's thread comes by; the first reason stays."""
-        self.why_join = self.why_join or why
+        self.join_reason = self.join_reason or reason
 
     def may_join(self, now: float) -> bool:
         """Whether there is a reason to join, and the time for it has come."""
-        idle = self.state in (State.UNJOINED, State.STABLE)
-        return idle and bool(self.why_join) and now >= self.retry_at
+        idle = self.state in (MemberState.UNJOINED, MemberState.STABLE)
+        return idle and bool(self.join_reason) and now >= self.retry_at
 
     def begin_join(self) -> None:
         """What is to be done about the partitions beforehand was done."""
-        self.state = State.JOINING
+        self.state = MemberState.JOINING
         self.lost = ""
 
     def take_id(self, member_id: str) -> None:
@@ -143,24 +143,24 @@ class Membership:
 
     def on_joined(self, generation: int, member_id: str, protocol: str, leader: str, now: float) -> None:
         """Everybody is there. `protocol` is the assignor on which all of them agree."""
-        self.state = State.SYNCING
+        self.state = MemberState.SYNCING
         self.generation, self.member_id, self.protocol = generation, member_id, protocol
         self.leads = leader == member_id
-        self.why_join = ""
-        self._beat_at = now + self.settings.heartbeat_interval_s
+        self.join_reason = ""
+        self._heartbeat_at = now + self.settings.heartbeat_interval_s
 
     def on_synced(self, now: float) -> None:
         """It knows its assignment."""
-        self.state = State.STABLE
+        self.state = MemberState.STABLE
         self.left_behind = ""
         self._recover()
-        self._beat_at = now + self.settings.heartbeat_interval_s
+        self._heartbeat_at = now + self.settings.heartbeat_interval_s
 
-    def on_refused(self, code: int, message: str, now: float) -> Meaning:
+    def on_join_failed(self, code: int, message: str, now: float) -> Meaning:
         """A join or a sync failed: it is to join again, unless that is FATAL."""
         meaning = meaning_of(code)
-        self.state = State.UNJOINED
-        self.why_join = self.why_join or message or meaning.value
+        self.state = MemberState.UNJOINED
+        self.join_reason = self.join_reason or message or meaning.value
         match meaning:
             case Meaning.LOST:
                 self._lose(message or meaning.value)
@@ -179,35 +179,35 @@ class Membership:
     @property
     def poll_overdue_at(self) -> float:
         """When a member that is in the group has not polled for too long."""
-        in_group = self.state is State.STABLE
+        in_group = self.state is MemberState.STABLE
         return self.polled_at + self.settings.max_poll_interval_s if in_group else NEVER
 
-    def on_poll_overdue(self) -> tuple[Identity, str]:
+    def on_poll_overdue(self) -> tuple[MemberIdentity, str]:
         """It leaves by itself, as whom and why; what it owned is lost. A static member is waited for all the same."""
         who = self.identity
-        why = f"it did not poll for {self.settings.max_poll_interval_s:g} s (max_poll_interval)"
-        self._lose(why)
+        reason = f"it did not poll for {self.settings.max_poll_interval_s:g} s (max_poll_interval)"
+        self._lose(reason)
         self.rejoin("it polls again")
-        return who, why
+        return who, reason
 
     @property
     def heartbeat_at(self) -> float:
         """When the next heartbeat is due."""
-        return self._beat_at if self.state in (State.SYNCING, State.STABLE) else NEVER
+        return self._heartbeat_at if self.state in (MemberState.SYNCING, MemberState.STABLE) else NEVER
 
     def on_heartbeat_sent(self, now: float) -> None:
         """One is under way."""
         self.heartbeat_sent_at = now
-        self._beat_at = now + self.settings.heartbeat_interval_s
+        self._heartbeat_at = now + self.settings.heartbeat_interval_s
 
     def on_heartbeat(self) -> None:
         """It was taken."""
         self._heartbeat_failures = 0
 
-    def on_heartbeat_refused(self, generation: int, code: int, message: str, now: float) -> Meaning:
+    def on_heartbeat_failed(self, generation: int, code: int, message: str, now: float) -> Meaning:
         """One that was sent in `generation` was not."""
         meaning = meaning_of(code)
-        if self.state is not State.STABLE or generation != self.generation:
+        if self.state is not MemberState.STABLE or generation != self.generation:
             return Meaning.AGAIN
         match meaning:
             case Meaning.REJOIN:
@@ -218,15 +218,15 @@ class Membership:
             case Meaning.FIND | Meaning.AGAIN:
                 pause = _BACKOFF_S * 2.0 ** min(self._heartbeat_failures, 10)
                 self._heartbeat_failures += 1
-                self._beat_at = now + min(self.settings.heartbeat_interval_s, _BACKOFF_MOST_S, pause)
+                self._heartbeat_at = now + min(self.settings.heartbeat_interval_s, _BACKOFF_MOST_S, pause)
         return meaning
 
     # ---- committing, leaving -------------------------------------------------------------------------------------
 
-    def on_commit_refused(self, who: Identity, code: int, message: str) -> Meaning:
+    def on_commit_failed(self, who: MemberIdentity, code: int, message: str) -> Meaning:
         """A commit that was sent as `who` was not taken; it tells the member of today only if it is still that one."""
         meaning = meaning_of(code)
-        if who.generation == self.generation and self.state is State.STABLE:
+        if who.generation == self.generation and self.state is MemberState.STABLE:
             if meaning is Meaning.REJOIN:
                 self.rejoin("the group rebalances")
             elif meaning is Meaning.LOST:
@@ -237,13 +237,13 @@ class Membership:
     def leave(self) -> str:
         """It is over; the member id to leave with. "" where nobody is to be told: a static member is expected back."""
         leaver = "" if self.settings.instance_id is not None else self.member_id
-        self.state = State.LEFT
-        self.member_id, self.generation, self.why_join = "", NO_GENERATION, ""
+        self.state = MemberState.LEFT
+        self.member_id, self.generation, self.join_reason = "", NO_GENERATION, ""
         return leaver
 
-    def _lose(self, why: str) -> None:
-        self.state = State.UNJOINED
-        self.lost = self.left_behind = why
+    def _lose(self, reason: str) -> None:
+        self.state = MemberState.UNJOINED
+        self.lost = self.left_behind = reason
         self.member_id, self.generation, self.leads = "", NO_GENERATION, False
         self.retry_at = 0.0
 

@@ -36,20 +36,20 @@ FAILING_PACE_S: Final = 0.1
 """How often they are asked: while a request is overdue, and while one waits to be sent again."""
 
 
-class Pace:
+class RefreshPace:
     """How often the metadata is asked for while something is wrong. `now` is monotonic seconds."""
 
-    __slots__ = ("_asked_at",)
+    __slots__ = ("_refreshed_at",)
 
     def __init__(self) -> None:
-        self._asked_at = float("-inf")
+        self._refreshed_at = float("-inf")
 
-    def ask(self, now: float, pace_s: float) -> tuple[bool, float]:
+    def due(self, now: float, pace_s: float) -> tuple[bool, float]:
         """Whether to ask now, and when to look again."""
-        due = self._asked_at + pace_s <= now
+        due = self._refreshed_at + pace_s <= now
         if due:
-            self._asked_at = now
-        return due, self._asked_at + pace_s
+            self._refreshed_at = now
+        return due, self._refreshed_at + pace_s
 
 
 @dataclass(frozen=True, slots=True)

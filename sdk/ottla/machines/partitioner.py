@@ -19,7 +19,7 @@ _M: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 
-_WORDS: Final = [struct.Struct(f"<{n}I") for n in range(65)]
+_UINT32S: Final = [struct.Struct(f"<{n}I") for n in range(65)]
 """One unpack takes all words of a key of up to 259 bytes; longer keys compile theirs at each call."""
 
 CACHED_KEYS: Final = 65_536
@@ -33,9 +33,9 @@ def murmur2(key: bytes) -> int:
     """
     size = len(key)
     count = size >> 2
-    words = _WORDS[count] if count < 65 else struct.Struct(f"<{count}I")
+    uint32s = _UINT32S[count] if count < 65 else struct.Struct(f"<{count}I")
     h = _SEED ^ size
-    for k in words.unpack_from(key):
+    for k in uint32s.unpack_from(key):
         k = k * _M & _MASK
         h = (h * _M ^ (k ^ k >> 24) * _M) & _MASK
     if rest := size & 3:

@@ -145,7 +145,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedPartition:
     """A broker's answer for one partition: whole batches, another replica to ask, or Kafka's code and words."""
 
     records: bytes = b""
@@ -157,7 +157,7 @@ class Fetched:
 
 
 @dataclass(slots=True)
-class Chunk:
+class FetchedData:
     """Whole batches of one partition that came in one answer."""
 
     position: Position
@@ -166,7 +166,7 @@ class Chunk:
 
 
 @dataclass(slots=True)
-class News:
+class FetchOutcome:
     """What an answer came to: `refresh` the metadata, warn about positions that were `reset`."""
 
     refresh: bool = False

@@ -19,15 +19,15 @@ from collections.abc import Iterable, Mapping
 from ottla_core.model import TopicPartition
 
 
-class Progress:
+class PartitionProgress:
     """One partition, from when it was assigned until it is given up. `end` is where reading goes on."""
 
-    __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "given_up")
+    __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "released")
 
     def __init__(self) -> None:
         self.end = 0
         self.committed: int | None = None  # by us
-        self.given_up = False  # or about to be: what is not finished is for others to do
+        self.released = False  # or about to be: what is not finished is for others to do
         self._open: deque[int] = deque()  # from the lowest unfinished one on
         self._out_of_order: set[int] = set()  # those of them that are finished
         self._front: deque[int] = deque()  # finished, all before them too, and not committed
@@ -67,15 +67,15 @@ class Progress:
         return len(self._open) + len(self._front)
 
 
-class InFlight:
+class RecordsInFlight:
     """All partitions of one consumer."""
 
     def __init__(self) -> None:
-        self._partitions: dict[TopicPartition, Progress] = {}
+        self._partitions: dict[TopicPartition, PartitionProgress] = {}
 
-    def of(self, partition: TopicPartition) -> Progress:
+    def of(self, partition: TopicPartition) -> PartitionProgress:
         """The partition's progress, which begins when it is first asked for."""
-        return self._partitions.setdefault(partition, Progress())
+        return self._partitions.setdefault(partition, PartitionProgress())
 
     @property
     def count(self) -> int:
@@ -102,7 +102,7 @@ class InFlight:
         """These are about to be others': what is not finished soon is theirs to do."""
         for name in partitions:
             if name in self._partitions:
-                self._partitions[name].given_up = True
+                self._partitions[name].released = True
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are others' now; what is still being handled of them counts for nothing."""

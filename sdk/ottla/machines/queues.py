@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 
 from ottla.errors import OttlaError
-from ottla.machines.batches import Answer, Batch, Limits
-from ottla.machines.failures import refusal
+from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
+from ottla.machines.failures import broker_error
 from ottla.machines.metadata import Route
 from ottla.machines.sequences import NO_STAMP, Sequences
 from ottla_core.model import TopicPartition
@@ -25,9 +25,9 @@ class PartitionQueue:
     def __init__(self, partition: TopicPartition, sequences: Sequences | None = None) -> None:
         self.partition = partition
         self.sequences = sequences
-        self.open: Batch | None = None
-        self.closed: deque[Batch] = deque()
-        self.in_flight: list[Part] = []
+        self.open: ProducerBatch | None = None
+        self.closed: deque[ProducerBatch] = deque()
+        self.in_flight: list[PartitionBatches] = []
         self.failures = 0
         self.retry_at = 0.0
         self.route: Route | None = None
@@ -38,15 +38,15 @@ class PartitionQueue:
         """Whether nothing waits and nothing is on its way."""
         return self.head() is None and not self.in_flight
 
-    def head(self) -> Batch | None:
+    def head(self) -> ProducerBatch | None:
         """The oldest batch that is not in flight, None for none."""
         return self.closed[0] if self.closed else self.open
 
-    def may_follow(self, batch: Batch, taken: int, now: float) -> bool:
-        """Whether `batch` may leave behind what is in flight and behind `taken` others, in their request."""
+    def may_follow(self, batch: ProducerBatch, before: int, now: float) -> bool:
+        """Whether `batch` may leave behind what is in flight and behind `before` others, in their request."""
         if self.sequences is None:
-            return not self.in_flight and not (taken and self.one_by_one)
-        return self.sequences.may_leave(batch, len(self.in_flight) + taken, now)
+            return not self.in_flight and not (before and self.one_by_one)
+        return self.sequences.may_leave(batch, len(self.in_flight) + before, now)
 
     def may_go_to(self, route: Route) -> bool:
         """Whether nothing is under way to another topic of that name: the new one's log knows no producer yet."""
@@ -56,22 +56,22 @@ class PartitionQueue:
             self.sequences.on_new_log()
         return not self.in_flight
 
-    def take(self, batch: Batch) -> None:
+    def take(self, batch: ProducerBatch) -> None:
         """`batch` is to leave with the next `send`."""
         batch.attempts += 1
         if self.sequences is not None:
             self.sequences.stamp(batch)
 
-    def send(self, batches: list[Batch], route: Route) -> list[Part]:
+    def send(self, batches: list[ProducerBatch], route: Route) -> list[PartitionBatches]:
         """These batches, which were taken and follow those in flight, leave."""
-        parts = [Part(self, route, batches)]
+        parts = [PartitionBatches(self, route, batches)]
         if self.sequences is not None:
-            parts = [Part(self, route, [batch]) for batch in batches]
+            parts = [PartitionBatches(self, route, [batch]) for batch in batches]
         self.in_flight += parts
         self.route = route
         return parts
 
-    def send_again(self, part: Part, answer: Answer, now: float, limits: Limits) -> None:
+    def send_again(self, part: PartitionBatches, response: BatchResponse, now: float, limits: ProducerLimits) -> None:
         """The part failed: after a back-off its batches go once more."""
         if self.sequences is None or not self.sequences.halted:  # of several that fail together, the first counts
             pause = min(limits.backoff_most_s, limits.backoff_s * 2.0 ** min(self.failures, 30))
@@ -80,29 +80,29 @@ class PartitionQueue:
         if self.sequences is not None:
             self.sequences.halted = True
         for batch in part.batches:
-            batch.error = refusal(batch, answer)
+            batch.error = broker_error(batch, response)
         self.put_back(part.batches)
 
-    def acknowledge(self, part: Part, offset: int, answer: Answer, now: float) -> None:
+    def acknowledge(self, part: PartitionBatches, offset: int, response: BatchResponse, now: float) -> None:
         """The part's batches are in the log from `offset` on, which is -1 where nobody knows."""
         self.failures = 0
         self.retry_at = 0.0
         self.one_by_one = False
         for batch in part.batches:
             batch.base_offset = offset
-            batch.log_append_time_ms = answer.log_append_time_ms
+            batch.log_append_time_ms = response.log_append_time_ms
             batch.error = None
             offset += batch.count if offset >= 0 else 0
             if self.sequences is not None:
                 self.sequences.on_acknowledged(batch, now)
 
-    def give_up(self, batch: Batch, error: OttlaError) -> None:
+    def give_up(self, batch: ProducerBatch, error: OttlaError) -> None:
         """The batch, which is not in here any more, has failed for good."""
         batch.error = error
         if self.sequences is not None and batch.stamp is not NO_STAMP:
-            self.sequences.on_given_up(batch)
+            self.sequences.on_failed_for_good(batch)
 
-    def put_back(self, batches: list[Batch]) -> None:
+    def put_back(self, batches: list[ProducerBatch]) -> None:
         """These come back from a request: before what has not left yet, and in order with what came back before."""
         if self.sequences is None:
             self.closed.extendleft(reversed(batches))
@@ -114,9 +114,9 @@ class PartitionQueue:
 
 
 @dataclass(slots=True, eq=False)
-class Part:
+class PartitionBatches:
     """What is answered together: of an idempotent producer one batch (as in Kafka), else what a request carries."""
 
     queue: PartitionQueue
     route: Route
-    batches: list[Batch]
+    batches: list[ProducerBatch]

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, Protocol
 
 from ottla_core.records.batch import NO_PRODUCER_ID
 
-BATCHES_KEPT: Final = 5
+BATCHES_REMEMBERED: Final = 5
 """Rule 25; in Kafka's producer MAX_IN_FLIGHT_REQUESTS_PER_CONNECTION_FOR_IDEMPOTENCE."""
 
 _SEQUENCES: Final = 1 << 31  # after the last of them comes 0 (rule 26)
@@ -100,7 +100,7 @@ class Sequences:
         """Whether `batch`, the oldest that is not among the `in_flight` ones, may follow them."""
         if self.halted or (in_flight and now - self._acked_at >= _REMEMBERED_S):
             return False
-        return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_KEPT and not self._doubt)
+        return batch.stamp is not NO_STAMP or (len(self._recent) < BATCHES_REMEMBERED and not self._doubt)
 
     def stamp(self, batch: Stamped) -> None:
         """`batch` leaves, for the first time or again."""
@@ -156,7 +156,7 @@ class Sequences:
         """The partition is another one from now on, whose broker has not heard of this producer."""
         self._acked_at = float("-inf")
 
-    def on_given_up(self, batch: Stamped) -> None:
+    def on_failed_for_good(self, batch: Stamped) -> None:
         """The batch failed for good."""
         self._settle(batch)
         self.halted = self._doubt = True

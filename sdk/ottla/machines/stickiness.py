@@ -32,57 +32,62 @@ def balance(
 ) -> dict[str, list[TopicPartition]]:
     """Every one of `partitions` that somebody subscribes to, by member."""
     readers = _readers(partitions, topics_of)
-    wanted = [partition for partition in partitions if readers[partition.topic]]
-    kept = _claims(wanted, topics_of, owned)
+    readable = [partition for partition in partitions if readers[partition.topic]]
+    claimed = _claims(readable, topics_of, owned)
     alike = len(set(topics_of.values())) <= 1
-    made = _within_even_share(kept, len(wanted)) if alike else kept
-    given = {partition for some in made.values() for partition in some}
-    _hand_out([partition for partition in wanted if partition not in given], made, readers)
+    made = _within_even_share(claimed, len(readable)) if alike else claimed
+    assigned = {partition for owned_partitions in made.values() for partition in owned_partitions}
+    _hand_out([partition for partition in readable if partition not in assigned], made, readers)
     if not alike:
         _even_out(made, readers)
-    return {member_id: sorted(some) for member_id, some in made.items()}
+    return {member_id: sorted(owned_partitions) for member_id, owned_partitions in made.items()}
 
 
 def _readers(partitions: Iterable[TopicPartition], topics_of: TopicsOf) -> dict[str, list[str]]:
     """The members that subscribe to each topic, in their order."""
     topics = {partition.topic for partition in partitions}
-    return {topic: [member_id for member_id, some in topics_of.items() if topic in some] for topic in topics}
+    return {
+        topic: [member_id for member_id, owned_partitions in topics_of.items() if topic in owned_partitions]
+        for topic in topics
+    }
 
 
 def _claims(
-    wanted: Iterable[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
+    readable: Iterable[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
 ) -> dict[str, list[TopicPartition]]:
     """What each member owns in fact: it exists, is subscribed to, and nobody has as good a claim."""
-    there = set(wanted)
+    subscribed = set(readable)
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, (generation, partitions) in owned.items():
         for partition in dict.fromkeys(partitions):
-            if partition not in there or partition.topic not in topics_of[member_id]:
+            if partition not in subscribed or partition.topic not in topics_of[member_id]:
                 continue
             known = best.get(partition)
             if known is None or generation > known[0]:
                 best[partition] = (generation, member_id)
             elif generation == known[0]:
                 best[partition] = (generation, None)
-    kept: dict[str, list[TopicPartition]] = {member_id: [] for member_id in topics_of}
+    claimed: dict[str, list[TopicPartition]] = {member_id: [] for member_id in topics_of}
     for partition, (_, holder) in best.items():
         if holder is not None:
-            kept[holder].append(partition)
-    return kept
+            claimed[holder].append(partition)
+    return claimed
 
 
-def _within_even_share(kept: Mapping[str, list[TopicPartition]], total: int) -> dict[str, list[TopicPartition]]:
+def _within_even_share(claimed: Mapping[str, list[TopicPartition]], total: int) -> dict[str, list[TopicPartition]]:
     """What members keep where all read the same topics: the share, and one more for as many as that leaves over."""
-    if not kept:
+    if not claimed:
         return {}
-    least, with_one_more = divmod(total, len(kept))
+    least, with_one_more = divmod(total, len(claimed))
     made = {}
-    for member_id in sorted(kept, key=lambda m: -len(kept[m])):  # stable: who has more is the first to keep one more
+    for member_id in sorted(
+        claimed, key=lambda m: -len(claimed[m])
+    ):  # stable: who has more is the first to keep one more
         room = least
-        if len(kept[member_id]) > least and with_one_more:
+        if len(claimed[member_id]) > least and with_one_more:
             room, with_one_more = least + 1, with_one_more - 1
-        made[member_id] = sorted(kept[member_id])[:room]
-    return {member_id: made[member_id] for member_id in kept}
+        made[member_id] = sorted(claimed[member_id])[:room]
+    return {member_id: made[member_id] for member_id in claimed}
 
 
 def _hand_out(
@@ -92,13 +97,13 @@ def _hand_out(
     by_readers: dict[tuple[str, ...], list[TopicPartition]] = defaultdict(list)
     for partition in free:
         by_readers[tuple(readers[partition.topic])].append(partition)
-    for some, partitions in sorted(by_readers.items(), key=lambda item: len(item[0])):
-        heap = [(len(made[member_id]), place, member_id) for place, member_id in enumerate(some)]
+    for owned_partitions, partitions in sorted(by_readers.items(), key=lambda item: len(item[0])):
+        heap = [(len(made[member_id]), rank, member_id) for rank, member_id in enumerate(owned_partitions)]
         heapify(heap)
         for partition in partitions:
-            load, place, member_id = heappop(heap)
+            load, rank, member_id = heappop(heap)
             made[member_id].append(partition)
-            heappush(heap, (load + 1, place, member_id))
+            heappush(heap, (load + 1, rank, member_id))
 
 
 def _even_out(made: dict[str, list[TopicPartition]], readers: Mapping[str, list[str]]) -> None:

@@ -30,8 +30,25 @@ from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.failures import log_truncated, position_reset, topic_made_anew
-from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, Pace, Route
-from ottla.machines.position import NO_EPOCH, Chunk, EpochCheck, Fetch, Fetched, FetchPart, News, Position
+from ottla.machines.metadata import (
+    FAILING_PACE_S,
+    OVERDUE_PACE_S,
+    OVERDUE_S,
+    REFRESHING,
+    BrokerView,
+    RefreshPace,
+    Route,
+)
+from ottla.machines.position import (
+    NO_EPOCH,
+    EpochCheck,
+    Fetch,
+    FetchedData,
+    FetchedPartition,
+    FetchOutcome,
+    FetchPart,
+    Position,
+)
 from ottla_core.errors import is_retriable
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import iter_headers
@@ -59,7 +76,7 @@ class FetchLimits:
         return min(self.partition_bytes, max(_LEAST_SHARE_BYTES, self.prefetch_bytes // (2 * max(1, partitions))))
 
 
-class Subscription:
+class SubscriptionState:
     """All assigned partitions. `now` is monotonic seconds."""
 
     def __init__(self, limits: FetchLimits, reset: Reset) -> None:
@@ -68,15 +85,15 @@ class Subscription:
         self.positions: dict[TopicPartition, Position] = {}
         self.error: OttlaError | None = None  # to be raised to the reader at its next step
         self.waiting_bytes = 0
-        self._chunks: deque[Chunk] = deque()
+        self._fetched: deque[FetchedData] = deque()
         self._turns: dict[Position, None] = {}
         self._fetches: dict[str, int] = {}
         self._open: dict[Fetch, None] = {}
-        self._pace = Pace()
+        self._pace = RefreshPace()
         self._look_again_at = float("inf")
         self.resets = 0
         self.made_anew: list[str] = []  # words of warning about topics that are others now
-        self._told_anew: dict[str, TopicId] = {}
+        self._reported_recreated: dict[str, TopicId] = {}
         self.truncations = 0
 
     # ---- what the user says --------------------------------------------------------------------------------------
@@ -117,7 +134,7 @@ class Subscription:
             if position.offset is not None:
                 position.go_to(position.offset, position.offset_epoch)
             position.waiting_bytes = 0
-        self._chunks.clear()
+        self._fetched.clear()
         self.waiting_bytes = 0
         self._turns = dict.fromkeys(self.positions.values())
         self._open.clear()
@@ -155,7 +172,7 @@ class Subscription:
                 continue
             route = routes.get(position.partition)
             if route is None or (position.retry_at > now and route == position.route):
-                refresh = self._ask(now, FAILING_PACE_S) or refresh
+                refresh = self._request_refresh(now, FAILING_PACE_S) or refresh
                 continue
             if self._is_another_topic(position, route, now) or not position.is_checked(route):
                 continue  # it is to be resolved, or `checks` has it
@@ -175,20 +192,20 @@ class Subscription:
 
     def _is_another_topic(self, position: Position, route: Route, now: float) -> bool:
         """Whether the topic is not the one that was read; then the position is reset."""
-        known, topic, there = position.topic_id, position.partition.topic, route.partition_id.topic_id
-        if known is None or known == there:
-            position.topic_id = there
+        known, topic, current = position.topic_id, position.partition.topic, route.partition_id.topic_id
+        if known is None or known == current:
+            position.topic_id = current
             return False
         error = topic_made_anew(topic, self.reset)
         if self.reset == "none":
             self.error = error
             position.retry_at, position.route = now + self.limits.backoff_most_s, route
             return True
-        news = News()
-        self._reset(position, error.message, news)
-        if self._told_anew.get(topic) != there:  # not for each partition
-            self._told_anew[topic] = there
-            self.made_anew += news.reset
+        outcome = FetchOutcome()
+        self._reset(position, error.message, outcome)
+        if self._reported_recreated.get(topic) != current:  # not for each partition
+            self._reported_recreated[topic] = current
+            self.made_anew += outcome.reset
         return True
 
     def _nearest(
@@ -219,57 +236,59 @@ class Subscription:
                     part.position.in_flight = None
                     part.position.leave_replica(now + self.limits.shun_s)
                 else:
-                    refresh = self._ask(now, OVERDUE_PACE_S) or refresh
+                    refresh = self._request_refresh(now, OVERDUE_PACE_S) or refresh
         return refresh
 
-    def _ask(self, now: float, pace_s: float) -> bool:
-        asked, again_at = self._pace.ask(now, pace_s)
+    def _request_refresh(self, now: float, pace_s: float) -> bool:
+        due, again_at = self._pace.due(now, pace_s)
         self._look_again_at = min(self._look_again_at, again_at)
-        return asked
+        return due
 
     def wake_at(self, now: float) -> float:
         """When `plan` is worth another try without news."""
         retries = (p.retry_at for p in self.positions.values() if p.retry_at > now)
         return min(self._look_again_at, min(retries, default=float("inf")))
 
-    def on_response(self, fetch: Fetch, answers: Mapping[PartitionId, Fetched], now: float) -> News:
+    def on_response(self, fetch: Fetch, responses: Mapping[PartitionId, FetchedPartition], now: float) -> FetchOutcome:
         """The broker answered; a partition that the answer leaves out had no room in it."""
-        news = News()
+        outcome = FetchOutcome()
         for part in fetch.parts:
-            self._on_fetched(fetch, part, answers.get(part.route.partition_id, Fetched()), now, news)
+            self._on_partition(fetch, part, responses.get(part.route.partition_id, FetchedPartition()), now, outcome)
         self._on_done(fetch)
-        return news
+        return outcome
 
-    def on_failed(self, fetch: Fetch, code: int, message: str, now: float) -> News:
+    def on_failed(self, fetch: Fetch, code: int, message: str, now: float) -> FetchOutcome:
         """The fetch as a whole came to nothing."""
-        news = News()
+        outcome = FetchOutcome()
         for part in fetch.parts:
-            self._on_fetched(fetch, part, Fetched(code=code, message=message), now, news)
+            self._on_partition(fetch, part, FetchedPartition(code=code, message=message), now, outcome)
         self._on_done(fetch)
-        return news
+        return outcome
 
     def _on_done(self, fetch: Fetch) -> None:
         if fetch in self._open:
             del self._open[fetch]
             self._fetches[fetch.address] -= 1
 
-    def _on_fetched(self, fetch: Fetch, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
+    def _on_partition(
+        self, fetch: Fetch, part: FetchPart, response: FetchedPartition, now: float, outcome: FetchOutcome
+    ) -> None:
         position = part.position
         if position.in_flight is not part:  # it was given up
             return
         position.in_flight = None
         if part.version != position.version or position.partition not in self.positions:
             return
-        if answer.code:
-            self._on_error(fetch, part, answer, now, news)
+        if response.code:
+            self._on_error(fetch, part, response, now, outcome)
             return
         position.failures = 0
-        position.high_watermark = max(position.high_watermark, answer.high_watermark)
-        if answer.preferred_replica is not None and not fetch.from_follower:
-            position.replica = answer.preferred_replica
+        position.high_watermark = max(position.high_watermark, response.high_watermark)
+        if response.preferred_replica is not None and not fetch.from_follower:
+            position.replica = response.preferred_replica
             position.replica_until = now + self.limits.replica_s
-        if answer.records:
-            self._take(part, answer.records)
+        if response.records:
+            self._take(part, response.records)
 
     def _take(self, part: FetchPart, records: bytes) -> None:
         position = part.position
@@ -286,21 +305,25 @@ class Subscription:
         position.fetch_offset, position.epoch, position.leader_epoch = after, epoch, part.route.leader_epoch
         position.waiting_bytes += len(records)
         self.waiting_bytes += len(records)
-        self._chunks.append(Chunk(position, part.version, records))
+        self._fetched.append(FetchedData(position, part.version, records))
 
-    def _on_error(self, fetch: Fetch, part: FetchPart, answer: Fetched, now: float, news: News) -> None:
+    def _on_error(
+        self, fetch: Fetch, part: FetchPart, response: FetchedPartition, now: float, outcome: FetchOutcome
+    ) -> None:
         position = part.position
         if fetch.from_follower:  # whatever it is that it lacks, the leader knows
             position.leave_replica(now + self.limits.shun_s)
-            news.refresh = news.refresh or answer.code in REFRESHING
-        elif answer.code == ErrorCode.OFFSET_OUT_OF_RANGE and self.reset != "none":
-            self._reset(position, position_reset(position.partition, part.offset, answer.message, self.reset), news)
+            outcome.refresh = outcome.refresh or response.code in REFRESHING
+        elif response.code == ErrorCode.OFFSET_OUT_OF_RANGE and self.reset != "none":
+            self._reset(
+                position, position_reset(position.partition, part.offset, response.message, self.reset), outcome
+            )
         else:
-            self._on_refused(position, answer.code, answer.message, now, news)
+            self._on_error_code(position, response.code, response.message, now, outcome)
 
-    def _on_refused(self, position: Position, code: int, message: str, now: float, news: News) -> None:
+    def _on_error_code(self, position: Position, code: int, message: str, now: float, outcome: FetchOutcome) -> None:
         """Try again after a back-off, or let the reader raise it."""
-        news.refresh = news.refresh or code in REFRESHING
+        outcome.refresh = outcome.refresh or code in REFRESHING
         if is_retriable(code):
             pause = min(self.limits.backoff_most_s, self.limits.backoff_s * 2.0 ** min(position.failures, 30))
             position.retry_at = now + pause
@@ -309,16 +332,16 @@ class Subscription:
             self.error = error_from_code(code, f"{position.partition}: {message}")
             position.retry_at = now + self.limits.backoff_most_s
 
-    def _reset(self, position: Position, words: str, news: News) -> None:
+    def _reset(self, position: Position, message: str, outcome: FetchOutcome) -> None:
         self.resets += 1
         self.seek_to_time(position, EARLIEST_TIMESTAMP if self.reset == "earliest" else LATEST_TIMESTAMP)
-        news.reset.append(words)
+        outcome.reset.append(message)
 
     # ---- new leaders -----------------------------------------------------------------------------------------------
 
     def checks(self, now: float, routes: Mapping[TopicPartition, Route]) -> list[EpochCheck]:
         """What to ask leaders now, before their partitions are fetched on; each is answered by `on_checked`."""
-        asked = []
+        due = []
         for position in self.positions.values():
             route = routes.get(position.partition)
             if route is None or position.offset is None or position.in_flight is not None:
@@ -329,15 +352,15 @@ class Subscription:
                 continue
             check = EpochCheck(position, route, position.epoch, position.version)
             position.in_flight, position.route = check, route
-            asked.append(check)
-        return asked
+            due.append(check)
+        return due
 
-    def on_checked(self, check: EpochCheck, epoch: int, end: int, now: float) -> News:
+    def on_checked(self, check: EpochCheck, epoch: int, end: int, now: float) -> FetchOutcome:
         """The leader's log has nothing of `check.epoch` from `end` on; (-1, -1): it does not know that epoch."""
-        news = News()
+        outcome = FetchOutcome()
         position = check.position
-        if not self._is_wanted(check):
-            return news
+        if not self._is_current(check):
+            return outcome
         position.failures = 0
         known = epoch != NO_EPOCH and end >= 0
         if known and end >= position.fetch_offset:
@@ -346,23 +369,23 @@ class Subscription:
             self.seek(position, position.offset, epoch)  # what was handed out is there; the rest is fetched again
             position.leader_epoch = check.route.leader_epoch
         else:
-            self._on_truncated(check, epoch, end if known else None, now, news)
-        return news
+            self._on_truncated(check, epoch, end if known else None, now, outcome)
+        return outcome
 
-    def on_check_failed(self, check: EpochCheck, code: int, message: str, now: float) -> News:
+    def on_check_failed(self, check: EpochCheck, code: int, message: str, now: float) -> FetchOutcome:
         """The leader did not say."""
-        news = News()
-        if self._is_wanted(check):
-            self._on_refused(check.position, code, message, now, news)
-        return news
+        outcome = FetchOutcome()
+        if self._is_current(check):
+            self._on_error_code(check.position, code, message, now, outcome)
+        return outcome
 
-    def _is_wanted(self, check: EpochCheck) -> bool:
+    def _is_current(self, check: EpochCheck) -> bool:
         position = check.position
         if position.in_flight is check:
             position.in_flight = None
         return check.version == position.version and position.partition in self.positions
 
-    def _on_truncated(self, check: EpochCheck, epoch: int, end: int | None, now: float, news: News) -> None:
+    def _on_truncated(self, check: EpochCheck, epoch: int, end: int | None, now: float, outcome: FetchOutcome) -> None:
         position = check.position
         at = position.offset or 0
         self.truncations += 1
@@ -371,28 +394,30 @@ class Subscription:
             self.error = error
             position.retry_at = now + self.limits.backoff_most_s
         elif end is None:
-            self._reset(position, f"{error.message}; going on at the {self.reset} one, as auto_offset_reset says", news)
+            self._reset(
+                position, f"{error.message}; going on at the {self.reset} one, as auto_offset_reset says", outcome
+            )
         else:
             self.seek(position, end, epoch)
             position.leader_epoch = check.route.leader_epoch
-            news.reset.append(f"{error.message}; going on there")
+            outcome.reset.append(f"{error.message}; going on there")
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
-    def next_chunk(self) -> Chunk | None:
+    def next_fetched(self) -> FetchedData | None:
         """The next chunk to read; chunks of paused partitions stay in their order."""
-        for index, chunk in enumerate(self._chunks):
-            if not chunk.position.paused:
-                del self._chunks[index]
-                return chunk
+        for index, fetched in enumerate(self._fetched):
+            if not fetched.position.paused:
+                del self._fetched[index]
+                return fetched
         return None
 
-    def on_read(self, chunk: Chunk) -> None:
+    def on_read(self, fetched: FetchedData) -> None:
         """The chunk was read to its end, or is not wanted any more: its bytes are free."""
-        self.waiting_bytes -= len(chunk.records)
-        chunk.position.waiting_bytes -= len(chunk.records)
+        self.waiting_bytes -= len(fetched.records)
+        fetched.position.waiting_bytes -= len(fetched.records)
 
     def _drop(self, position: Position) -> None:
-        for chunk in [c for c in self._chunks if c.position is position]:
-            self._chunks.remove(chunk)
-            self.on_read(chunk)
+        for fetched in [c for c in self._fetched if c.position is position]:
+            self._fetched.remove(fetched)
+            self.on_read(fetched)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from ottla.client.guard import Guard
 from ottla.errors import ErrorCode, OttlaError, error_from_code, from_core
-from ottla.machines.batches import Batch
+from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import not_delivered
 
 logger = logging.getLogger("ottla.producer")
@@ -41,7 +41,7 @@ class Delivery:
 
     __slots__ = ("_batch", "_index", "_timestamp")
 
-    def __init__(self, batch: Batch, index: int, timestamp: int) -> None:
+    def __init__(self, batch: ProducerBatch, index: int, timestamp: int) -> None:
         self._batch = batch
         self._index = index
         self._timestamp = timestamp
@@ -79,13 +79,13 @@ class Delivery:
 
         That does not count as asking for the outcome: a failure still is raised by `flush` and `close`.
         """
-        ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), asked=False)
+        ticket_of(self._batch).add_callback(self._batch, lambda: callback(self._where(), self._error()), awaited=False)
 
     def on_settled(self, hook: Callable[[], object]) -> None:
         """For facades: call `hook` on the thread that settles, or right now. It must not block."""
         ticket_of(self._batch).add_hook(self._batch, hook)
 
-    def on_asked(self) -> None:
+    def on_awaited(self) -> None:
         """For facades: somebody will ask for the outcome of this record's batch, so `flush` need not raise it."""
         ticket_of(self._batch).seen = True
 
@@ -112,7 +112,7 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
     batch = deliveries[0]._batch
     (topic, partition), first, appended_at = batch.partition, batch.base_offset, batch.log_append_time_ms
     new = tuple.__new__  # half of what calling a NamedTuple costs
-    places = [
+    metadata = [
         new(
             RecordMetadata,
             (
@@ -124,7 +124,7 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
         )
         for d in deliveries
     ]
-    return places, deliveries[0]._error()
+    return metadata, deliveries[0]._error()
 
 
 class Ticket:
@@ -139,7 +139,7 @@ class Ticket:
         self._hooks: list[Callable[[], object]] = []
         self.seen = False
 
-    def wait(self, batch: Batch, timeout: float | None) -> bool:
+    def wait(self, batch: ProducerBatch, timeout: float | None) -> bool:
         """Wait until the batch is settled; False where `timeout` seconds passed."""
         self.seen = True
         if not batch.settled:
@@ -155,16 +155,16 @@ class Ticket:
             self._waiters = [other for other in self._waiters if other is not waiter]
         return batch.settled
 
-    def add_callback(self, batch: Batch, callback: Callable[[], object], *, asked: bool = True) -> None:
-        """Call back on the callback thread once the batch is settled; `asked`: whoever does so wants to know."""
-        self.seen = self.seen or asked
+    def add_callback(self, batch: ProducerBatch, callback: Callable[[], object], *, awaited: bool = True) -> None:
+        """Call back on the callback thread once the batch is settled; `awaited`: whoever does so wants to know."""
+        self.seen = self.seen or awaited
         with self._announcer.lock:
             if not batch.settled:
                 self._callbacks.append(callback)
                 return
         self._announcer.run(callback)
 
-    def add_hook(self, batch: Batch, hook: Callable[[], object]) -> None:
+    def add_hook(self, batch: ProducerBatch, hook: Callable[[], object]) -> None:
         """Call on the settling thread once the batch is settled, or right now."""
         self.seen = True
         with self._announcer.lock:
@@ -179,7 +179,7 @@ class Ticket:
             waiters, callbacks, hooks = self._waiters, self._callbacks, self._hooks
             self._waiters, self._callbacks, self._hooks = [], [], []
         for waiter in waiters:
-            waiter.tell()
+            waiter.notify()
         for hook in hooks:
             _shielded(hook)
         for callback in callbacks:
@@ -193,18 +193,18 @@ class _Waiter:
     come, and whoever tells would wait for the handler.
     """
 
-    __slots__ = ("_told",)
+    __slots__ = ("_notified",)
 
     def __init__(self) -> None:
-        self._told = Lock()
-        self._told.acquire()
+        self._notified = Lock()
+        self._notified.acquire()
 
-    def tell(self) -> None:
-        self._told.release()
+    def notify(self) -> None:
+        self._notified.release()
 
     def wait(self, timeout: float | None) -> bool:
         """False where `timeout` seconds passed; None for any number of them."""
-        return self._told.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), TIMEOUT_MAX))
+        return self._notified.acquire(timeout=-1 if timeout is None else min(max(0.0, timeout), TIMEOUT_MAX))
 
 
 def _shielded(call: Callable[[], object]) -> None:
@@ -215,7 +215,7 @@ def _shielded(call: Callable[[], object]) -> None:
         logger.exception("a delivery callback raised")
 
 
-def ticket_of(batch: Batch) -> Ticket:
+def ticket_of(batch: ProducerBatch) -> Ticket:
     """The ticket that the producer put on its batch."""
     ticket = batch.ticket
     assert isinstance(ticket, Ticket)
@@ -241,7 +241,7 @@ class Announcer:
         """The ticket of a new batch."""
         return Ticket(self)
 
-    def announce(self, batches: list[Batch]) -> None:
+    def announce(self, batches: list[ProducerBatch]) -> None:
         """Each of `batches` is settled. Call without the producer's lock: hooks run in here."""
         for batch in batches:
             ticket = ticket_of(batch)
@@ -280,7 +280,7 @@ class Announcer:
         with self.lock:
             if self._thread is None or self._closed or self._thread is current_thread():
                 return True
-            self._calls.put(waiter.tell)
+            self._calls.put(waiter.notify)
         return waiter.wait(timeout)
 
     def close(self, timeout: float) -> None:
@@ -293,10 +293,10 @@ class Announcer:
             return
         thread.join(timeout)
         if thread.is_alive():
-            words = "%s: delivery callbacks have not returned within %g s; nobody waits for them any more"
-            logger.warning(words, self._name, timeout)
+            message = "%s: delivery callbacks have not returned within %g s; nobody waits for them any more"
+            logger.warning(message, self._name, timeout)
 
-    def _count(self, batch: Batch, error: OttlaError) -> None:
+    def _count(self, batch: ProducerBatch, error: OttlaError) -> None:
         with self.lock:
             self._failed += batch.count
             self._first = self._first or from_core(error)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.machines.batches import Batch
-from ottla.machines.requests import Request
+from ottla.machines.batches import ProducerBatch
+from ottla.machines.requests import OutgoingRequest
 
 METRICS: Final = {
     "record-send-total": "records that were sent to a broker, each counted once",
@@ -60,7 +60,7 @@ class Produced:
         self._latency_ms = Mean()
         self._queued_ms = Mean()
 
-    def on_sent(self, request: Request, sizes_bytes: list[int], now: float) -> None:
+    def on_sent(self, request: OutgoingRequest, sizes_bytes: list[int], now: float) -> None:
         """A request leaves, with batches of these sizes, in its order."""
         batches = [batch for part in request.parts for batch in part.batches]
         for batch, size_bytes in zip(batches, sizes_bytes, strict=True):
@@ -72,11 +72,11 @@ class Produced:
                 self._queued_ms.add(1000 * (now - batch.opened_at))
         self._request_records.add(sum(batch.count for batch in batches))
 
-    def on_answered(self, latency_s: float) -> None:
+    def on_response(self, latency_s: float) -> None:
         """A request was answered after so many seconds."""
         self._latency_ms.add(1000 * latency_s)
 
-    def on_settled(self, batches: list[Batch]) -> None:
+    def on_settled(self, batches: list[ProducerBatch]) -> None:
         """These batches have their outcome."""
         self._failed += sum(batch.count for batch in batches if batch.error is not None)
 

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.client.limits import acks_code, check_timeouts, producer_limits
 from ottla.client.settings import bootstrap_addresses, check_topic
 from ottla.client.units import seconds
-from ottla.machines.batches import Limits
+from ottla.machines.batches import ProducerLimits
 from ottla.producer.target import PartitionerLike, check_partitioner
 from ottla.serdes.serdes import Serializer, serializer
 
@@ -23,7 +23,7 @@ class ProducerOptions:
     key: Serializer
     value: Serializer
     acks: int
-    limits: Limits
+    limits: ProducerLimits
     partitioner: PartitionerLike
     connect_timeout_s: float
     request_timeout_s: float

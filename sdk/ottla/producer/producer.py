@@ -27,7 +27,7 @@ from ottla.client.units import Duration, Size, seconds
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.generics import K, V
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Batch
+from ottla.machines.batches import ProducerBatch
 from ottla.machines.failures import (
     buffer_full,
     callbacks_late,
@@ -268,12 +268,12 @@ class Producer(Generic[K, V]):
         Waits, and raises, like `send`; some of the rows before the one that is to blame have been sent then.
         """
         target = self._targets.get(topic) or self._find_target(topic)
-        for stretch in rows.stretches(target):
+        for rows_of_slice in rows.slices(target):
             timestamp = self._wall_ms()
             if self._interrupted():
                 raise self._guard.in_between()
             with self._lock:
-                for queue, key, value, headers in stretch:
+                for queue, key, value, headers in rows_of_slice:
                     chosen = queue or target.queues[target.sticky.current]
                     if self._accumulator.append(chosen, timestamp, key, value, headers) is None:
                         self._append_to_new(target, queue, timestamp, key, value, headers)
@@ -317,8 +317,10 @@ class Producer(Generic[K, V]):
         _open_producers.discard(self)
         try:
             if not self._sender.flush(min(quiet_s, limit_s)) and quiet_s < limit_s:
-                words = "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
-                logger.warning(words, self.client_id, len(self._accumulator.incomplete), limit_s - quiet_s)
+                message = (
+                    "%s: %d batches are not acknowledged yet; waiting for up to %g s more, or until another Ctrl-C"
+                )
+                logger.warning(message, self.client_id, len(self._accumulator.incomplete), limit_s - quiet_s)
                 self._sender.flush(limit_s - quiet_s)
         except BaseException:  # such as that other Ctrl-C
             deadline_at = 0.0
@@ -388,12 +390,12 @@ class Producer(Generic[K, V]):
         key: bytes | None,
         value: bytes | None,
         headers: Sequence[Header],
-    ) -> Batch:
+    ) -> ProducerBatch:
         """Append where no open batch has room, waiting for room in the buffer. The lock is held."""
         self._check_open()
         if queue is None:
             queue = target.queues[target.sticky.on_batch_full()]
-        self._topics.keep(target)
+        self._topics.retain(target)
         queue = self._accumulator.known(queue)
         deadline_at = self._clock.monotonic() + self._max_block
         while True:

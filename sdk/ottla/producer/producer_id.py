@@ -17,20 +17,20 @@ logger = logging.getLogger("ottla.producer")
 
 
 class ProducerIdSource:
-    """`on_id` hears of each new id; `on_refused` of each failure, which is the last one where it is not retriable."""
+    """`on_id` hears of each new id; `on_failure` of each failure, which is the last one where it is not retriable."""
 
     def __init__(
-        self, cluster: Cluster, timeout: float, on_id: Callable[[int], None], on_refused: Callable[[OttlaError], None]
+        self, cluster: Cluster, timeout: float, on_id: Callable[[int], None], on_failure: Callable[[OttlaError], None]
     ) -> None:
         self._cluster: Final = cluster
         self._timeout: Final = timeout
         self._on_id: Final = on_id
-        self._on_refused: Final = on_refused
+        self._on_failure: Final = on_failure
         self._lock: Final = Lock()
         self._thread: Thread | None = None
         self._closed: Final = Event()
 
-    def ask(self) -> None:
+    def request(self) -> None:
         """Have another id sent to `on_id`, unless one is being asked for. Does not block."""
         with self._lock:
             if self._thread is None and not self._closed.is_set():
@@ -51,9 +51,9 @@ class ProducerIdSource:
                 logger.debug("no producer id: %s", error)
                 if not error.retriable:
                     self._done()
-                    self._on_refused(error)
+                    self._on_failure(error)
                     return
-                self._on_refused(error)
+                self._on_failure(error)
                 self._closed.wait(backoff.next())
             else:
                 self._done()

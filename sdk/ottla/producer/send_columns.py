@@ -15,10 +15,10 @@ from ottla.machines.queues import PartitionQueue
 from ottla.producer.target import Target
 from ottla_core.records.record import Header
 
-Placed: TypeAlias = tuple[PartitionQueue | None, bytes | None, bytes | None, Sequence[Header]]
+QueuedRow: TypeAlias = tuple[PartitionQueue | None, bytes | None, bytes | None, Sequence[Header]]
 """A row with the queue of its partition; None where whichever batch is being filled will do."""
 
-_ROWS_A_STRETCH: Final = 500
+_ROWS_A_SLICE: Final = 500
 """A fraction of a millisecond: what waits for the producer's lock meanwhile is not felt."""
 
 
@@ -34,12 +34,12 @@ class ByteColumns:
     headers: Sequence[Sequence[Header]] | None = None
     partitions: Sequence[int | None] | None = None
 
-    def stretches(self, target: Target) -> Iterator[list[Placed]]:
+    def slices(self, target: Target) -> Iterator[list[QueuedRow]]:
         """All rows in their order, some hundreds at a time. Raises ConfigError for a partition that is not there."""
         columns = self._queues(target), self.keys or repeat(None), self.values, self.headers or repeat(())
         rows = zip(*columns, strict=False)  # what repeats has no end
-        while stretch := list(islice(rows, _ROWS_A_STRETCH)):
-            yield stretch
+        while rows_of_slice := list(islice(rows, _ROWS_A_SLICE)):
+            yield rows_of_slice
 
     def _queues(self, target: Target) -> Iterator[PartitionQueue | None]:
         if self.keys is None and self.partitions is None and target.keyless_anywhere:

@@ -12,14 +12,14 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from ottla.errors import OttlaError, RetriableError, SerializationError
-from ottla.machines.batches import Batch
+from ottla.machines.batches import ProducerBatch
 from ottla.producer.delivery import Delivery, RecordMetadata, outcomes
 from ottla.producer.producer_record import ProducerRecord
 from ottla.record import Record
 
 Send = Callable[..., Delivery]
 
-Columns = tuple[list[Batch], list[int], list[int]]
+Columns = tuple[list[ProducerBatch], list[int], list[int]]
 """Of each delivered row its batch, its number in it, and its timestamp."""
 
 
@@ -46,7 +46,7 @@ class BatchResult:
         """Where the rows are that were delivered, in their order; made at each call."""
         deliveries = map(Delivery, *self._delivered)
         groups = groupby(deliveries, Delivery.batch_key)
-        return [place for _, group in groups for place in outcomes(list(group))[0]]
+        return [metadata for _, group in groups for metadata in outcomes(list(group))[0]]
 
     def __bool__(self) -> bool:
         return not self.failed
@@ -63,21 +63,21 @@ class SentRows:
 
     def __init__(self, send: Send, rows: Iterable[Any]) -> None:
         self._rows = rows if isinstance(rows, list | tuple) else list(rows)
-        self._refused: dict[int, OttlaError] = {}
-        self._batches: list[Batch] = []
+        self._rejected: dict[int, OttlaError] = {}
+        self._batches: list[ProducerBatch] = []
         self._indexes: list[int] = []
         self._timestamps: list[int] = []
         add_batch, add_index, add_timestamp = self._batches.append, self._indexes.append, self._timestamps.append
-        last: Batch | None = None
+        last: ProducerBatch | None = None
         for number, row in enumerate(self._rows):
             unpack = _UNPACK.get(type(row))
             try:
                 delivery = send(row) if unpack is None else unpack(send, row)
             except OttlaError as error:
                 if not isinstance(error, RetriableError):
-                    self._refused[number] = error
+                    self._rejected[number] = error
                     continue
-                self._refused |= dict.fromkeys(range(number, len(self._rows)), error)
+                self._rejected |= dict.fromkeys(range(number, len(self._rows)), error)
                 break
             batch = delivery._batch  # its fields, since a call for each row would be felt
             add_batch(batch)
@@ -85,19 +85,19 @@ class SentRows:
             add_timestamp(delivery._timestamp)
             if batch is not last:
                 last = batch
-                delivery.on_asked()
+                delivery.on_awaited()
 
     def result(self) -> BatchResult:
         """What became of them, waiting for what has no outcome yet."""
         errors = {batch: Delivery(batch, 0, 0).exception() for batch in dict.fromkeys(self._batches)}
         columns = self._batches, self._indexes, self._timestamps
-        if not self._refused and not any(errors.values()):
+        if not self._rejected and not any(errors.values()):
             return BatchResult(columns, [])
         sent = zip(*columns, strict=True)
         delivered: Columns = [], [], []
         failed: list[FailedRow] = []
         for number, row in enumerate(self._rows):
-            error = self._refused.get(number)
+            error = self._rejected.get(number)
             if error is None:
                 batch, index, timestamp = next(sent)
                 error = errors[batch]

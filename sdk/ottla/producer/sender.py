@@ -19,13 +19,13 @@ from ottla.client.metadata_updater import MetadataUpdater
 from ottla.client.streams import BrokerStreams
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Answer, Batch
+from ottla.machines.batches import BatchResponse, ProducerBatch
 from ottla.machines.failures import sender_failed
 from ottla.machines.hot_key import HotKeyWatch
 from ottla.machines.metadata import ClusterView
 from ottla.machines.partitioner import murmur2
-from ottla.machines.queues import Part
-from ottla.machines.requests import Drained, Reported, Request
+from ottla.machines.queues import PartitionBatches
+from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.producer.delivery import Announcer
 from ottla.producer.metrics import Produced
 from ottla.producer.producer_id import ProducerIdSource
@@ -52,7 +52,7 @@ class Sender:
         self.work: Final = Condition(self.lock)
         self.room: Final = Condition(self.lock)
         self._sending: Final = Lock()
-        self._news = False
+        self._woken = False
         self.produced: Final = Produced()
         self._hot_keys: Final = HotKeyWatch()
         self._accumulator: Final = accumulator
@@ -82,7 +82,7 @@ class Sender:
 
     def wake(self) -> None:
         """There may be something to send. The lock is held."""
-        self._news = True
+        self._woken = True
         self.work.notify()
 
     def end_by(self, end_at: float) -> None:
@@ -119,8 +119,8 @@ class Sender:
         """Fail what is left, end the thread and the streams."""
         self._closed = True
         self._ids.close()
-        why = "the producer was closed before the broker had answered"
-        self._fail_all(error_from_code(ErrorCode.NETWORK_EXCEPTION, why))
+        reason = "the producer was closed before the broker had answered"
+        self._fail_all(error_from_code(ErrorCode.NETWORK_EXCEPTION, reason))
         self._thread.join()
         self._streams.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
 
@@ -141,10 +141,10 @@ class Sender:
         except BaseException as bug:
             self._fail(bug)
 
-    def _fail_all(self, why: OttlaError) -> None:
+    def _fail_all(self, reason: OttlaError) -> None:
         with self.lock:
-            failed = self._accumulator.abort(why)
-        self._tell(failed)
+            failed = self._accumulator.abort(reason)
+        self._announce(failed)
 
     # ---- out ---------------------------------------------------------------------------------------------------
 
@@ -158,13 +158,13 @@ class Sender:
         while not self._closed and self.failed is None:
             due_at = self._streams.break_overdue()
             with self.lock:
-                self._news = False
+                self._woken = False
             with self._sending:
                 drained = self._send_round()
             if drained.requests or drained.reported.settled:
                 continue
             with self.lock:
-                if not self._news and not self._closed:
+                if not self._woken and not self._closed:
                     now = self._clock.monotonic()
                     self.work.wait(max(0.0, min(due_at, drained.wake_at, now + _LONGEST_WAIT_S) - now))
 
@@ -186,13 +186,13 @@ class Sender:
         with self.lock:
             drained = self._accumulator.drain(self._clock.monotonic(), self._updater.view.routes)
             if drained.wants_producer_id:
-                self._ids.ask()
+                self._ids.request()
         self._after(drained.reported)
         for request in drained.requests:
             self._send(request)
         return drained
 
-    def _send(self, request: Request) -> None:
+    def _send(self, request: OutgoingRequest) -> None:
         body = pb.ProduceRequest(acks=self._acks)
         for part in request.parts:
             self._add_records(body, part)
@@ -203,9 +203,9 @@ class Sender:
         if sent and not answered:
             with self.lock:
                 reported = self._accumulator.on_sent_unanswered(request)
-            self._tell(reported.settled)
+            self._announce(reported.settled)
 
-    def _count(self, request: Request) -> None:
+    def _count(self, request: OutgoingRequest) -> None:
         sizes_bytes = []
         for part in request.parts:
             for batch in part.batches:
@@ -223,7 +223,7 @@ class Sender:
         with self.lock:
             self.produced.on_sent(request, sizes_bytes, request.sent_at)
 
-    def _add_records(self, body: pb.ProduceRequest, part: Part) -> None:
+    def _add_records(self, body: pb.ProduceRequest, part: PartitionBatches) -> None:
         codec = self._accumulator.limits.codec
         encoded = [batch.encode(codec) for batch in part.batches]
         body.partitions.add(  # where it is: a message that is put into another one is copied
@@ -235,30 +235,30 @@ class Sender:
 
     # ---- back --------------------------------------------------------------------------------------------------
 
-    def _on_response(self, request: Request, response: pb.ProduceResponse) -> None:
+    def _on_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
         if response.error.code:
             self._on_failed([request], OttlaError(response.error.code, response.error.message))
         else:
             self._or_fail(self._enter_response, request, response)
             self._or_fail(self._pump)
 
-    def _on_failed(self, requests: list[Request], error: OttlaError) -> None:
+    def _on_failed(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
         self._or_fail(self._enter_failure, requests, error)
 
-    def _enter_response(self, request: Request, response: pb.ProduceResponse) -> None:
-        answers: dict[PartitionId, list[Answer]] = {}
+    def _enter_response(self, request: OutgoingRequest, response: pb.ProduceResponse) -> None:
+        responses: dict[PartitionId, list[BatchResponse]] = {}
         for p in response.partitions:
-            answer = Answer(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
-            answers.setdefault(PartitionId(TopicId(p.topic_id), p.partition), []).append(answer)
+            batch = BatchResponse(p.base_offset, p.log_append_time_ms, p.error.code, p.error.message)
+            responses.setdefault(PartitionId(TopicId(p.topic_id), p.partition), []).append(batch)
         with self.lock:
             now = self._clock.monotonic()
-            self.produced.on_answered(now - request.sent_at)
-            reported = self._accumulator.on_response(request, answers, now)
+            self.produced.on_response(now - request.sent_at)
+            reported = self._accumulator.on_response(request, responses, now)
             self.wake()
         self._learn(response)
         self._after(reported)
 
-    def _enter_failure(self, requests: list[Request], error: OttlaError) -> None:
+    def _enter_failure(self, requests: list[OutgoingRequest], error: OttlaError) -> None:
         assert self._updater is not None
         self._updater.refresh()  # a broker rejects an acks=0 by ending the stream, without a response (rule 66)
         for request in requests:
@@ -270,10 +270,10 @@ class Sender:
     def _learn(self, response: pb.ProduceResponse) -> None:
         """Where an answer names the partition's new leader, what failed goes there without waiting."""
         assert self._updater is not None
-        for answer in response.partitions:
-            leader = answer.current_leader
-            if answer.error.code and leader.address:
-                partition_id = PartitionId(TopicId(answer.topic_id), answer.partition)
+        for partition in response.partitions:
+            leader = partition.current_leader
+            if partition.error.code and leader.address:
+                partition_id = PartitionId(TopicId(partition.topic_id), partition.partition)
                 self._updater.learn(partition_id, leader.address, leader.leader_epoch)
 
     def _on_producer_id(self, producer_id: int) -> None:
@@ -282,27 +282,27 @@ class Sender:
             self._accumulator.no_producer_id_error = None
             self.wake()
 
-    def _on_no_producer_id(self, why: OttlaError) -> None:
+    def _on_no_producer_id(self, reason: OttlaError) -> None:
         reported = Reported()
         with self.lock:
-            self._accumulator.no_producer_id_error = why
-            if not why.retriable:
-                reported = self._accumulator.on_no_producer_id(why)
-        self._tell(reported.settled)
+            self._accumulator.no_producer_id_error = reason
+            if not reason.retriable:
+                reported = self._accumulator.on_no_producer_id(reason)
+        self._announce(reported.settled)
 
     def _after(self, reported: Reported) -> None:
         assert self._updater is not None
-        for words in reported.warnings:
-            logger.warning("%s", words)
+        for message in reported.warnings:
+            logger.warning("%s", message)
         if reported.refresh:
             self._updater.refresh()
         if reported.settled:
-            self._tell(reported.settled)
+            self._announce(reported.settled)
 
-    def _tell(self, settled: list[Batch]) -> None:
+    def _announce(self, settled: list[ProducerBatch]) -> None:
         self._announcer.announce(settled)
         with self.lock:
             self.produced.on_settled(settled)
-            self._accumulator.on_told(settled)
+            self._accumulator.on_announced(settled)
             self.wake()
             self.room.notify_all()

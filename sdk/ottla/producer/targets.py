@@ -49,7 +49,7 @@ class Targets:
             target = self._update(view)
         return target
 
-    def keep(self, target: Target) -> None:
+    def retain(self, target: Target) -> None:
         """The target is used again: if it was dropped as idle, follow its topic again. The lock is held."""
         if target.topic not in self.by_topic:
             self.by_topic[target.topic] = target

@@ -44,8 +44,8 @@ _SUPPORTED: Final = "see the table in docs/use/serializers.md, or give a callabl
 class MismatchError(ValueError):
     """JSON that is not what an annotation says; `path` says where, from the inside out."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
         self.path: list[str] = []
 
     def inside(self, step: str) -> MismatchError:
@@ -177,15 +177,15 @@ class _ObjectReader:
         for name in self._required:
             if name not in data:
                 raise MismatchError("is missing").inside(f".{name}")
-        given = {}
+        fields = {}
         for name, read in self._fields:
             if name in data:
                 try:
-                    given[name] = read(data[name])
+                    fields[name] = read(data[name])
                 except MismatchError as mismatch:
                     raise mismatch.inside(f".{name}") from None
         try:
-            return self._kind(**given)
+            return self._kind(**fields)
         except (ValueError, TypeError) as error:  # of its __post_init__
             raise MismatchError(f"{self._kind.__name__} refuses it: {error}") from error
 
@@ -217,15 +217,15 @@ def _compile_generic(hint: Any, origin: Any, inner: tuple[Any, ...], known: dict
     raise config_error(f"{hint!r} can't be read from JSON", hint=_SUPPORTED)
 
 
-def _wrong(data: Any, wanted: str) -> MismatchError:
-    return MismatchError(f"{data!r:.60} is not {wanted}")
+def _wrong(data: Any, expected: str) -> MismatchError:
+    return MismatchError(f"{data!r:.60} is not {expected}")
 
 
-def _exactly(kind: type, wanted: str) -> Read:
+def _exactly(kind: type, expected: str) -> Read:
     def read(data: Any) -> Any:
         if type(data) is kind:
             return data
-        raise _wrong(data, wanted)
+        raise _wrong(data, expected)
 
     return read
 
@@ -236,14 +236,14 @@ def _float(data: Any) -> float:
     raise _wrong(data, "a number")
 
 
-def _converting(convert: Callable[[Any], Any], wanted: str, source: type = object) -> Read:
+def _converting(convert: Callable[[Any], Any], expected: str, source: type = object) -> Read:
     def read(data: Any) -> Any:
         if not isinstance(data, source):
-            raise _wrong(data, wanted)
+            raise _wrong(data, expected)
         try:
             return convert(data)
         except (ValueError, InvalidOperation, binascii.Error):
-            raise _wrong(data, wanted) from None
+            raise _wrong(data, expected) from None
 
     return read
 
@@ -267,9 +267,9 @@ def _union(options: Sequence[Any], known: dict[Any, Read], hint: Any) -> Read:
             return None
         if len(readers) == 1:
             return readers[0](data)
-        for each in readers:
+        for reader in readers:
             with contextlib.suppress(MismatchError):
-                return each(data)
+                return reader(data)
         raise _wrong(data, str(hint))
 
     return read
@@ -280,9 +280,9 @@ def _array(kind: type, item: Read) -> Read:
         if not isinstance(data, list):
             raise _wrong(data, "an array")
         found = []
-        for number, each in enumerate(data):
+        for number, element in enumerate(data):
             try:
-                found.append(item(each))
+                found.append(item(element))
             except MismatchError as mismatch:
                 raise mismatch.inside(f"[{number}]") from None
         return found if kind is list else kind(found)
@@ -295,9 +295,9 @@ def _mapping(key: type, item: Read) -> Read:
         if not isinstance(data, dict):
             raise _wrong(data, "an object")
         found = {}
-        for name, each in data.items():
+        for name, element in data.items():
             try:
-                found[name if key is str else int(name)] = item(each)
+                found[name if key is str else int(name)] = item(element)
             except MismatchError as mismatch:
                 raise mismatch.inside(f"[{name!r}]") from None
             except ValueError:

@@ -98,9 +98,9 @@ def serdes_of(key: Deserializer, value: Deserializer) -> Serdes:
 
 def unreadable(partition: TopicPartition, offset: int, error: Exception) -> SerializationError:
     """What a deserializer's failure is raised as."""
-    words = error.message if isinstance(error, OttlaError) else str(error)
+    message = error.message if isinstance(error, OttlaError) else str(error)
     return SerializationError(
-        f"the record at offset {offset} of {partition} can't be deserialized: {words}",
+        f"the record at offset {offset} of {partition} can't be deserialized: {message}",
         hint=f"give other deserializers, on_bad_record='skip', or seek to {offset + 1}",
         topic=partition.topic,
         partition=partition.partition,

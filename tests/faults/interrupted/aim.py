@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from ottla.consumer.completed_fetch import Part, Run
+from ottla.consumer.completed_fetch import CompletedFetch, RecordRange
 from ottla.consumer.reader import Reader
 
 _PLACES: Final = ("_take", "batch", "on_handed_out")
@@ -64,7 +64,7 @@ def move_first(reader: Reader[Any, Any]) -> None:
     """The order that there was before: what is taken counts as handed out, whoever gets it."""
     take = reader._take
 
-    def moving(run: Run, limit: int) -> Part | None:
+    def moving(run: CompletedFetch, limit: int) -> RecordRange | None:
         part = take(run, limit)
         reader.on_handed_out()
         reader._before = {}

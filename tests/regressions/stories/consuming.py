@@ -19,8 +19,8 @@ STORIES = (
         "A member was interrupted between two steps of a rebalance: it forgot the answer, and read nothing ever after",
         Edit(
             "sdk/ottla/consumer/group/assignment.py",
-            "            self._on_answer(self._joining)\n",
-            "            joining, self._joining = self._joining, None\n            self._on_answer(joining)\n",
+            "            self._on_join_result(self._joining)\n",
+            "            joining, self._joining = self._joining, None\n            self._on_join_result(joining)\n",
         ),
         Edit("sdk/ottla/consumer/group/assignment.py", "self._joining.start().done", "self._joining.done"),
     ),
@@ -49,8 +49,8 @@ STORIES = (
         "A topic was deleted, made anew and filled beyond the position: its first records were left out without a word",
         Edit(
             "sdk/ottla/machines/subscription.py",
-            "if known is None or known == there:",
-            "if known is None or there:",
+            "if known is None or known == current:",
+            "if known is None or current:",
         ),
     ),
     Story(
@@ -84,8 +84,8 @@ STORIES = (
         "A leader whose assignor took longer than its session was evicted: it sent no heartbeats while it was at that",
         Edit(
             "sdk/ottla/machines/membership.py",
-            "self.state in (State.SYNCING, State.STABLE) else",
-            "self.state is State.STABLE else",
+            "self.state in (MemberState.SYNCING, MemberState.STABLE) else",
+            "self.state is MemberState.STABLE else",
         ),
     ),
 )

@@ -42,12 +42,16 @@ STORIES = (
         "damaged-batch-of-a-shard",
         "A damaged batch in __consumer_offsets: its shard was loaded for ever, and neither log nor metric said so",
         Edit("core/ottla_core/coordination/owner.py", "if tries >= _TELL_AFTER:", "if False:"),
-        Edit("sdk/ottla/cli/doctor.py", "for line in _shard_in_words(each):", "for line in ():"),
+        Edit("sdk/ottla/cli/commands/doctor.py", "for line in _shard_text(entry):", "for line in ():"),
     ),
     Story(
         "who-coordinates-a-group",
         "`ottla group ls`, `show` and `explain` did not say which coordinator owns a group",
-        Edit("sdk/ottla/cli/group.py", '"members", "protocol_type", "coordinator")', '"members", "protocol_type")'),
+        Edit(
+            "sdk/ottla/cli/commands/group.py",
+            '"members", "protocol_type", "coordinator")',
+            '"members", "protocol_type")',
+        ),
         Edit("sdk/ottla/cli/group_lag.py", "{who}; {behind}", "{count(item['members'], 'member')}; {behind}"),
     ),
     Story(

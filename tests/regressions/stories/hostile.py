@@ -116,7 +116,7 @@ STORIES = (
         ),
     ),
     Story(
-        "refusal-pins-the-frame",
+        "broker_error-pins-the-frame",
         "A refused partition's error kept, by its traceback, the frame for as long as other partitions waited",
         Edit(
             "services/broker/ottla_broker/replication/produce.py",

@@ -13,7 +13,7 @@ STORIES = (
     Story(
         "aio-swallows-failures",
         "Records failed that nobody awaited, and neither flush() nor close() of the asyncio producer said so",
-        Edit("sdk/ottla/aio/producer.py", "            self._unasked.add(sending)\n", ""),
+        Edit("sdk/ottla/aio/producer.py", "            self._unretrieved.add(sending)\n", ""),
     ),
     Story(
         "flush-before-callbacks",

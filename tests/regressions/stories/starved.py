@@ -86,8 +86,8 @@ STORIES = (
         ),
     ),
     Story(
-        "refusal-is-logged-as-a-bug",
-        "Each refusal of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
+        "broker_error-is-logged-as-a-bug",
+        "Each broker_error of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
         Edit(
             "core/ottla_core/coordination/held_shard.py",
             "    token.exception()  # whoever waited may have gone: that is no bug, as which asyncio would log it\n",

@@ -36,12 +36,16 @@ STORIES = (
     Story(
         "help-in-raw-markdown",
         "`ottla consume --help` showed the sources' Markdown tables as they are",
-        Edit("sdk/ottla/cli/consume.py", '_in_columns(text) if text.startswith("| ") else text', "text"),
+        Edit("sdk/ottla/cli/commands/consume.py", '_in_columns(text) if text.startswith("| ") else text', "text"),
     ),
     Story(
         "rm-advises-to-create",
         "`ottla topic rm x`: there is no x; create it",
-        Edit("sdk/ottla/cli/topic.py", "topics = _described(admin, there)", "topics = admin.topics.describe(*there)"),
+        Edit(
+            "sdk/ottla/cli/commands/topic.py",
+            "topics = _described(admin, existing)",
+            "topics = admin.topics.describe(*existing)",
+        ),
     ),
     Story(
         "names-broken-at-80-columns",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.bench.histogram import Histogram, bucket_of
+from ottla.bench.histogram import LatencyHistogram, bucket_of
 
 
 def test_small_values_are_exact_and_large_ones_right_to_a_thousandth() -> None:
@@ -15,14 +15,14 @@ def test_small_values_are_exact_and_large_ones_right_to_a_thousandth() -> None:
 
 
 def test_percentiles_of_known_values() -> None:
-    latencies = Histogram()
+    latencies = LatencyHistogram()
     latencies.add_all(list(range(1, 1001)))
     assert [latencies.percentile(p) for p in (0, 50, 95, 99, 99.9, 100)] == [1, 500, 950, 990, 999, 1000]
     assert (latencies.mean_us, latencies.max_us, latencies.count) == (500.5, 1000, 1000)
 
 
 def test_one_slow_among_many_is_seen_and_never_overstated() -> None:
-    latencies = Histogram()
+    latencies = LatencyHistogram()
     latencies.add(100, times=9_999)
     latencies.add(3_000_001)
     assert latencies.percentile(99.99) == 100
@@ -30,21 +30,21 @@ def test_one_slow_among_many_is_seen_and_never_overstated() -> None:
 
 
 def test_nothing_counted_is_zero() -> None:
-    empty = Histogram()
+    empty = LatencyHistogram()
     empty.add_all([])
     assert (empty.count, empty.mean_us, empty.percentile(99), empty.max_us) == (0, 0.0, 0, 0)
 
 
 def test_one_by_one_all_at_once_merged_and_sent_elsewhere_are_the_same() -> None:
     values = [7, 2_047, 2_048, 5_000, 5_001, 123_456_789]
-    at_once, one_by_one, merged = Histogram(), Histogram(), Histogram()
+    at_once, one_by_one, merged = LatencyHistogram(), LatencyHistogram(), LatencyHistogram()
     at_once.add_all(values)
     for value in values:
         one_by_one.add(value)
-        alone = Histogram()
+        alone = LatencyHistogram()
         alone.add(value)
         merged.merge(alone)
-    elsewhere = Histogram.from_state(at_once.state())
+    elsewhere = LatencyHistogram.from_state(at_once.state())
     for other in (one_by_one, merged, elsewhere):
         assert other.state() == at_once.state()
         assert other.count == 6

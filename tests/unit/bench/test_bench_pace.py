@@ -5,12 +5,12 @@ from __future__ import annotations
 import zlib
 from itertools import islice
 
-from ottla.bench.pace import Pace
+from ottla.bench.pace import SendPace
 from ottla.bench.payload import keys, values
 
 
 def test_the_first_is_due_at_once_and_the_others_evenly() -> None:
-    pace = Pace(50.0, 4.0)
+    pace = SendPace(50.0, 4.0)
     assert [pace.due_at(number) for number in (0, 1, 4)] == [50.0, 50.25, 51.0]
     assert pace.due(50.0, 0) == 1
     assert pace.due(50.0, 1) == 0
@@ -18,7 +18,7 @@ def test_the_first_is_due_at_once_and_the_others_evenly() -> None:
 
 
 def test_a_stall_is_caught_up_with_and_counted_from_the_plan() -> None:
-    pace = Pace(0.0, 100.0)
+    pace = SendPace(0.0, 100.0)
     assert pace.due(2.0, 50) == 151
     late_s = [2.0 - pace.due_at(number) for number in (50, 200)]
     assert late_s == [1.5, 0.0], "the first that was held up waited longest"

@@ -8,14 +8,14 @@ import pytest
 
 from ottla.bench.end_to_end import EndToEnd
 from ottla.bench.measurement import Measurement, Window
-from ottla.bench.runs import Bounds, consume, produce
+from ottla.bench.throughput import RunBounds, consume, produce
 from ottla.consumer.consumer import Consumer
 from ottla.errors import ErrorCode
-from ottla.fakes.scripted import Hang, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
 from ottla_proto.contracts import Broker
 
-QUICK = Bounds(1_000, 20.0)
+QUICK = RunBounds(1_000, 20.0)
 
 
 @pytest.fixture
@@ -43,15 +43,15 @@ def test_every_record_is_sent_counted_and_read_again(cluster: ScriptedCluster) -
 
     read = Measurement(time.monotonic(), 5.0)
     with consumer_for(cluster, start="earliest", stop="end") as consumer:
-        consume(consumer, read, QUICK, ignore, there=1_000)
+        consume(consumer, read, QUICK, ignore, existing=1_000)
     assert (read.total.received, read.total.received_bytes, read.total.backlog) == (1_000, measured.total.sent_bytes, 0)
 
 
 def test_what_is_refused_counts_as_failed_with_its_reason(cluster: ScriptedCluster) -> None:
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD))
     measured = Measurement(time.monotonic(), 5.0)
     with producer_for(cluster) as producer:
-        acknowledged = produce(producer, measured, Bounds(10, 20.0), ignore, size_bytes=10)
+        acknowledged = produce(producer, measured, RunBounds(10, 20.0), ignore, size_bytes=10)
     assert (measured.total.sent, measured.total.failed, acknowledged.failed) == (0, 10, 10)
     assert acknowledged.first_error is not None
     assert acknowledged.first_error.code == ErrorCode.INVALID_RECORD
@@ -61,7 +61,7 @@ def test_a_rate_is_kept_and_the_time_bounds_the_run(cluster: ScriptedCluster) ->
     windows: list[Window] = []
     measured = Measurement(time.monotonic(), 0.1)
     with producer_for(cluster) as producer:
-        produce(producer, measured, Bounds(1_000_000, 0.5), windows.append, size_bytes=10, rate=200.0)
+        produce(producer, measured, RunBounds(1_000_000, 0.5), windows.append, size_bytes=10, rate=200.0)
     assert 50 <= measured.total.sent <= 101
     assert measured.total.delay.count == measured.total.sent
     assert windows
@@ -73,7 +73,7 @@ def test_reading_stops_at_the_number_that_was_asked_for(cluster: ScriptedCluster
         produce(producer, Measurement(0.0, 5.0), QUICK, ignore, size_bytes=1)
     read = Measurement(time.monotonic(), 5.0)
     with consumer_for(cluster, start="earliest", stop="end") as consumer:
-        consume(consumer, read, Bounds(300, 20.0), ignore, there=1_000)
+        consume(consumer, read, RunBounds(300, 20.0), ignore, existing=1_000)
     assert (read.total.received, read.total.backlog) == (300, 700)
 
 
@@ -81,7 +81,7 @@ def test_records_come_back_once_each_and_those_of_others_do_not_count(cluster: S
     measured = Measurement(time.monotonic(), 5.0)
     seen: list[int] = []
     with producer_for(cluster, linger=0.0) as producer, consumer_for(cluster, start="latest") as consumer:
-        run = EndToEnd(producer, consumer, measured, Bounds(50, 20.0), size_bytes=10, rate=1_000.0)
+        run = EndToEnd(producer, consumer, measured, RunBounds(50, 20.0), size_bytes=10, rate=1_000.0)
 
         def on_record(number: int, latency_us: int) -> None:
             seen.append(number)
@@ -98,6 +98,6 @@ def test_records_come_back_once_each_and_those_of_others_do_not_count(cluster: S
 def test_what_does_not_come_back_is_missed(cluster: ScriptedCluster) -> None:
     cluster.will(Broker.FETCH, *[Hang()] * 20)
     with producer_for(cluster, linger=0.0) as producer, consumer_for(cluster, start="latest") as consumer:
-        run = EndToEnd(producer, consumer, Measurement(0.0, 5.0), Bounds(5, 20.0), size_bytes=10, rate=1_000.0)
+        run = EndToEnd(producer, consumer, Measurement(0.0, 5.0), RunBounds(5, 20.0), size_bytes=10, rate=1_000.0)
         assert run.run(ignore, patience_s=0.2) == 5
     assert run.acknowledged.failed == 0

@@ -9,7 +9,7 @@ import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla
 
 from ottla.admin.admin import BrokerInfo
-from ottla.cli import cluster
+from ottla.cli.commands import cluster
 
 
 @pytest.fixture

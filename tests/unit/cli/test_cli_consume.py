@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cli_fakes import FakeAdmin, FakeConsumer, Log, row
 
-from ottla.cli import consume
-from ottla.cli.consume import read
+from ottla.cli.commands import consume
+from ottla.cli.commands.consume import read
 from ottla.cli.main import run
 from ottla.consumer import consumer as consumer_module
 from ottla.errors import TimeoutError as OutOfTimeError

@@ -9,9 +9,9 @@ import pytest
 from cli_fakes import FakeAdmin, Log, ottla
 from cli_groups import FakeGroups
 
-from ottla.admin.group_info import ShardStanding
+from ottla.admin.group_info import ShardStatus
 from ottla.admin.replica_verification import ReplicaCheck
-from ottla.cli import doctor
+from ottla.cli.commands import doctor
 from ottla.errors import ErrorCode, error_from_code
 from ottla.machines.comparison import BatchSeen, Difference
 
@@ -139,7 +139,7 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
 ) -> None:
     groups = FakeGroups(admin)
     admin.groups = groups  # type: ignore[attr-defined]  # FakeAdmin has none of its own
-    good = ShardStanding(0, 4, "serving", 60.0, 17, "", 0), ShardStanding(1, 4, "loading", 2.0, 17, "", 0)
+    good = ShardStatus(0, 4, "serving", 60.0, 17, "", 0), ShardStatus(1, 4, "loading", 2.0, 17, "", 0)
     groups.standings = good
     assert ottla("doctor groups -o json") == 0
     printed = capsys.readouterr()
@@ -157,9 +157,9 @@ def test_a_shard_that_is_not_served_is_told_with_what_keeps_it(
     damaged = "its log can't be read from offset 5 on, tried 64 times: a CRC"
     groups.standings = (
         *good,
-        ShardStanding(2, None, "unowned", 0.0, None, "", 0),
-        ShardStanding(3, 4, "loading", 61.0, 5, damaged, 0),
-        ShardStanding(4, 4, "serving", 61.0, 5, "", 2),
+        ShardStatus(2, None, "unowned", 0.0, None, "", 0),
+        ShardStatus(3, 4, "loading", 61.0, 5, damaged, 0),
+        ShardStatus(4, 4, "serving", 61.0, 5, "", 2),
     )
     assert ottla("doctor groups") == 1
     assert capsys.readouterr().err.splitlines() == [

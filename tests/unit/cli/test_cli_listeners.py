@@ -10,7 +10,7 @@ import pytest
 from cli_fakes import FakeAdmin, ottla
 
 from ottla.admin.admin import BrokerInfo, ClusterInfo
-from ottla.cli import doctor
+from ottla.cli.commands import doctor
 from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka
 from ottla.client.kafka_probe import Look, Met
 
@@ -31,7 +31,7 @@ class Network:
     def __call__(self, addresses: Iterable[str]) -> dict[str, Look]:
         asked = list(addresses)
         self.dialled += asked
-        return {a: self.at.get(a, Look(a, Met.REFUSED)) for a in asked}
+        return {a: self.at.get(a, Look(a, Met.CONNECTION_REFUSED)) for a in asked}
 
 
 EXTERNAL = {0: "localhost:9092", 1: "localhost:9093"}
@@ -78,7 +78,7 @@ def test_a_listener_for_clients_elsewhere_is_no_mistake(network: Network) -> Non
 
 
 def test_nobody_listens_at_one_address(network: Network) -> None:
-    network.put(Met.REFUSED, EXTERNAL[1])
+    network.put(Met.CONNECTION_REFUSED, EXTERNAL[1])
     assert bad(check_cluster(ONLY_EXTERNAL, ["localhost"], network)) == {
         (1, "refused"): "nothing listens at localhost:9093; start the broker, publish the port, or correct it; the "
         "broker's log says where it listens"
@@ -87,7 +87,7 @@ def test_nobody_listens_at_one_address(network: Network) -> None:
 
 def test_two_listeners_and_one_is_half_reached(network: Network) -> None:
     """Then neither is for elsewhere: clients here can't use the whole cluster by any."""
-    network.put(Met.REFUSED, EXTERNAL[1])
+    network.put(Met.CONNECTION_REFUSED, EXTERNAL[1])
     assert set(bad(check_cluster(BOTH, ["localhost"], network))) == {
         (1, "refused"),
         (0, "unresolved"),

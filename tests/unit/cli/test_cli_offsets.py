@@ -6,34 +6,34 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ottla.cli.offsets import Anchor, Bounds, Position, parse_position, resolve
+from ottla.cli.offsets import Anchor, PartitionBounds, PositionSpec, parse_position, resolve
 from ottla.errors import ConfigError
 
 NOW_MS = 1_793_523_600_000
 
 
-def position(text: str) -> Position:
+def position(text: str) -> PositionSpec:
     return parse_position(text, "--from", now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("start", Position(Anchor.START)),
-        ("beginning", Position(Anchor.START)),
-        ("end", Position(Anchor.END)),
-        ("42", Position(Anchor.OFFSET, 42)),
-        ("0", Position(Anchor.OFFSET, 0)),
-        ("+5", Position(Anchor.START, 5)),
-        ("-100", Position(Anchor.END, -100)),
-        ("@-1h", Position(Anchor.TIME, NOW_MS - 3_600_000)),
-        ("@-250ms", Position(Anchor.TIME, NOW_MS - 250)),
-        ("@1793523600000", Position(Anchor.TIME, 1_793_523_600_000)),
-        ("@2026-11-01T10:00Z", Position(Anchor.TIME, 1_793_527_200_000)),
-        ("@2026-11-01T10:00+02:00", Position(Anchor.TIME, 1_793_520_000_000)),
+        ("start", PositionSpec(Anchor.START)),
+        ("beginning", PositionSpec(Anchor.START)),
+        ("end", PositionSpec(Anchor.END)),
+        ("42", PositionSpec(Anchor.OFFSET, 42)),
+        ("0", PositionSpec(Anchor.OFFSET, 0)),
+        ("+5", PositionSpec(Anchor.START, 5)),
+        ("-100", PositionSpec(Anchor.END, -100)),
+        ("@-1h", PositionSpec(Anchor.TIME, NOW_MS - 3_600_000)),
+        ("@-250ms", PositionSpec(Anchor.TIME, NOW_MS - 250)),
+        ("@1793523600000", PositionSpec(Anchor.TIME, 1_793_523_600_000)),
+        ("@2026-11-01T10:00Z", PositionSpec(Anchor.TIME, 1_793_527_200_000)),
+        ("@2026-11-01T10:00+02:00", PositionSpec(Anchor.TIME, 1_793_520_000_000)),
     ],
 )
-def test_a_place_is_said_in_many_ways(text: str, expected: Position) -> None:
+def test_a_place_is_said_in_many_ways(text: str, expected: PositionSpec) -> None:
     assert position(text) == expected
 
 
@@ -60,9 +60,9 @@ def test_anything_else_is_refused_with_what_is_legal(text: str) -> None:
     [("start", 100), ("end", 200), ("150", 150), ("+5", 105), ("-10", 190), ("5", 100), ("+500", 200), ("-500", 100)],
 )
 def test_a_place_never_lies_outside_of_the_partition(text: str, expected: int) -> None:
-    assert resolve(position(text), Bounds(start=100, end=200)) == expected
+    assert resolve(position(text), PartitionBounds(start=100, end=200)) == expected
 
 
 def test_a_time_is_the_record_found_for_it_or_the_end() -> None:
-    assert resolve(position("@-1h"), Bounds(100, 200, at_time=120)) == 120
-    assert resolve(position("@-1h"), Bounds(100, 200)) == 200
+    assert resolve(position("@-1h"), PartitionBounds(100, 200, at_time=120)) == 120
+    assert resolve(position("@-1h"), PartitionBounds(100, 200)) == 200

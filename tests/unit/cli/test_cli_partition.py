@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cli_fakes import TOPIC, FakeAdmin, Log, ottla, sit
 
-from ottla.cli import partition
+from ottla.cli.commands import partition
 from ottla.errors import ErrorCode, error_from_code
 
 

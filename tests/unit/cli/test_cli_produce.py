@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from cli_fakes import FakeAdmin, Log
 
-from ottla.cli import produce
+from ottla.cli.commands import produce
+from ottla.cli.commands.produce import MAX_LINE_BYTES, Shape, lines, paced, parse_rate
 from ottla.cli.main import run
-from ottla.cli.produce import MAX_LINE_BYTES, Shape, lines, paced, parse_rate
 from ottla.errors import (
     ConfigError,
     DeliveryError,

@@ -8,7 +8,7 @@ import sys
 import pytest
 from cli_fakes import FakeAdmin, Log, ottla
 
-from ottla.cli import config, produce, topic
+from ottla.cli.commands import config, produce, topic
 from ottla.cli.output import Listing, write_table
 
 

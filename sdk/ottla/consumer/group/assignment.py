@@ -21,21 +21,21 @@ from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.committer import OffsetCommitter
 from ottla.consumer.group.coordinator import Coordinator
 from ottla.consumer.group.heartbeats import Heartbeats, leave
-from ottla.consumer.group.joining import Claims, Joined, Joining, Refused
+from ottla.consumer.group.joining import Claims, JoinFailure, Joining, JoinResult
 from ottla.consumer.group.listener import Callbacks, Listener
 from ottla.consumer.group.offsets import Offsets
 from ottla.consumer.group.options import GroupOptions
 from ottla.consumer.group.start_positions import PositionInitializer, StartPositionFinder
 from ottla.errors import config_error
-from ottla.machines.leading import what_changed
-from ottla.machines.membership import NEVER, Meaning, Membership, State
+from ottla.machines.leading import changed_topics
+from ottla.machines.membership import NEVER, Meaning, Membership, MemberState
 from ottla.machines.metadata import ClusterView
 from ottla.machines.position import Position
 from ottla_core.model import TopicId, TopicPartition
 
 logger = logging.getLogger("ottla.group")
 
-_TELL_S: Final = 10.0
+_LOG_EVERY_S: Final = 10.0
 """How often it is told that the group can't be joined yet."""
 
 
@@ -62,15 +62,15 @@ class GroupAssignment:
         self._fetcher: Final = fetcher
         self._clock: Final = cluster.clock
         self._updater: MetadataUpdater | None = None
-        self._joining: Call[Joined | Refused] | None = None
-        self._given: Sequence[TopicPartition] | None = None  # what it is to take over
-        self._untold: Final[set[TopicPartition]] = set()  # what it has taken over, and nobody was told of
+        self._joining: Call[JoinResult | JoinFailure] | None = None
+        self._assigned: Sequence[TopicPartition] | None = None  # what it is to take over
+        self._unreported: Final[set[TopicPartition]] = set()  # what it has taken over, and nobody was told of
         self._former: tuple[TopicPartition, ...] = ()
         self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
         self._joined_topics: frozenset[str] = frozenset()
         self.busy = False  # with the group's affairs: a callback may come by
         self._callbacks: Final = Callbacks()
-        self._told_at = -NEVER
+        self._logged_at = -NEVER
 
     # ---- the face ------------------------------------------------------------------------------------------------
 
@@ -119,8 +119,8 @@ class GroupAssignment:
 
     def close(self) -> None:
         """End every thread. A member that was not told to `leave` says goodbye; that may take a moment."""
-        if self.member.state is not State.LEFT:
-            self._goodbye("nobody has the consumer any more")
+        if self.member.state is not MemberState.LEFT:
+            self._leave("nobody has the consumer any more")
         if self._updater is not None:
             self._updater.close()
 
@@ -158,7 +158,7 @@ class GroupAssignment:
             self._fetcher.attention_at = min(self._fetcher.attention_at, self._next_at())
 
     def _next_at(self) -> float:
-        waits = self._joining is None and self.member.why_join
+        waits = self._joining is None and self.member.join_reason
         at = self.member.retry_at if waits else NEVER
         return min(at, self.committer.next_at, self._initializer.next_at())
 
@@ -167,10 +167,10 @@ class GroupAssignment:
         if self._joining is not None:
             if not self._joining.start().done:
                 return False
-            self._on_answer(self._joining)
-        if self._given is not None:
-            self._adopt(self._given)
-            self._given = None
+            self._on_join_result(self._joining)
+        if self._assigned is not None:
+            self._adopt(self._assigned)
+            self._assigned = None
             self._callbacks.raise_error()
             self._look_for_changes(self._started_updater().view)
             return True
@@ -216,57 +216,57 @@ class GroupAssignment:
         with self.lock:
             if held and self.member.lost:
                 return  # the next step gives them up
-            claims = Claims(topics, held, self._former, self.member.generation, self.member.why_join)
+            claims = Claims(topics, held, self._former, self.member.generation, self.member.join_reason)
             work = Joining(self._coordinator, self._context.cluster, self.options, self.member, self.lock, claims)
             joining = Call(f"ottla-join-{self._context.client_id}", work.run, self._fetcher.call_attention)
             self._joined_topics, self._joining = topics, joining
             self.member.begin_join()
         joining.start()
 
-    def _on_answer(self, joining: Call[Joined | Refused]) -> None:
+    def _on_join_result(self, joining: Call[JoinResult | JoinFailure]) -> None:
         """Done with only at the end: whoever is interrupted in here comes by again."""
         if joining.error is not None:
             self._joining = None
             raise joining.error
-        answer = joining.result()
-        if isinstance(answer, Refused):
-            self._on_refused(answer)
+        result = joining.result()
+        if isinstance(result, JoinFailure):
+            self._on_join_failed(result)
             self._joining = None
             return
-        self._led = answer.partitions_of
-        self._started_updater().follow(answer.partitions_of)
+        self._led = result.partitions_of
+        self._started_updater().follow(result.partitions_of)
         logger.info(
             "group %s: %s has %d partitions in generation %d",
             self.options.group,
             self.member.member_id,
-            len(answer.partitions),
+            len(result.partitions),
             self.member.generation,
         )
-        self._given = answer.partitions
+        self._assigned = result.partitions
         self.rebalances += 1
         self._joining = None
 
-    def _on_refused(self, refused: Refused) -> None:
+    def _on_join_failed(self, failure: JoinFailure) -> None:
         """Trouble that passes is told of now and then, and raised where the group was never reached at all."""
-        error, now = refused.error, self._clock.monotonic()
-        if refused.meaning is Meaning.FATAL:
+        error, now = failure.error, self._clock.monotonic()
+        if failure.meaning is Meaning.FATAL:
             self._joining = None
             raise error
-        if refused.meaning in (Meaning.FIND, Meaning.AGAIN):
+        if failure.meaning in (Meaning.FIND, Meaning.AGAIN):
             if not self.rebalances and now - self.member.failing_since >= self._context.request_timeout_s:
                 self.member.failing_since = NEVER
                 self._joining = None
                 raise error
-            if now - self._told_at >= _TELL_S:
-                self._told_at = now
+            if now - self._logged_at >= _LOG_EVERY_S:
+                self._logged_at = now
                 logger.warning("group %s is not joined yet: %s", self.options.group, error)
 
-    def _adopt(self, given: Sequence[TopicPartition]) -> None:
+    def _adopt(self, assigned: Sequence[TopicPartition]) -> None:
         """Whoever is interrupted in here does it again."""
         held = set(self.positions())
-        added = sorted(set(given) - held)
-        self._former = tuple(given)
-        gone = sorted(held - set(given))
+        added = sorted(set(assigned) - held)
+        self._former = tuple(assigned)
+        gone = sorted(held - set(assigned))
         if gone:
             self.committer.commit_before_rebalance()
             with self.lock:
@@ -275,12 +275,12 @@ class GroupAssignment:
             self._give_up(gone, listener.on_lost if self.member.lost else listener.on_revoked)
         for partition in added:
             self.commits.known.pop(partition, None)  # others may have committed since
-        self._untold.update(added)
+        self._unreported.update(added)
         with self._fetcher.lock:
             for partition in added:
                 self._subscription.assign(partition, None)  # where the group left off, which is looked up
-        self._callbacks.call(self.options.listener.on_assigned, sorted(self._untold))
-        self._untold.clear()
+        self._callbacks.call(self.options.listener.on_assigned, sorted(self._unreported))
+        self._unreported.clear()
 
     def _give_up(self, partitions: Sequence[TopicPartition], call: Listener) -> None:
         """Tell the user, then read them no more."""
@@ -288,7 +288,7 @@ class GroupAssignment:
         with self._fetcher.lock:
             for partition in partitions:
                 self._subscription.unassign(partition)
-                self._untold.discard(partition)
+                self._unreported.discard(partition)
 
     # ---- topics --------------------------------------------------------------------------------------------------
 
@@ -309,14 +309,14 @@ class GroupAssignment:
     def _look_for_changes(self, view: ClusterView) -> None:
         """Join again where there is something else to be given out, or to be subscribed to."""
         counts = {name: len(t.partitions) for name in self._led if (t := view.topics.get(name)) and not t.error}
-        why = what_changed(self._led, counts)
+        reason = changed_topics(self._led, counts)
         if self.options.pattern is not None and self._topics(view) != self._joined_topics:
-            why = "other topics match its pattern now"
-        if why:
+            reason = "other topics match its pattern now"
+        if reason:
             with self.lock:
-                if self.member.state is not State.STABLE:
+                if self.member.state is not MemberState.STABLE:
                     return  # looked at again when it is
-                self.member.rejoin(why)
+                self.member.rejoin(reason)
             self._fetcher.call_attention()
 
     # ---- the end -------------------------------------------------------------------------------------------------
@@ -332,13 +332,13 @@ class GroupAssignment:
         listener = self.options.listener
         if held:
             self._give_up(held, listener.on_lost if lost else listener.on_revoked)
-        self._goodbye("the consumer was closed")
+        self._leave("the consumer was closed")
         self._callbacks.raise_error()
 
-    def _goodbye(self, why: str) -> None:
+    def _leave(self, reason: str) -> None:
         with self.lock:
             who = self.member.identity
             leaver = self.member.leave()
         self._heartbeats.stop()
         if leaver:
-            leave(self._coordinator, who, why)
+            leave(self._coordinator, who, reason)

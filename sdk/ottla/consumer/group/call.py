@@ -13,20 +13,20 @@ T = TypeVar("T")
 
 
 class Call(Generic[T]):
-    """`work`, once it is started; `tell` is called, on that thread, when there is an outcome."""
+    """`work`, once it is started; `on_done` is called, on that thread, when there is an outcome."""
 
-    def __init__(self, name: str, work: Callable[[], T], tell: Callable[[], None]) -> None:
+    def __init__(self, name: str, work: Callable[[], T], on_done: Callable[[], None]) -> None:
         self.done = False
         self._work: Final = work
-        self._tell: Final = tell
+        self._on_done: Final = on_done
         self._name: Final = name
-        self._runs: Final = Lock()
+        self._running: Final = Lock()
         self._outcome: T | None = None
         self.error: Exception | None = None
 
     def start(self) -> Call[T]:
-        """Run, unless it does."""
-        if not self._runs.locked():
+        """CompletedFetch, unless it does."""
+        if not self._running.locked():
             Thread(target=self._run, name=self._name, daemon=True).start()
         return self
 
@@ -37,11 +37,11 @@ class Call(Generic[T]):
         return self._outcome  # type: ignore[return-value]  # there is one where there is no error
 
     def _run(self) -> None:
-        if not self._runs.acquire(blocking=False):
+        if not self._running.acquire(blocking=False):
             return
         try:
             self._outcome = self._work()
         except Exception as error:
             self.error = error
         self.done = True
-        self._tell()
+        self._on_done()

@@ -18,7 +18,7 @@ from ottla.consumer.group.coordinator import Coordinator, raise_if
 from ottla.consumer.group.heartbeats import spoken
 from ottla.consumer.group.offsets import OffsetAndMetadata, Offsets, committed_offset, committed_topic_id, to_commit
 from ottla.errors import CommitFailedError, ErrorCode, OttlaError, error_from_code, from_core
-from ottla.machines.membership import NO_GENERATION, Identity, Meaning, Membership, meaning_of
+from ottla.machines.membership import NO_GENERATION, Meaning, MemberIdentity, Membership, meaning_of
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.retry import Backoff
 from ottla_proto import group_pb2 as pb
@@ -40,7 +40,7 @@ class Commit:
 
     def __init__(
         self,
-        who: Identity,
+        who: MemberIdentity,
         offsets: Offsets,
         topic_ids: Mapping[TopicPartition, TopicId],
         retries: bool,
@@ -56,7 +56,7 @@ class Commit:
 
 
 class Commits:
-    """`lock` guards the member, and what is noted here; it is signalled when a commit is done. `tell`: see to it."""
+    """`lock` guards the member, and what is noted here; it is signalled when a commit is done. `on_done`: see to it."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Commits:
         coordinator: Coordinator,
         cluster: Cluster,
         lock: Condition,
-        tell: Callable[[], None],
+        on_done: Callable[[], None],
         topic_ids: Callable[[], Mapping[TopicPartition, TopicId]],
     ) -> None:
         self.known: Final[dict[TopicPartition, int]] = {}  # what the group has last committed, as far as heard of
@@ -73,11 +73,11 @@ class Commits:
         self._coordinator: Final = coordinator
         self._cluster: Final = cluster
         self._lock: Final = lock
-        self._tell: Final = tell
+        self._on_done: Final = on_done
         self._topic_ids: Final = topic_ids
         self._waiting: deque[Commit] = deque()
         self._to_call: deque[Commit] = deque()
-        self._runs = False
+        self._running = False
 
     def begin(self, offsets: Offsets, *, retries: bool = False, callback: OnCommitted | None = None) -> Commit:
         """Commit after all that was begun before, as the member of now. What `retries` is to be waited for."""
@@ -85,7 +85,7 @@ class Commits:
         with self._lock:
             commit = Commit(self._member.identity, offsets, topic_ids, retries, callback)
             self._waiting.append(commit)
-        self._see_to_thread()
+        self._ensure_thread()
         return commit
 
     def wait(self, commit: Commit, timeout: float, check: Callable[[], None]) -> None:
@@ -118,9 +118,9 @@ class Commits:
 
     def drain(self, timeout: float) -> None:
         """Wait until no commit is under way, for `timeout` seconds at most."""
-        self._see_to_thread()
+        self._ensure_thread()
         with self._lock:
-            self._lock.wait_for(lambda: not self._waiting and not self._runs, timeout)
+            self._lock.wait_for(lambda: not self._waiting and not self._running, timeout)
 
     def fetch(
         self,
@@ -132,25 +132,25 @@ class Commits:
 
         `topic_ids` gets the topics in which that was, where the coordinator knows them.
         """
-        asked = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
-        request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=asked, require_stable=True)
+        requested = [pb.GroupPartition(topic=topic, partition=number) for topic, number in partitions]
+        request = pb.FetchOffsetsRequest(group=self._coordinator.group, partitions=requested, require_stable=True)
         found: dict[TopicPartition, OffsetAndMetadata] = {}
-        for answer in self._fetched(request, timeout).offsets if asked else ():
-            committed, partition = committed_offset(answer), TopicPartition(answer.topic, answer.partition)
+        for offset in self._fetch_offsets(request, timeout).offsets if requested else ():
+            committed, partition = committed_offset(offset), TopicPartition(offset.topic, offset.partition)
             if committed is not None:
                 found[partition] = committed
-                if topic_ids is not None and (topic_id := committed_topic_id(answer)) is not None:
+                if topic_ids is not None and (topic_id := committed_topic_id(offset)) is not None:
                     topic_ids[partition] = topic_id
         return found
 
-    def _fetched(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsResponse:
+    def _fetch_offsets(self, request: pb.FetchOffsetsRequest, timeout: float) -> pb.FetchOffsetsResponse:
         deadline_at = self._cluster.clock.monotonic() + timeout
         backoff = Backoff()
         while True:
             try:
                 response = self._coordinator.call(Group.FETCH_OFFSETS, request)
-                for answer in response.offsets:
-                    raise_if(answer.error)
+                for offset in response.offsets:
+                    raise_if(offset.error)
             except OttlaError as error:
                 pause = backoff.next()
                 over = self._cluster.clock.monotonic() + pause >= deadline_at
@@ -162,25 +162,25 @@ class Commits:
 
     # ---- the thread ----------------------------------------------------------------------------------------------
 
-    def _see_to_thread(self) -> None:
+    def _ensure_thread(self) -> None:
         """Whoever began a commit may have been interrupted before the thread ran."""
-        if self._waiting and not self._runs:
+        if self._waiting and not self._running:
             Thread(target=self._run, name=f"ottla-commit-{self._coordinator.group}", daemon=True).start()
 
     def _run(self) -> None:
         with self._lock:
-            if self._runs:
+            if self._running:
                 return
-            self._runs = True
+            self._running = True
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._runs = False
+                    self._running = False
                     self._lock.notify_all()
                     return
                 commit = self._waiting.popleft()
             try:
-                error = self._tried(commit)
+                error = self._try(commit)
             except Exception as unforeseen:  # it is this commit's alone: others come after it
                 logger.exception("group %s: a commit failed", self._coordinator.group)
                 error = OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the commit failed: {unforeseen!r}")
@@ -188,13 +188,13 @@ class Commits:
                 commit.done, commit.error = True, error
                 if error is None:
                     self.count += 1
-                    self.known.update((partition, place.offset) for partition, place in commit.offsets.items())
+                    self.known.update((partition, committed.offset) for partition, committed in commit.offsets.items())
                 if commit.callback is not None:
                     self._to_call.append(commit)
                 self._lock.notify_all()
-            self._tell()
+            self._on_done()
 
-    def _tried(self, commit: Commit) -> OttlaError | None:
+    def _try(self, commit: Commit) -> OttlaError | None:
         """Why it failed for good; None: it did not."""
         backoff, gone_at = Backoff(), self._cluster.clock.monotonic() + UNKNOWN_TOPIC_GRACE_S
         while True:
@@ -214,7 +214,7 @@ class Commits:
 
     def _is_worth_another(self, commit: Commit, error: OttlaError) -> bool:
         with self._lock:
-            return self._member.on_commit_refused(commit.who, error.code, error.message) in _RETRYING
+            return self._member.on_commit_failed(commit.who, error.code, error.message) in _RETRYING
 
     def _failure(self, error: OttlaError) -> OttlaError:
         if meaning_of(error.code) is Meaning.LOST:
@@ -237,11 +237,11 @@ class Commits:
 
 def not_committed(group: str, error: OttlaError, left_behind: str) -> CommitFailedError:
     """The group has gone on without the member that wanted to commit."""
-    why = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
+    reason = left_behind if left_behind and left_behind != error.message else "its partitions may be others' by now"
     return CommitFailedError(
         error.code,
         f"the offsets were not committed: the group {group!r} has rebalanced without this consumer "
-        f"({error.message or error.name}); {why}",
+        f"({error.message or error.name}); {reason}",
         hint="read on: the consumer joins again, and whoever has the partitions now reads again from the last commit; "
         "if it took too long over its records, lower max_poll_records or raise max_poll_interval",
         broker=error.broker,

@@ -10,7 +10,7 @@ from ottla.consumer.group.commits import Commits
 from ottla.consumer.group.offsets import Offsets, offset_and_epoch
 from ottla.consumer.group.options import GroupOptions
 from ottla.errors import OttlaError, WakeupError
-from ottla.machines.membership import NEVER, NO_GENERATION, Membership, State
+from ottla.machines.membership import NEVER, NO_GENERATION, Membership, MemberState
 
 logger = logging.getLogger("ottla.group")
 
@@ -54,7 +54,7 @@ class OffsetCommitter:
         if now < self.next_at:
             return
         self.next_at = now + self._options.auto_commit_interval_s
-        offsets = self.uncommitted(self.handed_out()) if self._member.state is State.STABLE else {}
+        offsets = self.uncommitted(self.handed_out()) if self._member.state is MemberState.STABLE else {}
         if offsets:
             self._commits.begin(offsets, callback=self._on_auto_commit)
 

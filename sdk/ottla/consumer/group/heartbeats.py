@@ -13,7 +13,7 @@ from typing import Final
 from ottla.client.condition import Condition
 from ottla.consumer.group.coordinator import TRY_S, Coordinator, raise_if
 from ottla.errors import OttlaError
-from ottla.machines.membership import NEVER, Identity, Meaning, Membership, State
+from ottla.machines.membership import NEVER, Meaning, MemberIdentity, Membership, MemberState
 from ottla_core.clock import Clock
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -24,23 +24,23 @@ _LEAVE_S: Final = 2.0
 
 
 class Heartbeats:
-    """`lock` guards the member; `tell` lets the reader come by. `error` is what no heartbeat will mend."""
+    """`lock` guards the member; `on_change` lets the reader come by. `error` is what no heartbeat will mend."""
 
     def __init__(
-        self, member: Membership, coordinator: Coordinator, lock: Condition, clock: Clock, tell: Callable[[], None]
+        self, member: Membership, coordinator: Coordinator, lock: Condition, clock: Clock, on_change: Callable[[], None]
     ) -> None:
         self.error: OttlaError | None = None
         self._member: Final = member
         self._coordinator: Final = coordinator
         self._lock: Final = lock
         self._clock: Final = clock
-        self._tell: Final = tell
+        self._on_change: Final = on_change
         self._stopped = False
-        self._runs: Final = Lock()
+        self._running: Final = Lock()
 
     def start(self, name: str) -> None:
         """From now on, whenever the member is in the group; a second call does nothing."""
-        if not self._runs.locked():
+        if not self._running.locked():
             Thread(target=self._run, name=f"ottla-heartbeat-{name}", daemon=True).start()
 
     def stop(self) -> None:
@@ -50,7 +50,7 @@ class Heartbeats:
             self._lock.notify_all()
 
     def _run(self) -> None:
-        if not self._runs.acquire(blocking=False):
+        if not self._running.acquire(blocking=False):
             return  # whoever started another one was interrupted, and did not know
         member = self._member
         looks_at = NEVER  # when it asks whether a coordinator that lets it wait still is one
@@ -59,23 +59,23 @@ class Heartbeats:
                 if self._stopped:
                     return
                 now = self._clock.monotonic()
-                waits = member.state in (State.JOINING, State.SYNCING)
+                waits = member.state in (MemberState.JOINING, MemberState.SYNCING)
                 looks_at = min(looks_at, now + member.settings.heartbeat_interval_s) if waits else NEVER
                 if now < min(member.heartbeat_at, member.poll_overdue_at, looks_at):
                     due_at = min(member.heartbeat_at, member.poll_overdue_at, looks_at)
                     self._lock.wait(min(due_at - now, member.settings.heartbeat_interval_s))
                     continue
-                overdue, beat = now >= member.poll_overdue_at, now >= member.heartbeat_at
+                overdue, heartbeat_due = now >= member.poll_overdue_at, now >= member.heartbeat_at
                 who = member.identity
             if overdue:
                 self._leave_overdue()
-            elif beat:
-                self._beat(who)
+            elif heartbeat_due:
+                self._send_heartbeat(who)
             else:
                 looks_at = NEVER
-                self._look()
+                self._check_coordinator()
 
-    def _beat(self, who: Identity) -> None:
+    def _send_heartbeat(self, who: MemberIdentity) -> None:
         with self._lock:
             self._member.on_heartbeat_sent(self._clock.monotonic())
         request = pb.HeartbeatRequest(group=self._coordinator.group, member=spoken(who), generation=who.generation)
@@ -84,56 +84,56 @@ class Heartbeats:
                 Group.HEARTBEAT, request, timeout=min(TRY_S, self._member.settings.session_timeout_s)
             )
         except OttlaError as error:
-            self._on_refused(who, error)
+            self._on_heartbeat_failed(who, error)
             return
         with self._lock:
             self._member.on_heartbeat()
 
-    def _on_refused(self, who: Identity, error: OttlaError) -> None:
+    def _on_heartbeat_failed(self, who: MemberIdentity, error: OttlaError) -> None:
         with self._lock:
             if self._stopped:
                 return
-            known = bool(self._member.why_join)
-            meaning = self._member.on_heartbeat_refused(
+            known = bool(self._member.join_reason)
+            meaning = self._member.on_heartbeat_failed(
                 who.generation, error.code, error.message, self._clock.monotonic()
             )
             if meaning is Meaning.FATAL:
                 self.error, self._stopped = error, True
         level = logging.DEBUG if known or meaning in (Meaning.AGAIN, Meaning.FIND) else logging.INFO
         logger.log(level, "group %s: %s: %s", self._coordinator.group, meaning.value, error)
-        self._tell()
+        self._on_change()
 
     def _leave_overdue(self) -> None:
         with self._lock:
-            who, why = self._member.on_poll_overdue()
+            who, reason = self._member.on_poll_overdue()
         logger.warning(
             "group %s: this consumer leaves: %s; poll more often: fewer records a poll (max_poll_records), or a longer "
             "max_poll_interval",
             self._coordinator.group,
-            why,
+            reason,
         )
         if who.instance_id is None:
-            leave(self._coordinator, who, why)
-        self._tell()
+            leave(self._coordinator, who, reason)
+        self._on_change()
 
-    def _look(self) -> None:
+    def _check_coordinator(self) -> None:
         try:
             self._coordinator.leave_if_moved()
         except OttlaError as error:
             logger.debug("group %s: %s", self._coordinator.group, error)
 
 
-def leave(coordinator: Coordinator, who: Identity, why: str) -> None:
+def leave(coordinator: Coordinator, who: MemberIdentity, reason: str) -> None:
     """Say goodbye, so that nobody waits for this member; who can't be told will notice. Never raises."""
-    goodbye = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=why)])
+    request = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=reason)])
     try:
-        response = coordinator.call(Group.LEAVE, goodbye, timeout=_LEAVE_S)
+        response = coordinator.call(Group.LEAVE, request, timeout=_LEAVE_S)
         for left in response.members:
             raise_if(left.error)
     except OttlaError as error:
         logger.info("group %s was not told that its member left: %s", coordinator.group, error)
 
 
-def spoken(who: Identity) -> pb.Member:
+def spoken(who: MemberIdentity) -> pb.Member:
     """A member as it names itself."""
     return pb.Member(member_id=who.member_id, instance_id=who.instance_id)

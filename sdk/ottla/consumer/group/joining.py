@@ -16,7 +16,7 @@ from ottla.consumer.group.options import GroupOptions
 from ottla.errors import ErrorCode, OttlaError, from_core
 from ottla.machines.assignors import Subscriber
 from ottla.machines.leading import encode_assignments, lead, left_out, offered, subscribed_topics
-from ottla.machines.membership import Meaning, Membership, State
+from ottla.machines.membership import Meaning, Membership, MemberState
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_assignment, decode_subscription
 from ottla_core.model import TopicPartition
 from ottla_proto import group_pb2 as pb
@@ -28,7 +28,7 @@ _REASON_CHARS: Final = 255  # KIP-800
 _METADATA_S: Final = 10.0
 
 
-class Joined(NamedTuple):
+class JoinResult(NamedTuple):
     """What this member is to read; where it leads, all topics that somebody reads, and how many partitions they have.
 
     None, where a topic is not there at the moment.
@@ -38,7 +38,7 @@ class Joined(NamedTuple):
     partitions_of: Mapping[str, int]
 
 
-class Refused(NamedTuple):
+class JoinFailure(NamedTuple):
     """Nothing came of it. The member is UNJOINED, and joins again when it may."""
 
     error: OttlaError
@@ -53,7 +53,7 @@ class Claims:
     held: tuple[TopicPartition, ...]
     former: tuple[TopicPartition, ...]
     generation: int
-    why: str
+    reason: str
 
 
 class Joining:
@@ -75,14 +75,14 @@ class Joining:
         self._lock: Final = lock
         self._claims: Final = claims
 
-    def run(self) -> Joined | Refused:
+    def run(self) -> JoinResult | JoinFailure:
         """Raises what an assignor of the user's own raises."""
         try:
             return self._synced(self._joined())
         except OttlaError as error:
-            return self._refused(from_core(error))
+            return self._failed(from_core(error))
         except Exception as error:
-            self._refused(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignor raised {type(error).__name__}"))
+            self._failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"an assignor raised {type(error).__name__}"))
             raise
 
     def _joined(self) -> pb.JoinResponse:
@@ -100,7 +100,7 @@ class Joining:
                 protocol_type=PROTOCOL_TYPE,
                 protocols=[pb.Protocol(name=name, metadata=metadata) for name, metadata in offers.items()],
                 member_id_required=True,
-                reason=claims.why[:_REASON_CHARS],
+                reason=claims.reason[:_REASON_CHARS],
                 skips_assignment=True,
             )
             response = self._coordinator.ask(Group.JOIN, request, timeout=settings.max_poll_interval_s + TRY_S)
@@ -115,17 +115,17 @@ class Joining:
             with self._lock:
                 self._checked().take_id(response.member_id)
 
-    def _synced(self, joined: pb.JoinResponse) -> Joined:
+    def _synced(self, joined: pb.JoinResponse) -> JoinResult:
         assignments: dict[str, bytes] = {}
         led: dict[str, int] = {}
         if self._member.leads:
             members = [
                 Subscriber(
-                    each.member.member_id,
-                    decode_subscription(each.metadata),
-                    each.member.instance_id if each.member.HasField("instance_id") else None,
+                    member.member.member_id,
+                    decode_subscription(member.metadata),
+                    member.member.instance_id if member.member.HasField("instance_id") else None,
                 )
-                for each in joined.members
+                for member in joined.members
             ]
             topics = subscribed_topics(members)
             partitions_of = self._partitions_of(topics)
@@ -147,10 +147,10 @@ class Joining:
         partitions = decode_assignment(response.assignment).partitions
         with self._lock:
             self._checked().on_synced(self._cluster.clock.monotonic())
-        return Joined(partitions, led)
+        return JoinResult(partitions, led)
 
     def _assign(self, protocol: str, partitions_of: Mapping[str, int], members: list[Subscriber]) -> dict[str, bytes]:
-        assignor = next(each for each in self._options.assignors if each.name == protocol)
+        assignor = next(member for member in self._options.assignors if member.name == protocol)
         made = lead(assignor, partitions_of, members)
         held = [partition for member in members for partition in member.subscription.owned]
         nobodys = left_out(made, held, partitions_of)
@@ -168,14 +168,16 @@ class Joining:
         view = self._cluster.fetch_metadata(topics, timeout=_METADATA_S)
         return {name: len(topic.partitions) for name, topic in view.topics.items() if not topic.error}
 
-    def _refused(self, error: OttlaError) -> Refused:
+    def _failed(self, error: OttlaError) -> JoinFailure:
         with self._lock:
-            if self._member.state is State.LEFT:
-                return Refused(error, Meaning.FATAL)
-            return Refused(error, self._member.on_refused(error.code, error.message, self._cluster.clock.monotonic()))
+            if self._member.state is MemberState.LEFT:
+                return JoinFailure(error, Meaning.FATAL)
+            return JoinFailure(
+                error, self._member.on_join_failed(error.code, error.message, self._cluster.clock.monotonic())
+            )
 
     def _checked(self) -> Membership:
         """The member, unless the consumer was closed meanwhile."""
-        if self._member.state is State.LEFT:
+        if self._member.state is MemberState.LEFT:
             raise closed_error()
         return self._member

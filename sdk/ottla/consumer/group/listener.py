@@ -76,14 +76,14 @@ def listener_of(
     on_lost: Listener | None,
 ) -> RebalanceListener:
     """One object. Raises ConfigError for both kinds at once, for what can't be called, and for coroutine functions."""
-    given = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
+    callbacks = {"on_assigned": on_assigned, "on_revoked": on_revoked, "on_lost": on_lost}
     if listener is not None:
-        if any(given.values()):
+        if any(callbacks.values()):
             raise config_error("listener= and callables exclude each other", hint="give either")
-        given = {name: getattr(listener, name, None) for name in given}
-    for name, call in given.items():
+        callbacks = {name: getattr(listener, name, None) for name in callbacks}
+    for name, call in callbacks.items():
         if inspect.iscoroutinefunction(call):
             raise config_error(f"{name} is a coroutine function", hint="give a plain one: it is called while reading")
         if not callable(call) and (call is not None or listener is not None):
             raise config_error(f"{name}={call!r} can't be called", hint="give a function of a list of partitions")
-    return _Callables(given["on_assigned"], given["on_revoked"], given["on_lost"])
+    return _Callables(callbacks["on_assigned"], callbacks["on_revoked"], callbacks["on_lost"])

@@ -233,8 +233,10 @@ def test_a_delete_whose_answer_was_lost_is_done(cluster: FakeCluster, groups: An
 def test_a_group_with_members_says_who_they_are(cluster: FakeCluster, groups: Any) -> None:
     members = [member(f"m{n}", "i0" if n == 0 else None) for n in range(7)]
     cluster.answer(Group.DESCRIBE_GROUPS, described(*members))
-    refusal = pb.DeleteGroupsResponse(groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.NON_EMPTY_GROUP))])
-    cluster.answer(Group.DELETE_GROUPS, refusal)
+    broker_error = pb.DeleteGroupsResponse(
+        groups=[pb.GroupDeleted(group="g", error=refused(ErrorCode.NON_EMPTY_GROUP))]
+    )
+    cluster.answer(Group.DELETE_GROUPS, broker_error)
     named = "members: i0 at h1, m1 at h1, m2 at h1, m3 at h1, m4 at h1 and 2 more"
     with pytest.raises(OttlaError, match=f"group g can't be deleted while it has {named}"):
         groups.delete("g")

@@ -7,7 +7,7 @@ import pytest
 
 import ottla.aio
 from ottla.errors import ConnectError, ErrorCode, OttlaError, SerializationError
-from ottla.fakes.scripted import Hang, Hold, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer as SyncProducer
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
@@ -48,16 +48,16 @@ async def test_what_send_gives_is_awaited_gathered_made_a_task_of_or_left_alone(
     cluster.will(Broker.PRODUCE, Hold())
     async with producer_of(cluster, linger=0.001) as producer:
         await asyncio.to_thread(producer._sync.partitions_for)
-        left_alone, given_up = producer.send(b"0"), producer.send(b"1")
+        left_alone, released = producer.send(b"0"), producer.send(b"1")
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(given_up, 0.02)
+            await asyncio.wait_for(released, 0.02)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(producer.send(b"2"))
             cancelled = group.create_task(producer.send(b"3"))
             await asyncio.sleep(0)
             cancelled.cancel()
             cluster.release()
-        assert (task.result().offset, cancelled.cancelled(), given_up.cancelled()) == (2, True, True)
+        assert (task.result().offset, cancelled.cancelled(), released.cancelled()) == (2, True, True)
         assert [place.offset for place in await asyncio.gather(producer.send(b"4"), left_alone)] == [4, 0]
     assert cluster.values("t", 0) == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -76,7 +76,7 @@ async def test_a_full_buffer_holds_the_sender_and_not_the_loop_and_keeps_the_ord
 
 async def test_what_fails_is_raised_where_it_is_awaited() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     async with producer_of(cluster) as producer:
         with pytest.raises(OttlaError, match="no key"):
             await producer.send(b"x")

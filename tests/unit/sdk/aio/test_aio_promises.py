@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import ottla.aio
-from ottla.aio.unasked import Unasked
+from ottla.aio.unretrieved import UnretrievedFailures
 from ottla.errors import ConfigError, ConnectError, DeliveryError, ErrorCode, OttlaError, SerializationError
-from ottla.fakes.scripted import Hang, Hold, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
 
@@ -81,7 +81,7 @@ async def test_failures_that_nobody_awaited_are_raised(how: str) -> None:
     cluster = ScriptedCluster({"t": 1})
     producer = producer_of(cluster)
     assert (await producer.send(b"good")).offset == 0
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     kept = producer.send(b"bad")
     with pytest.raises(DeliveryError, match=r"1 records were not delivered; the first: .*no key") as caught:
         await (producer.flush() if how == "flush" else producer.close())
@@ -119,7 +119,7 @@ async def test_failures_that_somebody_awaited_are_not_raised_again() -> None:
     async with producer_of(cluster) as producer:
         with pytest.raises(SerializationError):
             await producer.send("not bytes")
-        cluster.will(Broker.PRODUCE, *(Refuse(ErrorCode.INVALID_RECORD, "no key") for _ in range(2)))
+        cluster.will(Broker.PRODUCE, *(Reject(ErrorCode.INVALID_RECORD, "no key") for _ in range(2)))
         gathered = await asyncio.gather(producer.send(b"a"), producer.send(b"b"), return_exceptions=True)
         assert any(isinstance(error, OttlaError) for error in gathered)
         task = asyncio.create_task(producer.send("no"))
@@ -144,8 +144,8 @@ async def test_failures_that_nobody_flushes_take_no_memory() -> None:
     await producer.send(b"good")
     for _ in range(5000):
         producer.send("not bytes")
-    unasked = producer._unasked
-    assert isinstance(unasked, Unasked)
+    unasked = producer._unretrieved
+    assert isinstance(unasked, UnretrievedFailures)
     assert len(unasked._failed) <= 1000
     with pytest.raises(DeliveryError) as caught:
         await producer.close()

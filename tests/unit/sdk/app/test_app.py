@@ -15,7 +15,7 @@ from waiting import until
 import ottla
 from ottla.app.dead_letters import ORIGIN
 from ottla.app.metrics import METRICS
-from ottla.fakes.scripted import Refuse, ScriptedCluster
+from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as b
 from ottla_proto import group_pb2 as pb
@@ -297,7 +297,7 @@ async def test_a_dead_letter_that_is_not_taken_stops_the_app_and_the_record_stay
     async def handle(value: str) -> None:
         raise BrokenError
 
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.MESSAGE_TOO_LARGE))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))
     with pytest.raises(ottla.HandlerError, match="'dlq'") as raised:
         await app.serve()
     assert isinstance(raised.value.__cause__, ottla.RecordTooLargeError)
@@ -355,7 +355,7 @@ async def test_what_a_handler_sends_is_acknowledged_before_its_record_is_committ
         ctx.send({"due": value}, topic="bills", key="k")  # not awaited
 
     app.on("t", commit_interval=0.01, retries=5, backoff=0)(bill if in_thread else bill_later)
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.MESSAGE_TOO_LARGE))  # the first attempt's
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.MESSAGE_TOO_LARGE))  # the first attempt's
     async with app:
         await until(lambda: committed(cluster) == {0: 1})
         assert cluster.values("bills", 0) == [b'{"due":"0"}']
@@ -522,7 +522,7 @@ async def test_partitions_that_stay_are_handled_on_while_the_group_rebalances() 
 async def test_a_commit_that_is_refused_is_made_again_or_ends_the_app(code: ErrorCode) -> None:
     cluster = filled({0: 3})
     app = app_of(cluster)
-    cluster.will(Group.COMMIT_OFFSETS, Refuse(code))
+    cluster.will(Group.COMMIT_OFFSETS, Reject(code))
 
     @app.on("t", commit_interval=0.01)
     async def handle(value: str) -> None: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ottla.client.cluster import Cluster
-from ottla.fakes.scripted import Refuse, ScriptedCluster
+from ottla.fakes.scripted import Reject, ScriptedCluster
 from ottla_core.errors import ErrorCode
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker
@@ -32,7 +32,7 @@ def test_a_broker_that_answers_with_an_error_is_no_suspect() -> None:
     brokers = ScriptedCluster({"t": 1}, brokers=3)
     cluster = Cluster(["b0:1"], brokers.connect)
     cluster.fetch_metadata(timeout=5)
-    brokers.will(Broker.METADATA, Refuse(ErrorCode.NOT_CONTROLLER))
+    brokers.will(Broker.METADATA, Reject(ErrorCode.NOT_CONTROLLER))
     cluster.fetch_metadata(timeout=5)
     brokers.seen.clear()
     for _ in range(6):

@@ -164,4 +164,4 @@ def test_a_name_that_takes_long_to_resolve_is_not_waited_for() -> None:
     began_at = time.monotonic()
     found = diagnose_all(["slow:1", "b:1"], diagnose)
     assert time.monotonic() - began_at < 15
-    assert [diagnosis.words for diagnosis in found] == ["slow:1 can't be reached", "b:1 is silent"]
+    assert [diagnosis.message for diagnosis in found] == ["slow:1 can't be reached", "b:1 is silent"]

@@ -65,7 +65,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedCluster]:
     for module, name in ((ottla.producer.producer, "Producer"), (ottla.consumer.consumer, "Consumer")):
         monkeypatch.setattr(module, "grpc_transport", lambda client_id: cluster.connect)
         monkeypatch.setattr(ottla, name, _noting(getattr(module, name), made))
-    monkeypatch.setattr(diagnose, "_ask", _ask)
+    monkeypatch.setattr(diagnose, "_first_bytes", _ask)
     monkeypatch.setattr("ottla.client.metadata_updater.UNKNOWN_TOPIC_GRACE_S", 0.05)
     monkeypatch.delenv("OTTLA_BOOTSTRAP", raising=False)
     yield cluster

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from ottla.consumer.batch import Batch
-from ottla.consumer.completed_fetch import OpenBatch, Run, first_offset, next_offset
+from ottla.consumer.completed_fetch import CompletedFetch, OpenBatch, first_offset, next_offset
 from ottla.consumer.metrics import Consumed
 from ottla.errors import ErrorCode, OttlaError
-from ottla.machines.position import Chunk, Position
+from ottla.machines.position import FetchedData, Position
 from ottla.serdes.record_reader import Serdes
 from ottla.serdes.serdes import deserializer
 from ottla_core.model import TopicPartition
@@ -26,10 +26,10 @@ def batch(first: int, count: int) -> bytes:
     return placed_prefix(read_header(data), first, 5) + data[16:]
 
 
-def run_of(*batches: bytes, offset: int = 0, stop: int | None = None) -> Run:
+def run_of(*batches: bytes, offset: int = 0, stop: int | None = None) -> CompletedFetch:
     position = Position(T0)
     position.offset, position.stop = offset, stop
-    return Run(Chunk(position, 0, b"".join(batches)), Consumed())
+    return CompletedFetch(FetchedData(position, 0, b"".join(batches)), Consumed())
 
 
 def offsets(rows: Any) -> list[int]:

@@ -14,7 +14,7 @@ import ottla.aio
 from ottla.consumer.consumer import Consumer
 from ottla.consumer.metrics import METRICS
 from ottla.errors import ConcurrentUseError, ErrorCode, OffsetOutOfRangeError, OttlaError, WakeupError
-from ottla.fakes.scripted import Hang, Hold, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as pb
@@ -208,7 +208,7 @@ def test_metrics_of_a_broker_that_does_not_answer(caplog: pytest.LogCaptureFixtu
     with consumer_of(cluster, request_timeout=0.05) as consumer:
         assert consumer.poll(0.1).values() == []
         assert consumer.metrics["fetch-total"] == 0
-    cluster.will(Broker.FETCH, Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    cluster.will(Broker.FETCH, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     with consumer_of(cluster) as consumer:
         assert consumer.poll(WAIT).values() == [b"0"]
         assert consumer.metrics["fetch-total"] >= 2

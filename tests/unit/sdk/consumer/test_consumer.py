@@ -19,8 +19,8 @@ from ottla.errors import (
     TruncationError,
     UnknownTopicError,
 )
-from ottla.fakes.scripted import Break, Hang, Refuse, ScriptedCluster
-from ottla.fakes.scripted_log import StoredBatch
+from ottla.fakes.scripted import Break, Hang, Reject, ScriptedCluster
+from ottla.fakes.scripted_log import ScriptedBatch
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import CONTROL, iter_headers, placed_prefix, read_header
@@ -296,7 +296,7 @@ def test_without_a_reset_a_topic_that_was_made_anew_is_an_error_until_somebody_s
 
 
 @pytest.mark.parametrize(
-    "failure", [Break(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER), Refuse(ErrorCode.OFFSET_NOT_AVAILABLE)]
+    "failure", [Break(), Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Reject(ErrorCode.OFFSET_NOT_AVAILABLE)]
 )
 def test_reading_goes_on_after_what_is_retriable(failure: Any) -> None:
     cluster = filled({0: 200}, batch_size=500)
@@ -453,7 +453,7 @@ def add_marker(cluster: ScriptedCluster) -> None:
     log = cluster.logs[T0]
     first = log.end
     ((_, header),) = iter_headers(data)
-    log.batches.append(StoredBatch(first, first + 1, 0, placed_prefix(read_header(data), first, 0) + data[16:]))
+    log.batches.append(ScriptedBatch(first, first + 1, 0, placed_prefix(read_header(data), first, 0) + data[16:]))
     assert header.is_control
 
 
@@ -517,7 +517,7 @@ def test_without_a_reset_a_truncation_is_an_error_with_both_offsets() -> None:
 
 @pytest.mark.rule(68)
 @pytest.mark.feature(32)
-@pytest.mark.parametrize("failure", [Break(), Hang(), Refuse(ErrorCode.UNKNOWN_LEADER_EPOCH)])
+@pytest.mark.parametrize("failure", [Break(), Hang(), Reject(ErrorCode.UNKNOWN_LEADER_EPOCH)])
 def test_a_check_that_fails_is_made_again(failure: Any) -> None:
     cluster = filled({0: 50}, brokers=2)
     consumer, _ = half_read(cluster)

@@ -4,9 +4,9 @@ import pytest
 
 from ottla.errors import ErrorCode, OttlaError, RecordTooLargeError
 from ottla.machines.accumulator import Accumulator
-from ottla.machines.batches import Answer, Batch, Limits
+from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.metadata import Route
-from ottla.machines.requests import Request
+from ottla.machines.requests import OutgoingRequest
 from ottla_core.model import PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import check_batch, iter_headers, read_header
 from ottla_core.records.compression import Codec
@@ -19,15 +19,15 @@ ROUTES = {PARTITIONS[n]: Route(IDS[n], f"b{n % 2}:1", 5) for n in range(4)}
 
 
 def accumulator(**limits: object) -> Accumulator:
-    return Accumulator(Limits(**{"linger_s": 1.0, **limits}), lambda size: new_builder(size, pure=True))  # type: ignore[arg-type]
+    return Accumulator(ProducerLimits(**{"linger_s": 1.0, **limits}), lambda size: new_builder(size, pure=True))  # type: ignore[arg-type]
 
 
-def add(acc: Accumulator, value: bytes, *, partition: int = 0, now: float = 0.0) -> Batch | None:
+def add(acc: Accumulator, value: bytes, *, partition: int = 0, now: float = 0.0) -> ProducerBatch | None:
     queue = acc.queue(PARTITIONS[partition])
     return acc.append(queue, 1000, None, value, ()) or acc.append_to_new(queue, 1000, None, value, (), now)
 
 
-def values(request: Request) -> list[bytes | None]:
+def values(request: OutgoingRequest) -> list[bytes | None]:
     found = []
     for part in request.parts:
         data = b"".join(batch.encode(Codec.NONE) for batch in part.batches)
@@ -36,8 +36,8 @@ def values(request: Request) -> list[bytes | None]:
     return found
 
 
-def answered(request: Request, base_offset: int = 0) -> dict[PartitionId, list[Answer]]:
-    return {part.route.partition_id: [Answer(base_offset)] for part in request.parts}
+def answered(request: OutgoingRequest, base_offset: int = 0) -> dict[PartitionId, list[BatchResponse]]:
+    return {part.route.partition_id: [BatchResponse(base_offset)] for part in request.parts}
 
 
 @pytest.mark.feature(17)
@@ -248,7 +248,7 @@ def test_without_acks_a_record_is_delivered_when_it_is_sent_and_its_offset_is_un
     (batch,) = acc.on_sent_unanswered(request).settled
     assert (batch.settled, batch.base_offset, batch.error) == (True, -1, None)
     assert list(acc.incomplete) == [batch]  # until everybody was told
-    acc.on_told([batch])
+    acc.on_announced([batch])
     assert acc.incomplete == {}
 
 
@@ -303,7 +303,7 @@ def begun(**limits: object) -> Accumulator:
     return acc
 
 
-def sealed(request: Request) -> list[tuple[int, int, int]]:
+def sealed(request: OutgoingRequest) -> list[tuple[int, int, int]]:
     """Producer id, epoch and first sequence of each batch, as they travel."""
     headers = [read_header(part.batches[0].encode(Codec.NONE)) for part in request.parts]
     return [(header.producer_id, header.producer_epoch, header.base_sequence) for header in headers]
@@ -330,9 +330,9 @@ def test_a_partition_has_five_batches_in_flight_each_answered_for_itself() -> No
     (request,) = acc.drain(0.0, ROUTES).requests
     assert [len(part.batches) for part in request.parts] == [1] * 5
     assert sealed(request) == [(7, 0, n + 1) for n in range(5)]
-    refused = Answer(code=ErrorCode.MESSAGE_TOO_LARGE, message="no")
-    behind = Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    reported = acc.on_response(request, {IDS[0]: [Answer(1), Answer(2), refused, behind, behind]}, 0.0)
+    refused = BatchResponse(code=ErrorCode.MESSAGE_TOO_LARGE, message="no")
+    behind = BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    reported = acc.on_response(request, {IDS[0]: [BatchResponse(1), BatchResponse(2), refused, behind, behind]}, 0.0)
     assert [batch.error and batch.error.code for batch in reported.settled] == [None, None, ErrorCode.MESSAGE_TOO_LARGE]
     assert [batch.base_offset for batch in reported.settled[:2]] == [1, 2]
 
@@ -343,8 +343,8 @@ def test_a_batch_goes_again_as_it_was_and_in_order() -> None:
         add(acc, b"%d" % n)
     (request,) = acc.drain(0.0, ROUTES).requests
     before = [part.batches[0].encode(Codec.NONE) for part in request.parts]
-    gone = Answer(code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
-    behind = Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    gone = BatchResponse(code=ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND)
+    behind = BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     reported = acc.on_response(request, {IDS[0]: [gone, behind, behind]}, 0.0)
     assert (reported.settled, reported.warnings) == ([], [])
     add(acc, b"3")
@@ -363,7 +363,7 @@ def test_nothing_leaves_behind_a_failure_until_all_came_back() -> None:
     add(acc, b"3")
     acc.on_failed(one, ErrorCode.NETWORK_EXCEPTION, "gone", 0.0)
     assert acc.drain(0.1, ROUTES).requests == []
-    acc.on_response(two, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 0.1)
+    acc.on_response(two, {IDS[0]: [BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 0.1)
     (again,) = acc.drain(0.2, ROUTES).requests
     assert values(again) == [b"1", b"2", b"3"]
 
@@ -376,7 +376,7 @@ def test_a_topic_that_is_made_again_gets_nothing_before_the_old_one_answered_and
     add(acc, b"2")
     made_again = {PARTITIONS[0]: Route(PartitionId(TopicId(b"u" * 16), 0), "b0:1", 0)}
     assert acc.drain(0.1, made_again).requests == []
-    acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.UNKNOWN_TOPIC_ID)]}, 0.2)
+    acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.UNKNOWN_TOPIC_ID)]}, 0.2)
     (request,) = acc.drain(0.3, made_again).requests
     assert values(request) == [b"1"]
     assert acc.drain(0.3, made_again).requests == []
@@ -387,7 +387,9 @@ def test_a_duplicate_is_a_success_at_an_offset_that_nobody_knows() -> None:
     acc = begun()
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
-    (batch,) = acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]}, 0.0).settled
+    (batch,) = acc.on_response(
+        request, {IDS[0]: [BatchResponse(code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER)]}, 0.0
+    ).settled
     assert (batch.error, batch.base_offset) == (None, -1)
 
 
@@ -403,7 +405,7 @@ def test_a_gap_behind_a_batch_that_failed_begins_an_epoch_with_new_stamps_and_so
     assert [batch.error and batch.error.code for batch in drained.reported.settled] == [ErrorCode.REQUEST_TIMED_OUT]
     (request,) = drained.requests
     assert sealed(request) == [(7, 0, 2)]
-    reported = acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 10.0)
+    reported = acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)]}, 10.0)
     assert (reported.settled, reported.warnings) == ([], [])
     (request,) = acc.drain(10.1, ROUTES).requests
     assert sealed(request) == [(7, 1, 0)]
@@ -416,7 +418,7 @@ def test_a_broker_that_forgot_the_producer_is_told_of_and_gets_a_new_epoch(code:
     acc = begun(backoff_s=0)
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
-    reported = acc.on_response(request, {IDS[0]: [Answer(code=code, message="who?")]}, 0.0)
+    reported = acc.on_response(request, {IDS[0]: [BatchResponse(code=code, message="who?")]}, 0.0)
     assert reported.settled == []
     assert "written twice" in reported.warnings[0]
     (request,) = acc.drain(0.1, ROUTES).requests
@@ -429,7 +431,7 @@ def test_a_producer_that_was_fenced_fails_one_batch_and_goes_on_under_another_id
     add(acc, b"1")
     (request,) = acc.drain(0.0, ROUTES).requests
     add(acc, b"2")
-    (batch,) = acc.on_response(request, {IDS[0]: [Answer(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
+    (batch,) = acc.on_response(request, {IDS[0]: [BatchResponse(code=ErrorCode.INVALID_PRODUCER_EPOCH)]}, 0.0).settled
     assert batch.error is not None
     assert "producer id" in batch.error.hint
     drained = acc.drain(0.1, ROUTES)

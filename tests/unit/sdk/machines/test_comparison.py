@@ -31,8 +31,8 @@ FIRST = batch(0, 2)
 )
 def test_what_differs_is_named_with_both_batches(second: bytes, what: str, offset: int) -> None:
     comparison = Comparison([1, 2], 0, 10)
-    comparison.on_chunk(1, FIRST + batch(2))
-    comparison.on_chunk(2, FIRST + second)
+    comparison.on_records(1, FIRST + batch(2))
+    comparison.on_records(2, FIRST + second)
     comparison.compare()
     found = comparison.differences[2]
     assert (found.what, found.offset, found.reference) == (what, offset, 1)
@@ -52,12 +52,12 @@ def test_nothing_is_wanted_where_there_is_nothing_to_compare() -> None:
 def test_who_has_been_read_further_waits_for_the_others() -> None:
     comparison = Comparison([1, 2], 0, 4)
     assert comparison.wants() == [(1, 0), (2, 0)]
-    comparison.on_chunk(1, FIRST + batch(2) + batch(3) + batch(4))
-    comparison.on_chunk(2, FIRST)
+    comparison.on_records(1, FIRST + batch(2) + batch(3) + batch(4))
+    comparison.on_records(2, FIRST)
     comparison.compare()
     assert comparison.wants() == [(2, 2)]
     assert comparison.offset == 2
-    comparison.on_chunk(2, batch(2) + batch(3))
+    comparison.on_records(2, batch(2) + batch(3))
     comparison.compare()
     assert (comparison.wants(), comparison.equal, comparison.offset) == ([], (1, 2), 4)
     assert comparison.compared_bytes == len(FIRST + batch(2) + batch(3)), "what is beyond the end is nobody's business"
@@ -65,20 +65,20 @@ def test_who_has_been_read_further_waits_for_the_others() -> None:
 
 def test_a_batch_that_reaches_beyond_the_end_is_compared_too() -> None:
     comparison = Comparison([1, 2], 0, 3)
-    comparison.on_chunk(1, FIRST + batch(2))
-    comparison.on_chunk(2, FIRST)
+    comparison.on_records(1, FIRST + batch(2))
+    comparison.on_records(2, FIRST)
     comparison.compare()
-    comparison.on_chunk(2, batch(2, 5))
+    comparison.on_records(2, batch(2, 5))
     comparison.compare()
     assert comparison.differences[2].offset == 2
 
 
 def test_what_was_deleted_meanwhile_is_left_out() -> None:
     comparison = Comparison([1, 2], 0, 4)
-    comparison.on_chunk(1, batch(0, value=b"x") + batch(1) + batch(2) + batch(3))
+    comparison.on_records(1, batch(0, value=b"x") + batch(1) + batch(2) + batch(3))
     comparison.on_log_start(2)
     assert comparison.wants() == [(2, 2)]
-    comparison.on_chunk(2, batch(2) + batch(3))
+    comparison.on_records(2, batch(2) + batch(3))
     comparison.compare()
     assert (comparison.differences, comparison.start) == ({}, 2)
     assert comparison.compared_bytes == len(batch(2) + batch(3))
@@ -88,15 +88,15 @@ def test_what_was_deleted_meanwhile_is_left_out() -> None:
 
 def test_a_log_that_was_deleted_altogether_ends_the_comparison() -> None:
     comparison = Comparison([1, 2], 0, 4)
-    comparison.on_chunk(1, FIRST)
+    comparison.on_records(1, FIRST)
     comparison.on_log_start(9)
     assert (comparison.wants(), comparison.differences, comparison.compared_bytes) == ([], {}, 0)
 
 
 def test_a_replica_that_is_given_up_does_not_stop_the_others() -> None:
     comparison = Comparison([1, 2, 3], 0, 2)
-    comparison.on_chunk(2, FIRST)
-    comparison.on_chunk(3, batch(0, 2, value=b"w"))
+    comparison.on_records(2, FIRST)
+    comparison.on_records(3, batch(0, 2, value=b"w"))
     comparison.drop(1)
     comparison.compare()
     assert comparison.differences[3].reference == 2
@@ -115,9 +115,9 @@ def test_a_replica_that_is_given_up_does_not_stop_the_others() -> None:
 def test_what_is_no_batch_from_there_on_is_refused_and_changes_nothing(records: bytes, words: str) -> None:
     comparison = Comparison([1, 2], 0, 4)
     for broker in (1, 2):
-        comparison.on_chunk(broker, FIRST)
+        comparison.on_records(broker, FIRST)
     comparison.compare()
     with pytest.raises(OttlaError, match=words) as refused:
-        comparison.on_chunk(1, records)
+        comparison.on_records(1, records)
     assert refused.value.code == ErrorCode.CORRUPT_MESSAGE
     assert comparison.wants() == [(1, 2), (2, 2)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from ottla.machines.assignors import ASSIGNORS, Assignments, Assignor, Subscriber
-from ottla.machines.leading import lead, left_out, offered, subscribed_topics, what_changed
+from ottla.machines.leading import changed_topics, lead, left_out, offered, subscribed_topics
 from ottla_core.consumer_protocol import Subscription, decode_subscription
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -75,6 +75,6 @@ def test_what_an_assignor_leaves_out_is_seen_unless_somebody_gives_it_up_first()
 
 @pytest.mark.feature(68)
 def test_a_leader_sees_that_its_topics_have_grown() -> None:
-    assert what_changed({"t": 3}, {"t": 3}) == ""
-    assert "4 partitions" in what_changed({"t": 3}, {"t": 4})
-    assert what_changed({"t": 3, "u": 1}, {"t": 3}) == "", "a topic that a broker does not know yet"
+    assert changed_topics({"t": 3}, {"t": 3}) == ""
+    assert "4 partitions" in changed_topics({"t": 3}, {"t": 4})
+    assert changed_topics({"t": 3, "u": 1}, {"t": 3}) == "", "a topic that a broker does not know yet"

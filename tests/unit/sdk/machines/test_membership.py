@@ -5,11 +5,11 @@ import pytest
 from ottla.machines.membership import (
     NEVER,
     NO_GENERATION,
-    Identity,
     Meaning,
+    MemberIdentity,
     MemberSettings,
     Membership,
-    State,
+    MemberState,
     meaning_of,
 )
 from ottla_core.errors import ErrorCode, is_retriable
@@ -41,13 +41,13 @@ def test_a_member_joins_with_the_id_that_it_is_given_and_then_has_its_assignment
     assert member.may_join(0.0)
     member.begin_join()
     assert not member.may_join(0.0)
-    assert member.identity == Identity("", NO_GENERATION)
+    assert member.identity == MemberIdentity("", NO_GENERATION)
     member.take_id("me-1")
-    assert member.identity == Identity("me-1", NO_GENERATION)
+    assert member.identity == MemberIdentity("me-1", NO_GENERATION)
     member.on_joined(3, "me-1", "range", "other", now=0.0)
-    assert (member.state, member.leads, member.protocol) == (State.SYNCING, False, "range")
+    assert (member.state, member.leads, member.protocol) == (MemberState.SYNCING, False, "range")
     member.on_synced(10.0)
-    assert (member.state, member.identity) == (State.STABLE, Identity("me-1", 3))
+    assert (member.state, member.identity) == (MemberState.STABLE, MemberIdentity("me-1", 3))
     assert not member.may_join(10.0)
     assert member.heartbeat_at == 13.0
 
@@ -60,8 +60,8 @@ def test_who_takes_long_to_give_out_the_partitions_beats_meanwhile() -> None:
     member.on_joined(3, "me-1", "range", "me-1", now=10.0)
     assert member.heartbeat_at == 13.0
     member.on_heartbeat_sent(13.0)
-    assert member.on_heartbeat_refused(3, ErrorCode.REBALANCE_IN_PROGRESS, "", 13.1) is Meaning.AGAIN
-    assert (member.heartbeat_at, member.state) == (16.0, State.SYNCING), (
+    assert member.on_heartbeat_failed(3, ErrorCode.REBALANCE_IN_PROGRESS, "", 13.1) is Meaning.AGAIN
+    assert (member.heartbeat_at, member.state) == (16.0, MemberState.SYNCING), (
         "the answer to its sync says what is to be done"
     )
 
@@ -102,11 +102,11 @@ def test_who_is_refused_joins_again_and_knows_whether_as_itself(step: str, code:
     if step == "sync":
         member.on_joined(8, "me", "range", "other", now=0.0)
     before = member.identity
-    meaning = member.on_refused(code, "words", 100.0)
-    assert member.state is State.UNJOINED
-    assert member.why_join
+    meaning = member.on_join_failed(code, "words", 100.0)
+    assert member.state is MemberState.UNJOINED
+    assert member.join_reason
     if code in LOST:
-        assert (member.identity, member.lost) == (Identity(), "words")
+        assert (member.identity, member.lost) == (MemberIdentity(), "words")
         assert member.may_join(100.0)
     else:
         assert (member.identity, member.lost) == (before, "")
@@ -119,7 +119,7 @@ def test_a_coordinator_in_trouble_is_asked_ever_more_seldom_and_at_once_after_it
     member, now, pauses = Membership(SETTINGS), 0.0, []
     for _ in range(6):
         member.begin_join()
-        member.on_refused(ErrorCode.NOT_COORDINATOR, "", now)
+        member.on_join_failed(ErrorCode.NOT_COORDINATOR, "", now)
         pauses.append(round(member.retry_at - now, 3))
         now = member.retry_at
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
@@ -152,33 +152,33 @@ def test_heartbeats_are_sent_while_it_has_its_assignment_and_at_no_other_time() 
 @pytest.mark.rule(48)
 def test_a_heartbeat_tells_of_a_rebalance_and_the_member_stays_who_it_is() -> None:
     member = stable()
-    member.on_heartbeat_refused(7, ErrorCode.REBALANCE_IN_PROGRESS, "", 3.0)
-    assert (member.state, member.lost) == (State.STABLE, "")
+    member.on_heartbeat_failed(7, ErrorCode.REBALANCE_IN_PROGRESS, "", 3.0)
+    assert (member.state, member.lost) == (MemberState.STABLE, "")
     assert member.may_join(3.0)
-    assert member.identity == Identity("me", 7)
+    assert member.identity == MemberIdentity("me", 7)
 
 
 @pytest.mark.parametrize("code", LOST)
 def test_a_heartbeat_tells_that_the_partitions_are_lost(code: ErrorCode) -> None:
     member = stable()
-    member.on_heartbeat_refused(7, code, "gone", 3.0)
-    assert (member.lost, member.identity, member.state) == ("gone", Identity(), State.UNJOINED)
+    member.on_heartbeat_failed(7, code, "gone", 3.0)
+    assert (member.lost, member.identity, member.state) == ("gone", MemberIdentity(), MemberState.UNJOINED)
     assert member.may_join(3.0)
 
 
 @pytest.mark.parametrize("code", [*LOST, ErrorCode.REBALANCE_IN_PROGRESS])
 def test_an_answer_to_an_earlier_generation_says_nothing(code: ErrorCode) -> None:
     member = stable()
-    member.on_heartbeat_refused(6, code, "gone", 3.0)
-    member.on_commit_refused(Identity("me", 6), code, "gone")
-    assert (member.lost, member.identity) == ("", Identity("me", 7))
+    member.on_heartbeat_failed(6, code, "gone", 3.0)
+    member.on_commit_failed(MemberIdentity("me", 6), code, "gone")
+    assert (member.lost, member.identity) == ("", MemberIdentity("me", 7))
     assert not member.may_join(3.0)
 
 
 @pytest.mark.rule(45)
 def test_who_is_fenced_is_told_and_stays_out() -> None:
     member = stable(settings=MemberSettings(instance_id="one"))
-    assert member.on_heartbeat_refused(7, ErrorCode.FENCED_INSTANCE_ID, "", 3.0) is Meaning.FATAL
+    assert member.on_heartbeat_failed(7, ErrorCode.FENCED_INSTANCE_ID, "", 3.0) is Meaning.FATAL
     assert not member.may_join(3.0)
 
 
@@ -187,11 +187,11 @@ def test_a_heartbeat_that_meets_trouble_is_soon_sent_again() -> None:
     pauses = []
     for _ in range(6):
         member.on_heartbeat_sent(3.0)
-        member.on_heartbeat_refused(7, ErrorCode.NOT_COORDINATOR, "", 3.0)
+        member.on_heartbeat_failed(7, ErrorCode.NOT_COORDINATOR, "", 3.0)
         pauses.append(round(member.heartbeat_at - 3.0, 3))
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
     member.on_heartbeat()
-    member.on_heartbeat_refused(7, ErrorCode.NOT_COORDINATOR, "", 3.0)
+    member.on_heartbeat_failed(7, ErrorCode.NOT_COORDINATOR, "", 3.0)
     assert member.heartbeat_at == 3.1
 
 
@@ -202,7 +202,7 @@ def test_who_does_not_poll_leaves_says_why_and_has_lost_its_partitions() -> None
     member.on_poll(60.0)
     assert member.poll_overdue_at == 360.0
     who, why = member.on_poll_overdue()
-    assert who == Identity("me", 7)
+    assert who == MemberIdentity("me", 7)
     assert "300 s (max_poll_interval)" in why
     assert (member.lost, member.poll_overdue_at, member.heartbeat_at) == (why, NEVER, NEVER)
     assert member.may_join(360.0)
@@ -214,7 +214,7 @@ def test_who_does_not_poll_leaves_says_why_and_has_lost_its_partitions() -> None
 @pytest.mark.rule(46)
 def test_a_commit_that_is_refused_tells_that_the_partitions_are_lost(code: ErrorCode) -> None:
     member = stable()
-    assert member.on_commit_refused(Identity("me", 7), code, "gone") is Meaning.LOST
+    assert member.on_commit_failed(MemberIdentity("me", 7), code, "gone") is Meaning.LOST
     assert member.lost == "gone"
 
 
@@ -222,8 +222,8 @@ def test_a_member_that_joins_already_hears_nothing_from_a_commit() -> None:
     member = stable()
     member.rejoin("news")
     member.begin_join()
-    member.on_commit_refused(Identity("me", 7), ErrorCode.UNKNOWN_MEMBER_ID, "gone")
-    assert (member.state, member.lost) == (State.JOINING, "")
+    member.on_commit_failed(MemberIdentity("me", 7), ErrorCode.UNKNOWN_MEMBER_ID, "gone")
+    assert (member.state, member.lost) == (MemberState.JOINING, "")
 
 
 @pytest.mark.feature(80)
@@ -238,4 +238,4 @@ def test_the_first_reason_to_join_is_the_one_that_is_told() -> None:
     member = stable()
     member.rejoin("first")
     member.rejoin("second")
-    assert member.why_join == "first"
+    assert member.join_reason == "first"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.machines.progress import InFlight, Progress
+from ottla.machines.progress import PartitionProgress, RecordsInFlight
 from ottla_core.model import TopicPartition
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def begun(*offsets: int) -> Progress:
-    progress = Progress()
+def begun(*offsets: int) -> PartitionProgress:
+    progress = PartitionProgress()
     for offset in offsets:
         progress.begin(offset)
     return progress
@@ -50,7 +50,7 @@ def test_what_is_committed_is_no_longer_in_flight() -> None:
 
 
 def test_only_partitions_with_something_new_are_committed() -> None:
-    in_flight = InFlight()
+    in_flight = RecordsInFlight()
     for partition in (P, Q):
         in_flight.of(partition).begin(5)
     in_flight.of(P).finish(5)
@@ -61,14 +61,14 @@ def test_only_partitions_with_something_new_are_committed() -> None:
 
 
 def test_what_was_given_up_counts_for_nothing_when_the_partition_comes_back() -> None:
-    in_flight = InFlight()
+    in_flight = RecordsInFlight()
     before = in_flight.of(P)
     before.begin(0)
     in_flight.give_up([P])
-    assert before.given_up
+    assert before.released
     in_flight.forget([P])
     again = in_flight.of(P)
     again.begin(0)
     before.finish(0)
-    assert not again.given_up
+    assert not again.released
     assert in_flight.to_commit() == {}

@@ -107,7 +107,7 @@ def test_a_gap_that_nothing_explains_begins_an_epoch_and_is_told() -> None:
 
 def test_what_is_behind_a_batch_that_was_given_up_decides_whether_it_was_written() -> None:
     sequences, (lost, kept) = begun(1, 1)
-    sequences.on_given_up(lost)
+    sequences.on_failed_for_good(lost)
     assert sequences.resume(7)
     assert sequences.may_leave(kept, 0, now=0.0)
     assert not sequences.may_leave(Some(1), 1, now=0.0)  # nothing new before that shows
@@ -115,7 +115,7 @@ def test_what_is_behind_a_batch_that_was_given_up_decides_whether_it_was_written
     assert sequences.may_leave(Some(1), 0, now=0.0)
 
     sequences, (lost, kept) = begun(1, 1)
-    sequences.on_given_up(lost)
+    sequences.on_failed_for_good(lost)
     assert sequences.resume(7)
     sequences.on_out_of_order(kept)  # it was not
     assert not sequences.surprised
@@ -126,7 +126,7 @@ def test_what_is_behind_a_batch_that_was_given_up_decides_whether_it_was_written
 def test_where_all_were_given_up_a_new_epoch_begins() -> None:
     sequences, batches = begun(1, 1)
     for batch in batches:
-        sequences.on_given_up(batch)
+        sequences.on_failed_for_good(batch)
     assert sequences.resume(7)
     following = Some(1)
     sequences.stamp(following)
@@ -135,7 +135,7 @@ def test_where_all_were_given_up_a_new_epoch_begins() -> None:
 
 def test_an_acknowledgement_below_the_last_one_given_up_leaves_the_doubt() -> None:
     sequences, (kept, lost) = begun(1, 1)
-    sequences.on_given_up(lost)
+    sequences.on_failed_for_good(lost)
     assert sequences.resume(7)
     sequences.on_acknowledged(kept, now=0.0)
     assert not sequences.may_leave(Some(1), 0, now=0.0)
@@ -158,7 +158,7 @@ def test_after_the_last_epoch_another_producer_id_is_needed() -> None:
 @pytest.mark.rule(34)
 def test_a_producer_id_that_somebody_else_uses_is_not_used_again() -> None:
     sequences, (fenced, behind) = begun(1, 1)
-    sequences.on_given_up(fenced)
+    sequences.on_failed_for_good(fenced)
     sequences.on_fenced()
     assert sequences.surprised
     assert not sequences.resume(7)

@@ -5,19 +5,23 @@ import threading
 import pytest
 
 from ottla.errors import DeliveryError, ErrorCode, TimeoutError, error_from_code  # noqa: A004
-from ottla.machines.batches import Batch, Limits
+from ottla.machines.batches import ProducerBatch, ProducerLimits
 from ottla.producer.delivery import Announcer, Delivery, RecordMetadata
 from ottla_core.model import TopicPartition
 from ottla_core.records.twins import new_builder
 
 
-def batch_of(announcer: Announcer, count: int = 1) -> Batch:
-    batch = Batch(TopicPartition("t", 3), new_builder(1000, pure=True), announcer.ticket(), 0.0, Limits(), 0)
+def batch_of(announcer: Announcer, count: int = 1) -> ProducerBatch:
+    batch = ProducerBatch(
+        TopicPartition("t", 3), new_builder(1000, pure=True), announcer.ticket(), 0.0, ProducerLimits(), 0
+    )
     batch.count = count
     return batch
 
 
-def settle(announcer: Announcer, batch: Batch, *, offset: int = -1, code: int = 0, append_time: int = -1) -> None:
+def settle(
+    announcer: Announcer, batch: ProducerBatch, *, offset: int = -1, code: int = 0, append_time: int = -1
+) -> None:
     batch.base_offset, batch.log_append_time_ms = offset, append_time
     batch.error = error_from_code(code, "refused") if code else None
     batch.settled = True

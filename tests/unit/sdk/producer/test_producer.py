@@ -19,7 +19,7 @@ from ottla.errors import (
     TimeoutError,  # noqa: A004
     UnknownTopicError,
 )
-from ottla.fakes.scripted import Break, Hang, Hold, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Break, Hang, Hold, Reject, ScriptedCluster
 from ottla.producer.delivery import Delivery, RecordMetadata
 from ottla.producer.producer import Producer
 from ottla_core.model import TopicPartition
@@ -95,7 +95,7 @@ def test_records_without_a_key_fill_one_partition_after_the_other() -> None:
 @pytest.mark.feature(31)
 @pytest.mark.feature(32)
 @pytest.mark.parametrize(
-    "failure", [Break(), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER), Refuse(ErrorCode.NOT_ENOUGH_REPLICAS)]
+    "failure", [Break(), Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER), Reject(ErrorCode.NOT_ENOUGH_REPLICAS)]
 )
 def test_what_is_retriable_is_sent_again_in_order(failure: Any) -> None:
     cluster = ScriptedCluster({"t": 1})
@@ -123,7 +123,7 @@ def test_a_leader_named_in_the_answer_is_taken_at_once() -> None:
     with producer_of(cluster, retry_backoff=30, delivery_timeout=120) as producer:
         producer.send(b"before").result(WAIT)
         cluster.move_leader("t", 0, broker=1, epoch=1)
-        cluster.will(Broker.PRODUCE, Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(1, 1)))
+        cluster.will(Broker.PRODUCE, Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader=(1, 1)))
         assert producer.send(b"after").result(WAIT).offset == 1
 
 
@@ -164,7 +164,7 @@ def test_what_the_application_sends_twice_is_written_twice() -> None:
 @pytest.mark.rule(27)
 def test_order_and_number_survive_a_bad_connection_with_five_batches_in_flight() -> None:
     cluster = ScriptedCluster({"t": 2}, brokers=2)
-    refused = Refuse(ErrorCode.NOT_ENOUGH_REPLICAS), Refuse(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    refused = Reject(ErrorCode.NOT_ENOUGH_REPLICAS), Reject(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     cluster.will(Broker.PRODUCE, *[None, Break(), None, Break(applied=True), *refused] * 8)
     with producer_of(cluster, batch_size=100, linger=0) as producer:
         deliveries = [producer.send(b"%04d" % n, partition=n % 2) for n in range(400)]
@@ -175,7 +175,7 @@ def test_order_and_number_survive_a_bad_connection_with_five_batches_in_flight()
 
 def test_a_broker_that_can_give_no_producer_id_yet_is_asked_again() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.INIT_PRODUCER_ID, Refuse(ErrorCode.NOT_CONTROLLER), Break(), Hang())
+    cluster.will(Broker.INIT_PRODUCER_ID, Reject(ErrorCode.NOT_CONTROLLER), Break(), Hang())
     with producer_of(cluster) as producer:
         assert producer.send(b"x").result(WAIT).offset == 0
     assert len(cluster.requests(pb.InitProducerIdRequest)) == 4
@@ -183,7 +183,7 @@ def test_a_broker_that_can_give_no_producer_id_yet_is_asked_again() -> None:
 
 def test_a_refused_producer_id_fails_records_in_words_and_the_next_asks_again() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.INIT_PRODUCER_ID, Refuse(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not"))
+    cluster.will(Broker.INIT_PRODUCER_ID, Reject(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "you may not"))
     with producer_of(cluster) as producer:
         with pytest.raises(OttlaError, match="you may not"):
             producer.send(b"x").result(WAIT)
@@ -194,7 +194,7 @@ def test_a_broker_that_forgot_the_producer_is_warned_of(caplog: pytest.LogCaptur
     cluster = ScriptedCluster({"t": 1})
     with producer_of(cluster) as producer, caplog.at_level(logging.WARNING, "ottla.producer"):
         producer.send(b"1").result(WAIT)
-        cluster.will(Broker.PRODUCE, Refuse(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it starts at 0"))
+        cluster.will(Broker.PRODUCE, Reject(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it starts at 0"))
         assert producer.send(b"2").result(WAIT).offset == 1
     assert ["may be written twice" in record.message for record in caplog.records] == [True]
 
@@ -254,7 +254,7 @@ def test_acks_travel_with_the_request(acks: Any, code: int) -> None:
 @pytest.mark.feature(13)
 def test_a_record_that_nobody_takes_fails_at_the_delivery_timeout() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, *[Refuse(ErrorCode.NOT_ENOUGH_REPLICAS, "1 of 2")] * 1000)
+    cluster.will(Broker.PRODUCE, *[Reject(ErrorCode.NOT_ENOUGH_REPLICAS, "1 of 2")] * 1000)
     producer = producer_of(cluster, delivery_timeout=0.4, request_timeout=0.2)
     error = producer.send(b"x").exception(WAIT)
     assert isinstance(error, TimeoutError)
@@ -317,7 +317,7 @@ def test_failures_that_nobody_asked_about_are_logged_once_and_raised_at_the_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, *[Refuse(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "you may not")] * 3)
+    cluster.will(Broker.PRODUCE, *[Reject(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "you may not")] * 3)
     producer = producer_of(cluster)
     with caplog.at_level(logging.ERROR, "ottla.producer"):
         for _ in range(3):
@@ -333,7 +333,7 @@ def test_failures_that_nobody_asked_about_are_logged_once_and_raised_at_the_end(
 
 def test_a_failure_that_somebody_asked_about_is_not_raised_again() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "no key"))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no key"))
     with producer_of(cluster, linger=0.2) as producer, pytest.raises(OttlaError, match="no key"):
         producer.send(b"x").result(WAIT)
 

@@ -10,7 +10,7 @@ import pytest
 
 import ottla.aio
 from ottla.errors import DeliveryError, ErrorCode
-from ottla.fakes.scripted import Hold, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hold, Reject, ScriptedCluster
 from ottla.producer.metrics import METRICS
 from ottla.producer.producer import Producer
 from ottla_proto import broker_pb2 as pb
@@ -41,7 +41,7 @@ def test_what_was_sent_is_counted() -> None:
 
 def test_retries_and_errors_are_counted_by_the_record() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.NOT_ENOUGH_REPLICAS), Refuse(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.NOT_ENOUGH_REPLICAS), Reject(ErrorCode.INVALID_RECORD, "no"))
     producer = producer_of(cluster, linger=0.05)
     for n in range(3):
         producer.send(str(n))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ottla.errors import BufferFullError, ConfigError, DeliveryError, ErrorCode, RecordTooLargeError
-from ottla.fakes.scripted import Hang, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.partitioner import murmur2
 from ottla.producer.producer import Producer
 from ottla.producer.send_columns import ByteColumns
@@ -52,7 +52,7 @@ def test_rows_without_keys_fill_one_batch_after_the_other() -> None:
 
 def test_what_the_broker_refuses_is_raised_by_flush_and_once() -> None:
     cluster = ScriptedCluster({"t": 1})
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"))
     with producer_of(cluster) as producer:
         producer.send_columns(ByteColumns([b"a", b"b"]), "t")
         with pytest.raises(DeliveryError, match=r"2 records were not delivered; the first: .*no") as caught:

@@ -9,7 +9,7 @@ import pytest
 import ottla.aio
 from ottla.consumer.consumer import Consumer
 from ottla.errors import BufferFullError, ConfigError, ErrorCode, RecordTooLargeError, SerializationError
-from ottla.fakes.scripted import Hang, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.producer.delivery import RecordMetadata
 from ottla.producer.producer import Producer
 from ottla.producer.producer_record import ProducerRecord
@@ -51,7 +51,7 @@ def test_a_bad_row_fails_alone_with_its_place() -> None:
 
 def test_what_the_broker_refuses_is_in_the_result_and_nowhere_else() -> None:
     cluster = ScriptedCluster({"t": 2})
-    cluster.will(Broker.PRODUCE, Refuse(ErrorCode.INVALID_RECORD, "no"), Refuse(ErrorCode.INVALID_RECORD, "no"))
+    cluster.will(Broker.PRODUCE, Reject(ErrorCode.INVALID_RECORD, "no"), Reject(ErrorCode.INVALID_RECORD, "no"))
     with producer_of(cluster) as producer:  # closing raises nothing: send_many asked
         result = producer.send_many(["a", "b"])
         assert [failed.row for failed in result.failed] == ["a", "b"]

@@ -27,7 +27,7 @@ from ottla.errors import (
     SerializationError,
     WakeupError,
 )
-from ottla.fakes.scripted import Refuse
+from ottla.fakes.scripted import Reject
 from ottla.producer.producer import Producer
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
@@ -208,7 +208,7 @@ def test_at_most_once_commits_before_anything_is_handed_out() -> None:
 
 def test_at_most_once_hands_out_nothing_that_it_could_not_commit() -> None:
     cluster = filled({0: 3})
-    cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.REBALANCE_IN_PROGRESS))
+    cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.REBALANCE_IN_PROGRESS))
     with consumer_of(cluster, commit="at_most_once") as consumer:
         assert consumer.poll(WAIT, max_records=1).values() == [0]
         cluster.groups.forget("g", "member-1")
@@ -257,7 +257,7 @@ def test_a_commit_is_tried_until_it_succeeds() -> None:
     with consumer_of(cluster, commit="manual") as consumer:
         consumer.poll(WAIT)
         steps = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NETWORK_EXCEPTION)
-        cluster.will(Group.COMMIT_OFFSETS, *map(Refuse, steps))
+        cluster.will(Group.COMMIT_OFFSETS, *map(Reject, steps))
         consumer.commit()
     assert committed(cluster) == {0: 3}
 
@@ -269,13 +269,13 @@ def test_a_commit_that_can_not_succeed_says_why_and_what_to_do() -> None:
         with pytest.raises(CommitFailedError, match="not in the group"):
             consumer.commit({T[0]: 1})
         consumer.poll(WAIT)
-        cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.OFFSET_METADATA_TOO_LARGE, "too much"))
+        cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.OFFSET_METADATA_TOO_LARGE, "too much"))
         with pytest.raises(OttlaError, match="too much"):
             consumer.commit()
-        cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.REBALANCE_IN_PROGRESS, "it rebalances"))
+        cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.REBALANCE_IN_PROGRESS, "it rebalances"))
         with pytest.raises(RebalanceInProgressError, match="read on"):
             consumer.commit()
-        cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.NOT_COORDINATOR, "elsewhere")] * 50)
+        cluster.will(Group.COMMIT_OFFSETS, *[Reject(ErrorCode.NOT_COORDINATOR, "elsewhere")] * 50)
         with pytest.raises(OttlaError, match=r"elsewhere|within"):
             consumer.commit(timeout=0.3)
         cluster.forget(Group.COMMIT_OFFSETS)
@@ -292,7 +292,7 @@ def test_whoever_waits_for_a_commit_can_be_woken_and_closed() -> None:
     cluster = filled({0: 3})
     consumer = consumer_of(cluster, commit="manual")
     consumer.poll(WAIT)
-    cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.NOT_COORDINATOR)] * 1000)
+    cluster.will(Group.COMMIT_OFFSETS, *[Reject(ErrorCode.NOT_COORDINATOR)] * 1000)
     began_at = time.monotonic()
     threading.Timer(0.2, consumer.wakeup).start()
     with pytest.raises(WakeupError):
@@ -317,7 +317,7 @@ def test_an_async_commit_is_tried_once_told_of_and_never_overtaken() -> None:
 
     with consumer_of(cluster, commit="manual") as consumer:
         consumer.poll(WAIT, max_records=2)
-        cluster.will(Group.COMMIT_OFFSETS, Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        cluster.will(Group.COMMIT_OFFSETS, Reject(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         consumer.commit_async(on_committed)
         for offset in (3, 4, 5):
             consumer.commit_async(on_committed, offsets={T[0]: offset})
@@ -403,7 +403,7 @@ def test_whoever_seeks_when_it_is_assigned_begins_there() -> None:
 
 def test_whoever_seeks_while_it_is_looked_up_where_to_begin_stays_there() -> None:
     cluster = filled({0: 10})
-    cluster.will(Group.FETCH_OFFSETS, *[Refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 4)
+    cluster.will(Group.FETCH_OFFSETS, *[Reject(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)] * 4)
     with consumer_of(cluster) as consumer:
         while not consumer.assignment():
             consumer.poll(0.01)
@@ -456,7 +456,7 @@ def test_a_commit_into_a_topic_that_is_another_now_is_not_tried_again() -> None:
     cluster = filled({0: 3})
     with consumer_of(cluster, commit="manual") as consumer:
         assert len(consumer.poll(WAIT)) == 3
-        cluster.will(Group.COMMIT_OFFSETS, *[Refuse(ErrorCode.UNKNOWN_TOPIC_ID)] * 3)
+        cluster.will(Group.COMMIT_OFFSETS, *[Reject(ErrorCode.UNKNOWN_TOPIC_ID)] * 3)
         with pytest.raises(OttlaError) as raised:
             consumer.commit(timeout=WAIT)
         assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_ID

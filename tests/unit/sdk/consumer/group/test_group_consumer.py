@@ -11,7 +11,7 @@ from scripted_groups import WAIT, BrokenError, T, committed, consumer_of, fill, 
 from waiting import wait_until
 
 import ottla.aio
-from ottla.consumer.group.joining import Claims, Joining, Refused
+from ottla.consumer.group.joining import Claims, JoinFailure, Joining
 from ottla.consumer.group.offsets import OffsetAndMetadata
 from ottla.errors import (
     CommitFailedError,
@@ -22,7 +22,7 @@ from ottla.errors import (
     UnknownTopicError,
     WakeupError,
 )
-from ottla.fakes.scripted import Hang, Refuse, ScriptedCluster
+from ottla.fakes.scripted import Hang, Reject, ScriptedCluster
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
 from ottla_core.model import TopicPartition
 from ottla_proto import broker_pb2 as b
@@ -72,7 +72,7 @@ def test_nothing_is_joined_before_the_first_reading() -> None:
 )
 def test_trouble_with_the_coordinator_is_waited_out(method: Any, code: ErrorCode) -> None:
     cluster = filled({0: 3})
-    cluster.will(method, Refuse(code), Refuse(code))
+    cluster.will(method, Reject(code), Reject(code))
     with consumer_of(cluster) as consumer:
         assert len(consumer.poll(WAIT)) == 3
 
@@ -87,7 +87,7 @@ def test_trouble_with_the_coordinator_is_waited_out(method: Any, code: ErrorCode
 )
 def test_who_is_left_behind_while_it_joins_begins_anew(method: Any, code: int) -> None:
     cluster = filled({0: 3})
-    cluster.will(method, Refuse(code))
+    cluster.will(method, Reject(code))
     with consumer_of(cluster) as consumer:
         assert len(consumer.poll(WAIT)) == 3
 
@@ -95,7 +95,7 @@ def test_who_is_left_behind_while_it_joins_begins_anew(method: Any, code: int) -
 @pytest.mark.parametrize("code", [ErrorCode.INVALID_SESSION_TIMEOUT, ErrorCode.INCONSISTENT_GROUP_PROTOCOL])
 def test_what_does_not_mend_is_raised(code: ErrorCode) -> None:
     cluster = filled({0: 3})
-    cluster.will(Group.JOIN, Refuse(code, "no"))
+    cluster.will(Group.JOIN, Reject(code, "no"))
     with consumer_of(cluster) as consumer:
         with pytest.raises(ConfigError, match="no"):
             consumer.poll(WAIT)
@@ -104,7 +104,7 @@ def test_what_does_not_mend_is_raised(code: ErrorCode) -> None:
 
 def test_a_group_that_nobody_coordinates_is_an_error_that_says_so() -> None:
     cluster = filled({0: 3})
-    cluster.will(Group.JOIN, *[Refuse(ErrorCode.NOT_COORDINATOR, "not mine")] * 100)
+    cluster.will(Group.JOIN, *[Reject(ErrorCode.NOT_COORDINATOR, "not mine")] * 100)
     with consumer_of(cluster, request_timeout=0.4) as consumer, pytest.raises(OttlaError, match="not mine"):
         consumer.poll(WAIT)
 
@@ -174,7 +174,7 @@ def test_whoever_was_closed_does_not_join_any_more() -> None:
         claims = Claims(frozenset({"t"}), (), (), -1, "the consumer begins")
         joining = Joining(group._coordinator, group._context.cluster, group.options, group.member, group.lock, claims)
         group.member.leave()
-        assert isinstance(joining.run(), Refused)
+        assert isinstance(joining.run(), JoinFailure)
     assert cluster.requests(pb.JoinRequest) == []
 
 

@@ -16,8 +16,8 @@ from ottla.cli.failures import ExitCode, say
 from ottla.cli.health import Health
 from ottla.cli.lazy import Command
 from ottla.cli.output import Listing, form_for, write, write_table
+from ottla.cli.partition_status import PartitionStatus, partition_statuses
 from ottla.cli.settings import Settings
-from ottla.cli.standing import Standing, standings
 from ottla.errors import ErrorCode, error_from_code
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def info(ctx: typer.Context) -> None:
     if form_for(settings.output, sys.stdout) == "table":
         at = f"{described.controller_id} at {described.controller_address}"
         print(f"cluster {described.cluster_id}, controller {at if described.controller_address else 'none elected'}")
-        said = [name for name in ("kafka_address", "rack", "fenced") if any(broker[name] for broker in brokers)]
-        write_table(Listing("", brokers, ("id", "address", *said)))
+        extra = [name for name in ("kafka_address", "rack", "fenced") if any(broker[name] for broker in brokers)]
+        write_table(Listing("", brokers, ("id", "address", *extra)))
         return
     item = {
         "cluster_id": described.cluster_id,
@@ -54,9 +54,9 @@ def health(ctx: typer.Context) -> None:
     """Show whether all is well, and what to do where it is not. Exit code 0 where it is, else 1."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        found = Health(admin.cluster.describe(), standings(admin, admin.topics.describe(internal=True)))
+        found = Health(admin.cluster.describe(), partition_statuses(admin, admin.topics.describe(internal=True)))
     if form_for(settings.output, sys.stdout) == "table":
-        print(found.in_words())
+        print(found.as_text())
     else:
         write(Listing("health/v1", [found.item()], name="cluster_id"), settings.output)
     if found.problems:
@@ -68,27 +68,27 @@ def brokers(ctx: typer.Context) -> None:
     """List the brokers: where they are, what they lead and hold. One that is away shows by the replicas it holds."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        partitions = [Standing(t.name, p) for t in admin.topics.describe(internal=True) for p in t.partitions]
-        leaders = Counter(standing.info.leader for standing in partitions)
-        replicas = Counter(broker for standing in partitions for broker in standing.info.replicas)
+        partitions = [PartitionStatus(t.name, p) for t in admin.topics.describe(internal=True) for p in t.partitions]
+        leaders = Counter(status.info.leader for status in partitions)
+        replicas = Counter(broker for status in partitions for broker in status.info.replicas)
         found = Health(admin.cluster.describe(), partitions)
         items = [
             {**item, "leaders": leaders[item["id"]], "replicas": replicas[item["id"]], "size_bytes": size_bytes}
             for item, size_bytes in _brokers(admin, found)
         ]
-    told = [name for name in ("kafka_address", "rack") if any(item[name] for item in items)]
-    columns = ("id", "address", *told, "epoch", "state", "leaders", "replicas", "size_bytes")
+    extra = [name for name in ("kafka_address", "rack") if any(item[name] for item in items)]
+    columns = ("id", "address", *extra, "epoch", "state", "leaders", "replicas", "size_bytes")
     write(Listing("brokers/v1", items, columns, name="id"), settings.output)
 
 
 def _brokers(admin: Admin, found: Health) -> list[tuple[dict[str, Any], int | None]]:
     """Each broker with the bytes of its replicas, None where it can't be asked."""
-    there = [
+    registered = [
         ({**asdict(broker), "state": _state(broker)}, _size_bytes(admin, broker.id)) for broker in found.info.brokers
     ]
     names = ("address", "kafka_address", "rack", "fenced", "epoch", "kafka_listeners", "read_only")
     unknown = {**dict.fromkeys(names), "state": "away"}
-    return there + [({"id": broker_id, **unknown}, None) for broker_id in found.away]
+    return registered + [({"id": broker_id, **unknown}, None) for broker_id in found.away]
 
 
 def _state(broker: BrokerInfo) -> str:
@@ -131,8 +131,8 @@ def log_dirs(
         if broker:
             found = [(id_, admin.cluster.log_dirs(id_, timeout=ASIDE_S)) for id_ in broker]
         else:
-            found = [(each.id, _directories(admin, each.id) or ()) for each in admin.cluster.describe().brokers]
-    items = [_directory(id_, each, topic or ()) for id_, directories in found for each in directories]
+            found = [(entry.id, _directories(admin, entry.id) or ()) for entry in admin.cluster.describe().brokers]
+    items = [_directory(id_, entry, topic or ()) for id_, directories in found for entry in directories]
     if topic and form_for(settings.output, sys.stdout) == "table":
         replicas = [{"broker": item["broker"], **replica} for item in items for replica in item["partitions"]]
         write_table(Listing("", replicas, ("broker", "topic", "partition", "size_bytes")))

@@ -68,7 +68,7 @@ class Sent:
     error: OttlaError | None = None
 
 
-class Progress:
+class ProduceProgress:
     """Says every few seconds how many records were taken so far, where somebody looks at a terminal."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ def produce(
         raise config_error("-K is empty", hint="give what stands between key and value, such as -K :")
     pace = parse_rate(rate) if rate else None
     pairs = headers(header or [])
-    _check_there(settings, topic, partition)
+    _check_exists(settings, topic, partition)
     with ExitStack() as stack:
         if tombstone and key is not None and not file:
             rows: Iterator[Line] = iter([(shape.key, None)])
@@ -168,7 +168,7 @@ def send(
     producer: Producer[bytes, bytes], rows: Iterator[Line], headers: list[tuple[str, bytes]], partition: int | None
 ) -> Sent:
     """Hand over what comes until it ends or a record is refused; then wait for the outcome of all."""
-    sent, progress = Sent(), Progress()
+    sent, progress = Sent(), ProduceProgress()
     try:
         with producer:
             try:
@@ -186,7 +186,7 @@ def send(
     return sent
 
 
-def _check_there(settings: Settings, topic: str, partition: int | None) -> None:
+def _check_exists(settings: Settings, topic: str, partition: int | None) -> None:
     """A wrong name is told before anybody types. Raises UnknownTopicError, NotFoundError."""
     with open_admin(settings, strict=False) as admin:
         (described,) = admin.topics.describe(topic)

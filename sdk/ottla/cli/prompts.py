@@ -24,7 +24,7 @@ def confirm(question: str, settings: Settings) -> None:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def each(names: Iterable[str], action: Callable[[str], Item]) -> tuple[list[Item], list[OttlaError]]:
+def apply_to(names: Iterable[str], action: Callable[[str], Item]) -> tuple[list[Item], list[OttlaError]]:
     """`action` for each name, whatever becomes of the others."""
     done: list[Item] = []
     failed: list[OttlaError] = []
@@ -42,8 +42,8 @@ def report(kind: str, done: list[Item], failed: list[OttlaError], settings: Sett
         write(Listing(kind, done, ("name", "action")), settings.output)
     if not failed:
         return
-    *others, last = failed
-    for error in others:
+    *first_errors, last = failed
+    for error in first_errors:
         say(f"ottla: {sentence(error)}")
     if not done:
         raise last

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ottla.cli import format as verbs
-from ottla.cli import offsets as places
+from ottla.cli import offsets as position_syntax
 from ottla.cli.connection import open_admin, with_timeout
 from ottla.cli.extents import Extent, check_reached, look_up
 from ottla.cli.failures import say
 from ottla.cli.format import as_json, compile_format
 from ottla.cli.lazy import Command
-from ottla.cli.offsets import Anchor, Position, parse_position
+from ottla.cli.offsets import Anchor, PositionSpec, parse_position
 from ottla.cli.options import Topic
 from ottla.cli.output import Listing, form_for, write_json
 from ottla.cli.settings import Settings
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from ottla.consumer.consumer import Consumer
     from ottla.record import Record
 
-    Rows = list[Record[bytes, bytes | None]]
+    ConsumedRecords = list[Record[bytes, bytes | None]]
 
-_END: Final = Position(Anchor.END)
-_CHUNK: Final = 1000
+_END: Final = PositionSpec(Anchor.END)
+_POLL_RECORDS: Final = 1000
 _FORMS: Final = {"table": r"%p@%o %k %v\n", "jsonl": "json", "name": r"%t-%p@%o\n"}
 
 
@@ -70,7 +70,9 @@ Template = Annotated[
 app = typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
-@app.command(cls=Command, epilog=f"\b\nPLACE\n{_table_of(places.__doc__)}\n\n\b\nFORMAT\n{_table_of(verbs.__doc__)}")
+@app.command(
+    cls=Command, epilog=f"\b\nPLACE\n{_table_of(position_syntax.__doc__)}\n\n\b\nFORMAT\n{_table_of(verbs.__doc__)}"
+)
 def consume(
     ctx: typer.Context,
     topic: Topic,
@@ -131,14 +133,14 @@ def read(
     stops: Mapping[int, int] | None,
     count: int | None,
     timeout: float,
-) -> Iterator[Rows]:
+) -> Iterator[ConsumedRecords]:
     """What comes, up to `count` records and up to the offset of `stops` in each partition; None: without end.
 
     Raises TimeoutError where nothing came for `timeout` seconds though there is something.
     """
     left = dict(stops or {})
     while count is None or count > 0:
-        batch = consumer.poll(timeout, max_records=min(_CHUNK, count or _CHUNK))
+        batch = consumer.poll(timeout, max_records=min(_POLL_RECORDS, count or _POLL_RECORDS))
         for number in [n for n, stop in left.items() if consumer.position((topic, n)) >= stop]:
             consumer.pause((topic, number))
             del left[number]
@@ -152,7 +154,7 @@ def read(
             return
 
 
-def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[Rows]], None]:
+def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[ConsumedRecords]], None]:
     """What writes records as -f or -o say: each batch at once, as soon as it is there."""
     form = form_for(settings.output, sys.stdout)
     if template is None and settings.output == "json":
@@ -161,7 +163,7 @@ def _writer(template: str | None, settings: Settings) -> Callable[[Iterator[Rows
         template = _FORMS[form] if settings.output or form == "table" else r"%v\n"
     to_line = compile_format(template)
 
-    def write_lines(batches: Iterator[Rows]) -> None:
+    def write_lines(batches: Iterator[ConsumedRecords]) -> None:
         for rows in batches:
             sys.stdout.buffer.write(b"".join(map(to_line, rows)))
             sys.stdout.buffer.flush()
@@ -188,7 +190,7 @@ def _open_consumer(
     )
 
 
-def _open_member(settings: Settings, topic: str, group: str, first: Position) -> Consumer[bytes, bytes | None]:
+def _open_member(settings: Settings, topic: str, group: str, first: PositionSpec) -> Consumer[bytes, bytes | None]:
     from ottla.consumer.consumer import Consumer
 
     return Consumer(
@@ -202,7 +204,7 @@ def _open_member(settings: Settings, topic: str, group: str, first: Position) ->
     )
 
 
-def _check_member(group: str, first: Position, end: str | None, partitions: list[int] | None) -> None:
+def _check_member(group: str, first: PositionSpec, end: str | None, partitions: list[int] | None) -> None:
     """The group says what a member reads, and from where on."""
     if end is not None or partitions:
         raise config_error(

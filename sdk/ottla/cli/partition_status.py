@@ -18,7 +18,7 @@ MIN_ISR: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionStatus:
     """One partition; `min_isr` is its topic's min.insync.replicas, None where that is not known."""
 
     topic: str
@@ -47,7 +47,7 @@ class Standing:
             "under-replicated": self.info.is_under_replicated,
             "under min ISR": self.is_under_min_isr,
         }
-        return ", ".join(words for words, marked in marks.items() if marked)
+        return ", ".join(label for label, marked in marks.items() if marked)
 
     def item(self) -> dict[str, Any]:
         info = self.info
@@ -67,17 +67,19 @@ class Standing:
         }
 
 
-def standings(admin: Admin, topics: Sequence[TopicInfo]) -> list[Standing]:
+def partition_statuses(admin: Admin, topics: Sequence[TopicInfo]) -> list[PartitionStatus]:
     """The partitions of `topics`. min.insync.replicas is asked for only where a replica is not in sync."""
     lagging = [topic.name for topic in topics if any(p.is_under_replicated for p in topic.partitions)]
     configs = (or_nothing(lambda: admin.configs.of_topics(*lagging, timeout=ASIDE_S)) or {}) if lagging else {}
     least = {name: int(entries[MIN_ISR].value) for name, entries in configs.items() if MIN_ISR in entries}
-    return [Standing(topic.name, p, least.get(topic.name)) for topic in topics for p in topic.partitions]
+    return [PartitionStatus(topic.name, p, least.get(topic.name)) for topic in topics for p in topic.partitions]
 
 
-def only_numbers(standing: Iterable[Standing], topics: Sequence[str], numbers: Sequence[int]) -> list[Standing]:
+def only_numbers(
+    status: Iterable[PartitionStatus], topics: Sequence[str], numbers: Sequence[int]
+) -> list[PartitionStatus]:
     """Those that --partition names, all where it names none. Raises NotFoundError, ConfigError."""
-    everything = list(standing)
+    everything = list(status)
     if not numbers:
         return everything
     if len(topics) != 1:

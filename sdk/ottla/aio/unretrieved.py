@@ -8,11 +8,11 @@ from ottla.aio.sending import Sending
 from ottla.errors import OttlaError
 from ottla.machines.failures import not_delivered
 
-_KEPT: Final = 1000
+_MOST: Final = 1000
 """Who sends for hours without a flush while no broker answers is not to fill the memory: older ones are counted."""
 
 
-class Unasked:
+class UnretrievedFailures:
     """Records that failed, as long as it may be that nobody asks. For the event loop's thread."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Unasked:
     def add(self, sending: Sending) -> None:
         """`sending` has just failed; somebody may be waiting for it, or ask later."""
         self._failed.append(sending)
-        if len(self._failed) > _KEPT:
+        if len(self._failed) > _MOST:
             self._settle()
 
     def raise_failures(self) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
+from ottla.cli.commands.produce import MAX_LINE_BYTES, Codec, parse_rate
 from ottla.cli.connection import open_admin, with_timeout
 from ottla.cli.failures import ExitCode, count, say, sentence
 from ottla.cli.lazy import Command
 from ottla.cli.options import Topic
 from ottla.cli.output import Listing, write
-from ottla.cli.produce import MAX_LINE_BYTES, Codec, parse_rate
 from ottla.cli.settings import Settings
 from ottla.client.settings import CONSUMER_NAMES, PRODUCER_NAMES
 from ottla.client.units import parse_duration, size_bytes
@@ -69,26 +69,26 @@ def produce(
       ottla bench produce orders
       ottla bench produce orders -n 100000 --size 1KiB --rate 20000/s -z zstd
     """
-    from ottla.bench import kafka_lines, runs
+    from ottla.bench import kafka_lines, throughput
 
     settings = Settings.of(ctx)
-    bytes_each, bounds = _value_bytes(size), runs.Bounds(records, parse_duration(limit, "--for"))
-    wanted = parse_rate(rate) if rate else None
+    value_bytes, bounds = _value_bytes(size), throughput.RunBounds(records, parse_duration(limit, "--for"))
+    target_rate = parse_rate(rate) if rate else None
     partitions, _ = _look(settings, topic)
     with _open_producer(settings, topic, acks, compression=compression) as producer:
         producer.partitions_for()  # its metadata are here before the clock starts
         measured = _measurement(settings)
-        acknowledged = runs.produce(
+        acknowledged = throughput.produce(
             producer,
             measured,
             bounds,
             lambda window: _print_lines(settings, [kafka_lines.sent_window(window)]),
-            size_bytes=bytes_each,
+            size_bytes=value_bytes,
             distinct_keys=distinct_keys,
-            rate=wanted,
+            rate=target_rate,
         )
     _print_lines(settings, [kafka_lines.sent_total(measured.total)])
-    _write_result(settings, measured, f"produce {topic}", bytes_each, partitions, producers=1)
+    _write_result(settings, measured, f"produce {topic}", value_bytes, partitions, producers=1)
     if measured.total.delay.percentile(50) > _LATE_S * 1e6:
         say(f"half of the records left more than {_LATE_S:g} s late: {rate} is more than what is reached here")
     _check_delivered(acknowledged, measured)
@@ -109,11 +109,11 @@ def consume(
     \b
       ottla bench consume orders -n 1000000
     """
-    from ottla.bench import kafka_lines, runs
+    from ottla.bench import kafka_lines, throughput
 
     settings = Settings.of(ctx)
-    partitions, there = _look(settings, topic)
-    bounds = runs.Bounds(records or max(1, there), parse_duration(limit, "--for"))
+    partitions, existing = _look(settings, topic)
+    bounds = throughput.RunBounds(records or max(1, existing), parse_duration(limit, "--for"))
     if detailed:
         _print_lines(settings, [kafka_lines.CONSUMED_WINDOW_HEADER])
     ahead_s = time.time() - time.monotonic()
@@ -123,14 +123,14 @@ def consume(
 
     measured = _measurement(settings)
     with _open_consumer(settings, topic, start="earliest", stop="end") as consumer:
-        runs.consume(
+        throughput.consume(
             consumer,
             measured,
             bounds,
             lambda window: _print_lines(
                 settings, [kafka_lines.consumed_window(window, measured.total, wall)] if detailed else []
             ),
-            there=there,
+            existing=existing,
         )
     lines = [kafka_lines.CONSUMED_HEADER, kafka_lines.consumed_total(measured.total, wall)]
     _print_lines(settings, lines)
@@ -154,12 +154,12 @@ def end_to_end(
     \b
       ottla bench e2e orders -n 10000 --rate 1000/s
     """
-    from ottla.bench import kafka_lines, runs
+    from ottla.bench import kafka_lines, throughput
     from ottla.bench.end_to_end import EndToEnd
 
     settings = Settings.of(ctx)
-    bytes_each, bounds = _value_bytes(size), runs.Bounds(records, parse_duration(limit, "--for"))
-    wanted = parse_rate(rate)
+    value_bytes, bounds = _value_bytes(size), throughput.RunBounds(records, parse_duration(limit, "--for"))
+    target_rate = parse_rate(rate)
     partitions, _ = _look(settings, topic)
 
     def on_record(number: int, latency_us: int) -> None:
@@ -172,10 +172,10 @@ def end_to_end(
     ):
         producer.partitions_for()
         measured = _measurement(settings)
-        run = EndToEnd(producer, consumer, measured, bounds, size_bytes=bytes_each, rate=wanted)
+        run = EndToEnd(producer, consumer, measured, bounds, size_bytes=value_bytes, rate=target_rate)
         missing = run.run(on_record, patience_s=settings.timeout)
     _print_lines(settings, kafka_lines.end_to_end_total(measured.total))
-    _write_result(settings, measured, f"e2e {topic}", bytes_each, partitions, producers=1, consumers=1)
+    _write_result(settings, measured, f"e2e {topic}", value_bytes, partitions, producers=1, consumers=1)
     _check_delivered(run.acknowledged, measured)
     if missing:
         raise error_from_code(
@@ -255,7 +255,7 @@ def _write_result(
     settings: Settings,
     measured: Measurement,
     name: str,
-    bytes_each: int,
+    value_bytes: int,
     partitions: int,
     *,
     producers: int = 0,
@@ -264,7 +264,7 @@ def _write_result(
     from ottla.bench.openmessaging import Workload, result
 
     if _is_json(settings):
-        workload = Workload(name, bytes_each, partitions, producers, consumers)
+        workload = Workload(name, value_bytes, partitions, producers, consumers)
         write(Listing("bench/v1", [result(workload, measured)]), settings.output)
 
 

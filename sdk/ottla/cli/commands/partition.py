@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.asking import confirm, report
 from ottla.cli.completion import complete_topic
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import say
 from ottla.cli.lazy import Command
 from ottla.cli.options import AnyTopics, DryRun, Internal, Numbers
 from ottla.cli.output import Item, Listing, write
+from ottla.cli.partition_status import PartitionStatus, only_numbers, partition_statuses
+from ottla.cli.prompts import confirm, report
 from ottla.cli.settings import Settings
-from ottla.cli.standing import Standing, only_numbers, standings
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
@@ -45,23 +45,23 @@ def list_partitions(
     """List partitions: leader, leader epoch, replicas and those in sync. Of several marks, any suffices."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        found = standings(admin, admin.topics.describe(*topics or [], internal=internal))
+        found = partition_statuses(admin, admin.topics.describe(*topics or [], internal=internal))
     marks = {"under_replicated": under_replicated, "under_min_isr": under_min_isr, "without_leader": offline}
-    wanted = [mark for mark, is_wanted in marks.items() if is_wanted]
+    marked = [mark for mark, is_set in marks.items() if is_set]
     items = [
         item
         for item in map(_item, found)
-        if (not wanted or any(item[mark] for mark in wanted)) and leader in (None, item["leader"])
+        if (not marked or any(item[mark] for mark in marked)) and leader in (None, item["leader"])
     ]
     if not items:
         say("there is no such partition" if found else "there are no partitions yet")
-    told = [name for name in ("elr", "last_known_elr", "offline", "state") if any(item[name] for item in items)]
-    columns = ("topic", "partition", "leader", "leader_epoch", "replicas", "isr", *told)
+    extra = [name for name in ("elr", "last_known_elr", "offline", "state") if any(item[name] for item in items)]
+    columns = ("topic", "partition", "leader", "leader_epoch", "replicas", "isr", *extra)
     write(Listing("partitions/v1", items, columns), settings.output)
 
 
-def _item(standing: Standing) -> dict[str, object]:
-    return {"name": standing.name, "topic": standing.topic, **standing.item()}
+def _item(status: PartitionStatus) -> dict[str, object]:
+    return {"name": status.name, "topic": status.topic, **status.item()}
 
 
 @app.command("elect", cls=Command)
@@ -96,7 +96,7 @@ def elect(
         raise config_error("it is not clear which partitions are meant", hint="give --topic or --all")
     with open_admin(settings) as admin:
         chosen = _chosen(admin, topics or [], partition or [])
-        needed = [standing for standing in chosen if _needs_election(standing.info, unclean=unclean)]
+        needed = [status for status in chosen if _needs_election(status.info, unclean=unclean)]
         if dry_run or unclean:
             _show_plan(needed, unclean=unclean)
             if dry_run or not needed:
@@ -117,28 +117,28 @@ def _report_elections(elections: Sequence[Election], settings: Settings) -> None
     report("elections/v1", done, failed, settings)
 
 
-def _chosen(admin: Admin, topics: Sequence[str], numbers: Sequence[int]) -> list[Standing]:
+def _chosen(admin: Admin, topics: Sequence[str], numbers: Sequence[int]) -> list[PartitionStatus]:
     described = admin.topics.describe(*topics, internal=True)
-    return only_numbers((Standing(topic.name, p) for topic in described for p in topic.partitions), topics, numbers)
+    return only_numbers(
+        (PartitionStatus(topic.name, p) for topic in described for p in topic.partitions), topics, numbers
+    )
 
 
 def _needs_election(info: PartitionInfo, *, unclean: bool) -> bool:
     return info.is_leaderless if unclean else info.leader != info.replicas[0]
 
 
-def _show_plan(needed: Sequence[Standing], *, unclean: bool) -> None:
+def _show_plan(needed: Sequence[PartitionStatus], *, unclean: bool) -> None:
     if not needed:
         say("nothing to elect: every partition has a leader" if unclean else "every partition has its preferred leader")
-    for standing in needed:
-        info = standing.info
+    for status in needed:
+        info = status.info
         if unclean:
-            there = [broker for broker in info.replicas if broker not in info.offline]
+            online = [broker for broker in info.replicas if broker not in info.offline]
             last = info.isr or info.elr or info.last_known_elr
-            say(f"{standing.name}: no leader; the last in sync: {_ids(last)}; there now: {_ids(there)}")
+            say(f"{status.name}: no leader; the last in sync: {_ids(last)}; there now: {_ids(online)}")
         else:
-            say(
-                f"{standing.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'nobody'}"
-            )
+            say(f"{status.name}: broker {info.replicas[0]} instead of {info.leader if info.leader >= 0 else 'nobody'}")
 
 
 def _show_election(election: Election) -> Item:

@@ -17,20 +17,20 @@ from ottla.cli.lazy import Command
 from ottla.cli.listeners import ELSEWHERE, Finding, check_cluster, check_kafka, host_of
 from ottla.cli.options import AnyTopics, Numbers
 from ottla.cli.output import Listing, form_for, write
+from ottla.cli.partition_status import PartitionStatus, only_numbers
 from ottla.cli.settings import Settings
-from ottla.cli.standing import Standing, only_numbers
 from ottla.client.kafka_probe import Look, look_at_all
 from ottla.client.settings import bootstrap_addresses
 from ottla.errors import config_error
 
 if TYPE_CHECKING:
     from ottla.admin.admin import Admin
-    from ottla.admin.group_info import ShardStanding
+    from ottla.admin.group_info import ShardStatus
     from ottla.admin.replica_verification import ReplicaCheck
     from ottla.machines.comparison import BatchSeen, Difference
 
 
-class Group(TyperGroup):
+class GroupFinding(TyperGroup):
     """`ottla doctor` and `ottla doctor HOST:PORT` are `ottla doctor listeners …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -40,7 +40,7 @@ class Group(TyperGroup):
 
 
 _HELP: Final = "Find out why Kafka clients can't use the cluster from here, or look for damage."
-app = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None, help=_HELP)
+app = typer.Typer(cls=GroupFinding, add_completion=False, rich_markup_mode=None, help=_HELP)
 
 _COLUMNS: Final = (
     "topic",
@@ -90,8 +90,8 @@ def listeners(
     write(Listing("listener-checks/v1", items, _LISTENER_COLUMNS, name="address"), settings.output)
     for finding in findings:
         if finding.problem is not None:
-            said = finding.problem.what if finding.state == ELSEWHERE else "; ".join(finding.problem)
-            say(f"ottla: {finding.name + ': ' if finding.name else ''}{said}")
+            text = finding.problem.what if finding.state == ELSEWHERE else "; ".join(finding.problem)
+            say(f"ottla: {finding.name + ': ' if finding.name else ''}{text}")
     bad = sum(f.is_bad for f in findings)
     say(f"wrong for clients from here: {bad or 'none'} of {len(findings)}")
     if bad:
@@ -129,7 +129,7 @@ def replicas(ctx: typer.Context, topics: AnyTopics = None, partition: Numbers = 
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         described = admin.topics.describe(*topics or [], internal=True)
-        found = (Standing(topic.name, p) for topic in described for p in topic.partitions)
+        found = (PartitionStatus(topic.name, p) for topic in described for p in topic.partitions)
         rounds = Rounds(admin, only_numbers(found, topics or [], partition or []))
         as_table = form_for(settings.output, sys.stdout) == "table"
         items = (_row(check) if as_table else _item(check) for check in rounds)
@@ -148,18 +148,18 @@ def groups(ctx: typer.Context) -> None:
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         shards = admin.groups.shards()
-    items = [{"name": f"{_OFFSETS}-{each.shard}", **asdict(each)} for each in shards]
+    items = [{"name": f"{_OFFSETS}-{entry.shard}", **asdict(entry)} for entry in shards]
     write(Listing("shard-checks/v1", items, _SHARD_COLUMNS), settings.output)
-    bad = [each for each in shards if not each.is_good]
-    for each in bad:
-        for line in _shard_in_words(each):
-            say(f"ottla: {_OFFSETS}-{each.shard}: {line}")
+    bad = [entry for entry in shards if not entry.is_good]
+    for entry in bad:
+        for line in _shard_text(entry):
+            say(f"ottla: {_OFFSETS}-{entry.shard}: {line}")
     say(f"shards of groups that need a look: {len(bad) or 'none'} of {len(shards)}")
     if bad:
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _shard_in_words(of: ShardStanding) -> Iterator[str]:
+def _shard_text(of: ShardStatus) -> Iterator[str]:
     if of.coordinator is None:
         yield "no coordinator has it; see whether an ottla-group-coordinator runs"
     if of.trouble:
@@ -171,26 +171,26 @@ def _shard_in_words(of: ShardStanding) -> Iterator[str]:
 class Rounds:
     """One partition after the other; what is wrong is said at once."""
 
-    def __init__(self, admin: Admin, partitions: Sequence[Standing]) -> None:
+    def __init__(self, admin: Admin, partitions: Sequence[PartitionStatus]) -> None:
         self._admin = admin
         self._partitions = partitions
-        self._progress = Progress()
+        self._progress = CheckProgress()
         self._bad = 0
         self._differ = False
         self._bytes = 0
 
     def __iter__(self) -> Iterator[ReplicaCheck]:
-        for number, standing in enumerate(self._partitions, 1):
-            self._progress.title = f"{standing.name} ({number} of {len(self._partitions)})"
+        for number, status in enumerate(self._partitions, 1):
+            self._progress.title = f"{status.name} ({number} of {len(self._partitions)})"
             check = self._admin.partitions.verify_replicas(
-                standing.topic, standing.info.partition, on_progress=self._progress
+                status.topic, status.info.partition, on_progress=self._progress
             )
             self._progress.clear()
             self._bad += not check.is_good
             self._differ = self._differ or bool(check.differences)
             self._bytes += check.compared_bytes
-            for line in in_words(check):
-                say(f"ottla: {standing.name}: {line}")
+            for line in as_text(check):
+                say(f"ottla: {status.name}: {line}")
             yield check
 
     def conclude(self) -> None:
@@ -205,7 +205,7 @@ class Rounds:
         raise typer.Exit(ExitCode.FAILED)
 
 
-class Progress:
+class CheckProgress:
     """One line of a terminal that says how far it is; nothing where nobody watches."""
 
     def __init__(self) -> None:
@@ -224,25 +224,25 @@ class Progress:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
-def in_words(check: ReplicaCheck) -> list[str]:
+def as_text(check: ReplicaCheck) -> list[str]:
     """A line for each replica that differs or can't be read."""
-    different = [_difference_in_words(broker, found) for broker, found in sorted(check.differences.items())]
+    different = [_difference_text(broker, found) for broker, found in sorted(check.differences.items())]
     unreadable = [f"broker {broker} can't be read: {sentence(e)}" for broker, e in sorted(check.unreadable.items())]
     return different + unreadable
 
 
-def _difference_in_words(broker: int, found: Difference) -> str:
-    words = (
+def _difference_text(broker: int, found: Difference) -> str:
+    message = (
         f"broker {broker} differs from broker {found.reference} at offset {found.offset} ({found.what}): "
-        f"it has {_batch_in_words(found.found)}, the other {_batch_in_words(found.expected)}"
+        f"it has {_batch_text(found.found)}, the other {_batch_text(found.expected)}"
     )
     damaged = [
         str(id_) for id_, batch in ((broker, found.found), (found.reference, found.expected)) if not batch.is_sound
     ]
-    return words + (f"; the CRC is not that of the bytes on broker {' and '.join(damaged)}" if damaged else "")
+    return message + (f"; the CRC is not that of the bytes on broker {' and '.join(damaged)}" if damaged else "")
 
 
-def _batch_in_words(batch: BatchSeen) -> str:
+def _batch_text(batch: BatchSeen) -> str:
     return (
         f"a batch of {batch.size_bytes} bytes from offset {batch.base_offset} on, "
         f"leader epoch {batch.leader_epoch}, CRC {batch.crc:08x}"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ottla.cli.asking import report
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import NotFoundError, say
 from ottla.cli.lazy import Command
 from ottla.cli.options import DryRun
 from ottla.cli.output import Item, Listing, form_for, write
+from ottla.cli.prompts import report
 from ottla.cli.settings import Settings, pairs
 from ottla.errors import config_error
 
@@ -47,7 +47,7 @@ def get(
     with open_admin(settings) as admin:
         entries = admin.configs.get(topic=topic, broker=broker)
     for name in names or []:
-        _check_there(name, entries)
+        _check_exists(name, entries)
     items = [
         _item(entry)
         for name, entry in entries.items()
@@ -97,12 +97,12 @@ def explain(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Names of configs.")] = None,
 ) -> None:
     """Say what configs are for, what they may be and who decides them; without NAME, list all there are."""
-    from ottla.cli.explain import explained, in_words
+    from ottla.cli.explain import as_text, explained
 
     settings = Settings.of(ctx)
     items = list(explained(names or []))
     if names and form_for(settings.output, sys.stdout) == "table":
-        print("\n\n".join(map(in_words, items)))
+        print("\n\n".join(map(as_text, items)))
         return
     columns = ("name", "scope", "default", "documentation")
     write(Listing("config-keys/v1", items, columns), settings.output)
@@ -121,19 +121,19 @@ def _item(entry: ConfigEntry) -> dict[str, Any]:
 
 
 def _changes(
-    told: dict[str, str], before: dict[str, ConfigEntry], after: dict[str, ConfigEntry], owner: str, action: str
+    requested: dict[str, str], before: dict[str, ConfigEntry], after: dict[str, ConfigEntry], owner: str, action: str
 ) -> list[Item]:
     """What became of each config, told on standard error and given as items."""
     items: list[Item] = []
-    for name, wanted in told.items():
+    for name, value in requested.items():
         was = before[name].value if name in before else None
-        now = wanted if action == "none" else after[name].value if name in after else None
+        now = value if action == "none" else after[name].value if name in after else None
         say(f"{'would change ' if action == 'none' else ''}{owner}: {name} {was} -> {now}")
         items.append({"name": name, "action": action, "before": was, "after": now})
     return items
 
 
-def _check_there(name: str, entries: dict[str, ConfigEntry]) -> None:
+def _check_exists(name: str, entries: dict[str, ConfigEntry]) -> None:
     if name not in entries:
         from ottla.cli.explain import of_client
 

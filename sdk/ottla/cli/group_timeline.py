@@ -18,7 +18,7 @@ def event_item(event: GroupEvent) -> dict[str, Any]:
     return {"at": event.datetime.isoformat(timespec="milliseconds"), **asdict(event)}
 
 
-def story(events: Sequence[GroupEvent]) -> Iterator[str]:
+def timeline(events: Sequence[GroupEvent]) -> Iterator[str]:
     """A line for each event, in local time, with a line for each day, and what it comes to."""
     day = ""
     for event in events:
@@ -26,16 +26,16 @@ def story(events: Sequence[GroupEvent]) -> Iterator[str]:
         if (today := f"{at:%Y-%m-%d}") != day:
             day = today
             yield day
-        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {_printable(_told(event))}"
+        yield f"  {at:%H:%M:%S}.{at.microsecond // 1000:03}  {_printable(_event_text(event))}"
     yield _summary(events)
 
 
-def _told(event: GroupEvent) -> str:
+def _event_text(event: GroupEvent) -> str:
     match event.kind:
         case "joined":
-            return f"{_who(event)} joined{_why(event, 'joined')}"
+            return f"{_who(event)} joined{_cause(event, 'joined')}"
         case "left":
-            return f"{_who(event)} left{_why(event, 'left')}"
+            return f"{_who(event)} left{_cause(event, 'left')}"
         case "evicted":
             return f"{_who(event)} was evicted: {event.cause}"
         case "replaced":
@@ -55,7 +55,7 @@ def _who(event: GroupEvent) -> str:
     return f"{name} at {event.host}" if event.host else name
 
 
-def _why(event: GroupEvent, nothing: str) -> str:
+def _cause(event: GroupEvent, nothing: str) -> str:
     return "" if event.cause == nothing else f": {event.cause}"
 
 
@@ -74,4 +74,4 @@ def _summary(events: Sequence[GroupEvent]) -> str:
 
 def _printable(text: str) -> str:
     """Names and reasons are what clients say: they are not to write on somebody's terminal."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from ottla.cli.asking import confirm, each, report
 from ottla.cli.connection import ASIDE_S, open_admin, or_nothing
 from ottla.cli.extents import Extent, check_reached, look_up
 from ottla.cli.failures import count, say
@@ -20,8 +19,9 @@ from ottla.cli.lazy import Command
 from ottla.cli.offsets import parse_position
 from ottla.cli.options import DryRun, Internal, Numbers, Topic, Topics
 from ottla.cli.output import Item, Listing, form_for, write, write_table
+from ottla.cli.partition_status import MIN_ISR, PartitionStatus
+from ottla.cli.prompts import apply_to, confirm, report
 from ottla.cli.settings import Settings, pairs
-from ottla.cli.standing import MIN_ISR, Standing
 from ottla.errors import TopicExistsError, UnknownTopicError, config_error
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def list_topics(
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
         topics = admin.topics.describe(internal=internal)
-    wanted = [word for word, on in (("under_replicated", under_replicated), ("without_leader", offline)) if on]
+    offset = [word for word, on in (("under_replicated", under_replicated), ("without_leader", offline)) if on]
     items = [_summary(topic) for topic in topics if fnmatchcase(topic.name, pattern)]
-    items = [item for item in items if not wanted or any(item[word] for word in wanted)]
+    items = [item for item in items if not offset or any(item[word] for word in offset)]
     if not items:
         say("there is no such topic" if topics else "there are no topics yet; make one with `ottla topic create`")
     troubles = [name for name in ("without_leader", "under_replicated") if any(item[name] for item in items)]
@@ -77,8 +77,8 @@ def show(ctx: typer.Context, names: Topics) -> None:
         write(Listing("topic-details/v1", items), settings.output)
         return
     for item in items:
-        told = [name for name in ("offline", "state") if any(partition[name] for partition in item["partitions"])]
-        columns = ("partition", "leader", "replicas", "isr", "start", "end", *told)
+        extra = [name for name in ("offline", "state") if any(partition[name] for partition in item["partitions"])]
+        columns = ("partition", "leader", "replicas", "isr", "start", "end", *extra)
         print(f"{item['name']}  id {item['id']}")
         for name, value in (item["configs"] or {}).items():
             print(f"  {name}={value}")
@@ -100,7 +100,7 @@ def create(
     configs = pairs(config or [], "-c")
     with open_admin(settings) as admin:
         make = partial(admin.topics.create, partitions=partitions, replicas=replicas, config=configs, dry_run=dry_run)
-        done, failed = each(names, lambda name: _create(make, name, if_not_exists=if_not_exists))
+        done, failed = apply_to(names, lambda name: _create(make, name, if_not_exists=if_not_exists))
     report("topic-changes/v1", done, failed, settings)
 
 
@@ -130,15 +130,15 @@ def remove(
     """Delete topics with every record in them."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        there = [name for name in names if admin.topics.exists(name)] if if_exists else names
-        topics = _described(admin, there)
+        existing = [name for name in names if admin.topics.exists(name)] if if_exists else names
+        topics = _described(admin, existing)
         for topic in topics:
             say(f"{topic.name}: {count(len(topic.partitions), 'partition')}, {_records(admin, topic)}")
         if not topics:
             say("there is nothing to delete")
         elif not dry_run:
             confirm("Delete this for good?" if len(topics) == 1 else f"Delete these {len(topics)} for good?", settings)
-        done, failed = each(there, lambda name: _remove(admin, name, dry_run=dry_run))
+        done, failed = apply_to(existing, lambda name: _remove(admin, name, dry_run=dry_run))
     report("topic-changes/v1", done, failed, settings)
 
 
@@ -183,7 +183,7 @@ def alter(
     with open_admin(settings) as admin:
         (topic,) = admin.topics.describe(name)
         warning = alteration.perform(admin, dry_run=True)
-        alteration.tell(topic, warning)
+        alteration.report_change(topic, warning)
         if not dry_run:
             if partitions:
                 confirm("Add the partitions?", settings)
@@ -212,7 +212,7 @@ class Alteration:
             admin.configs.unset(*self.unset, topic=self.name, dry_run=dry_run)
         return warning
 
-    def tell(self, topic: TopicInfo, warning: str) -> None:
+    def report_change(self, topic: TopicInfo, warning: str) -> None:
         if self.partitions:
             before = len(topic.partitions)
             say(f"{self.name}: {before} -> {self.partitions} partitions, which can't be taken back")
@@ -303,7 +303,8 @@ def _details(admin: Admin, topic: TopicInfo) -> dict[str, Any]:
     configs = or_nothing(lambda: admin.configs.get(topic=topic.name, timeout=ASIDE_S))
     min_isr = int(configs[MIN_ISR].value) if configs and MIN_ISR in configs else None
     partitions = [
-        {**Standing(topic.name, p, min_isr).item(), **_extent(extents.get(p.partition))} for p in topic.partitions
+        {**PartitionStatus(topic.name, p, min_isr).item(), **_extent(extents.get(p.partition))}
+        for p in topic.partitions
     ]
     own = {name: entry.value for name, entry in (configs or {}).items() if entry.source == OF_TOPIC}
     return {**_summary(topic), "partitions": partitions, "configs": None if configs is None else own}

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ottla.cli.asking import confirm, each, report
 from ottla.cli.completion import complete_group, complete_topic
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import ExitCode, count, say
 from ottla.cli.group_lag import KIND, lag_item, show_lag
-from ottla.cli.group_reset import RESET_COLUMNS, place_of, reset_item, tell_clamped
-from ottla.cli.group_story import event_item, story
+from ottla.cli.group_reset import RESET_COLUMNS, report_clamped, reset_item, reset_target
+from ottla.cli.group_timeline import event_item, timeline
 from ottla.cli.lazy import Command
 from ottla.cli.options import DryRun, Numbers
 from ottla.cli.output import Item, Listing, form_for, write
+from ottla.cli.prompts import apply_to, confirm, report
 from ottla.cli.settings import Settings
 from ottla.errors import config_error
 
@@ -131,7 +131,7 @@ def explain(ctx: typer.Context, name: Group) -> None:
     if form_for(settings.output, sys.stdout) != "table":
         write(Listing("group-events/v1", map(event_item, events), name="kind"), settings.output)
     elif events:
-        for line in story(events):
+        for line in timeline(events):
             print(line)
 
 
@@ -164,7 +164,7 @@ def reset(
     with open_admin(settings) as admin:
         resets = admin.groups.reset(
             name,
-            to=None if to is None else place_of(to),
+            to=None if to is None else reset_target(to),
             shift=shift,
             topics=() if partition else topic or (),
             partitions=_numbered(topic, partition),
@@ -172,9 +172,9 @@ def reset(
             dry_run=not execute,
         )
     action = "reset" if execute else "none"
-    items = [reset_item(each_, action) for each_ in resets]
+    items = [reset_item(planned_item, action) for planned_item in resets]
     write(Listing("group-reset/v1", items, RESET_COLUMNS), settings.output)
-    tell_clamped(resets)
+    report_clamped(resets)
     say(f"reset {count(len(resets), 'offset')} of {name}" if execute else "nothing was changed: say --execute to do it")
 
 
@@ -188,15 +188,15 @@ def remove(
     """Delete groups with all that they have committed. They must have no members."""
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        there = [name for name in names if admin.groups.exists(name)] if if_exists else names
-        planned, refused = each(there, partial(_plan_removal, admin))
-        if not there:
+        existing = [name for name in names if admin.groups.exists(name)] if if_exists else names
+        planned, rejected = apply_to(existing, partial(_plan_removal, admin))
+        if not existing:
             say("there is nothing to delete")
         if planned and not dry_run:
-            many = f"these {len(planned)} groups" if len(planned) > 1 else "this group"
-            confirm(f"Delete {many} with all offsets for good?", settings)
-        done, failed = each((item["name"] for item in planned), partial(_remove, admin, dry_run=dry_run))
-    report("group-changes/v1", done, [*refused, *failed], settings)
+            plural = f"these {len(planned)} groups" if len(planned) > 1 else "this group"
+            confirm(f"Delete {plural} with all offsets for good?", settings)
+        done, failed = apply_to((item["name"] for item in planned), partial(_remove, admin, dry_run=dry_run))
+    report("group-changes/v1", done, [*rejected, *failed], settings)
 
 
 def _plan_removal(admin: Admin, name: str) -> Item:
@@ -231,8 +231,8 @@ def remove_offsets(
     with open_admin(settings) as admin:
         committed = admin.groups.committed(name)
         planned = [p for p in sorted(committed) if (p in chosen if chosen else p.topic in topic)]
-        for each_ in planned:
-            say(f"{each_}: {committed[each_]}")
+        for planned_item in planned:
+            say(f"{planned_item}: {committed[planned_item]}")
         if not planned:
             say(f"group {name} has committed nothing there")
         elif not dry_run:
@@ -260,12 +260,12 @@ def kick(
     """
     settings = Settings.of(ctx)
     with open_admin(settings) as admin:
-        planned, refused = each(members, partial(_plan_kick, admin, name))
+        planned, rejected = apply_to(members, partial(_plan_kick, admin, name))
         if planned and not dry_run:
             confirm(f"Remove {'these members' if len(planned) > 1 else 'this member'}?", settings)
         kicking = partial(_kick, admin, name, reason, dry_run=dry_run)
-        done, failed = each((item["member_id"] for item in planned), kicking)
-    report("group-member-changes/v1", done, [*refused, *failed], settings)
+        done, failed = apply_to((item["member_id"] for item in planned), kicking)
+    report("group-member-changes/v1", done, [*rejected, *failed], settings)
 
 
 def _plan_kick(admin: Admin, group: str, member: str) -> Item:

@@ -13,14 +13,14 @@ from typing import Final
 
 from ottla.bench.acknowledgements import Acknowledgements
 from ottla.bench.measurement import Measurement, Window
-from ottla.bench.pace import Pace
+from ottla.bench.pace import SendPace
 from ottla.bench.payload import keys, values
 from ottla.consumer.consumer import Consumer
 from ottla.producer.producer import Producer
 
 OnWindow = Callable[[Window], None]
 
-_CHUNK: Final = 256
+_RECORDS_A_STEP: Final = 256
 """Records between two looks at the clock and the answers."""
 
 _NAP_S: Final = 0.05
@@ -28,7 +28,7 @@ _POLL: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RunBounds:
     """A run ends after so many records or so many seconds, whichever comes first."""
 
     records: int
@@ -38,7 +38,7 @@ class Bounds:
 def produce(
     producer: Producer[bytes, bytes],
     measured: Measurement,
-    bounds: Bounds,
+    bounds: RunBounds,
     on_window: OnWindow,
     *,
     size_bytes: int,
@@ -52,9 +52,9 @@ def produce(
     rows = zip(values(size_bytes), keys(distinct_keys), strict=False)
     acknowledged = Acknowledgements(size_bytes + len(next(keys(distinct_keys)) or b""))
     began_at, sent = time.monotonic(), 0
-    pace = None if rate is None else Pace(began_at, rate)
+    pace = None if rate is None else SendPace(began_at, rate)
     while sent < bounds.records and (now := time.monotonic()) - began_at < bounds.seconds:
-        count = min(_CHUNK, bounds.records - sent)
+        count = min(_RECORDS_A_STEP, bounds.records - sent)
         if pace is not None:
             count = min(count, pace.due(now, sent))
             measured.window.delay.add_all([round((now - pace.due_at(sent + n)) * 1e6) for n in range(count)])
@@ -74,9 +74,9 @@ def produce(
 
 
 def consume(
-    consumer: Consumer[bytes, bytes], measured: Measurement, bounds: Bounds, on_window: OnWindow, *, there: int
+    consumer: Consumer[bytes, bytes], measured: Measurement, bounds: RunBounds, on_window: OnWindow, *, existing: int
 ) -> None:
-    """Read until the consumer's stop. `there` is how many records the topic holds, for the backlog."""
+    """Read until the consumer's stop. `existing` is how many records the topic holds, for the backlog."""
     began_at, read = time.monotonic(), 0
     while read < bounds.records and not consumer.finished:
         left_s = bounds.seconds - (time.monotonic() - began_at)
@@ -88,7 +88,7 @@ def consume(
         window.received += len(batch)
         window.received_bytes += sum(map(len, filter(None, batch.values())))
         window.received_bytes += sum(map(len, filter(None, batch.keys())))
-        window.backlog = max(0, there - read)
+        window.backlog = max(0, existing - read)
         if over := measured.roll(time.monotonic()):
             on_window(over)
     measured.finish(time.monotonic())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from ottla.cli.asking import confirm
 from ottla.cli.connection import open_admin
 from ottla.cli.failures import say
 from ottla.cli.lazy import Command
+from ottla.cli.prompts import confirm
 from ottla.cli.settings import Settings
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Say that the metadata store was restored.")
