@@ -38,8 +38,8 @@ class AdminHttp:
         self._metrics = metrics
         self._ready = ready
         self._server: ThreadingHTTPServer | None = None
-        self._beat_at = 0.0
-        self._beating: asyncio.Task[None] | None = None
+        self._ticked_at = 0.0
+        self._ticking: asyncio.Task[None] | None = None
 
     @property
     def port(self) -> int:
@@ -52,45 +52,45 @@ class AdminHttp:
         for of_the_process in (ProcessCollector, PlatformCollector, GCCollector):
             of_the_process(registry=registry)
 
-        def answer(path: str) -> tuple[int, str, bytes]:
+        def respond(path: str) -> tuple[int, str, bytes]:
             match path.partition("?")[0]:
                 case "/metrics":
                     return 200, "text/plain; version=0.0.4; charset=utf-8", generate_latest(registry)
                 case "/healthz":
-                    late_s = time.monotonic() - self._beat_at
+                    late_s = time.monotonic() - self._ticked_at
                     return (
                         (200, _PLAIN, b"ok\n") if late_s < _LOOP_HUNG_AFTER_S else _no(f"loop hung for {late_s:.0f} s")
                     )
                 case "/readyz":
-                    why = self._ready()
-                    return (200, _PLAIN, b"ready\n") if why is None else _no(why)
+                    reason = self._ready()
+                    return (200, _PLAIN, b"ready\n") if reason is None else _no(reason)
                 case _:
                     return 404, _PLAIN, b"there is /metrics, /healthz, /readyz\n"
 
         try:
-            self._server = _Server(self._address, _handler(answer))
+            self._server = _Server(self._address, _handler(respond))
         except OSError as error:
             host, port = self._address
             raise OSError(f"the admin port {host}:{port} can't be bound ({error.strerror}); choose another") from None
-        self._beat_at = time.monotonic()
-        self._beating = asyncio.create_task(self._beat(), name="admin-http-heartbeat")
+        self._ticked_at = time.monotonic()
+        self._ticking = asyncio.create_task(self._tick(), name="admin-http-heartbeat")
         Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="admin-http", daemon=True).start()
 
     async def stop(self) -> None:
-        if self._beating is not None:
-            self._beating.cancel()
+        if self._ticking is not None:
+            self._ticking.cancel()
         if self._server is not None:
             await asyncio.to_thread(self._server.shutdown)
             self._server.server_close()
 
-    async def _beat(self) -> None:
+    async def _tick(self) -> None:
         while True:
-            self._beat_at = time.monotonic()
+            self._ticked_at = time.monotonic()
             await asyncio.sleep(1.0)
 
 
-def _no(why: str) -> tuple[int, str, bytes]:
-    return 503, _PLAIN, f"{why}\n".encode()
+def _no(reason: str) -> tuple[int, str, bytes]:
+    return 503, _PLAIN, f"{reason}\n".encode()
 
 
 class _Server(ThreadingHTTPServer):
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
             if len(self._open) >= _MAX_CONNECTIONS:
-                self._cut(next(iter(self._open)))
+                self._close(next(iter(self._open)))
             self._open[request] = time.monotonic()
         super().process_request(request, client_address)
 
@@ -121,26 +121,26 @@ class _Server(ThreadingHTTPServer):
         """Called by the server's own thread, several times a second."""
         with self._lock:
             until_at = time.monotonic() - _CONNECTION_S
-            for request in [each for each, since in self._open.items() if since < until_at]:
-                self._cut(request)
+            for request in [request for request, since in self._open.items() if since < until_at]:
+                self._close(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):  # else its client has gone, or was cut
             _log.error("an answer of the admin port to %s failed", client_address, exc_info=True)
 
-    def _cut(self, request: socket.socket) -> None:
+    def _close(self, request: socket.socket) -> None:
         """Its thread finds it ended, and closes it."""
         del self._open[request]
         with contextlib.suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
 
 
-def _handler(answer: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
+def _handler(respond: Callable[[str], tuple[int, str, bytes]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         timeout = 5.0  # for a client that says nothing; one that says little has _CONNECTION_S
 
         def do_GET(self) -> None:
-            status, content_type, body = answer(self.path)
+            status, content_type, body = respond(self.path)
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(body)))

@@ -27,9 +27,9 @@ def load(
 
     Raises OttlaError(INVALID_CONFIG) for an unknown name, a value of the wrong type, or a file that can't be read.
     """
-    given = _from_arguments(arguments)
-    path = given.pop("config", environ.get("OTTLA_CONFIG", ""))
-    merged: dict[str, Any] = {**_from_file(path, section), **_from_environment(environ, section), **given}
+    options = _from_arguments(arguments)
+    path = options.pop("config", environ.get("OTTLA_CONFIG", ""))
+    merged: dict[str, Any] = {**_from_file(path, section), **_from_environment(environ, section), **options}
     types = get_type_hints(settings)
     known = {f.name for f in fields(settings)}  # type: ignore[arg-type]  # the caller's is a dataclass
     for name in merged.keys() - known:
@@ -41,14 +41,14 @@ def load(
 
 
 def _from_arguments(arguments: Sequence[str]) -> dict[str, str]:
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     rest = iter(arguments)
     for word in rest:
         if not word.startswith("--"):
             raise _invalid(f"{word!r} is no setting", "settings are given as --name value")
         name, equals, value = word[2:].partition("=")
-        given[name.replace("-", "_")] = value if equals else next(rest, "")
-    return given
+        options[name.replace("-", "_")] = value if equals else next(rest, "")
+    return options
 
 
 def _from_environment(environ: Mapping[str, str], section: str) -> dict[str, str]:
@@ -68,22 +68,22 @@ def _from_file(path: str, section: str) -> dict[str, Any]:
     return dict(table)
 
 
-def _convert(name: str, value: Any, wanted: Any) -> Any:
+def _convert(name: str, value: Any, type_: Any) -> Any:
     try:
-        if wanted is bool:
+        if type_ is bool:
             return {"true": True, "false": False, "1": True, "0": False}[str(value).lower()]
-        if wanted in (int, float, str, Path):
-            return wanted(value)
-        if wanted == tuple[str, ...]:
+        if type_ in (int, float, str, Path):
+            return type_(value)
+        if type_ == tuple[str, ...]:
             return tuple(value) if isinstance(value, list) else tuple(filter(None, str(value).split(",")))
     except (ValueError, KeyError):
-        raise _invalid(f"{name}={value!r} is no {wanted.__name__}", "give a value of that type") from None
-    raise TypeError(f"settings of type {wanted} are not supported")
+        raise _invalid(f"{name}={value!r} is no {type_.__name__}", "give a value of that type") from None
+    raise TypeError(f"settings of type {type_} are not supported")
 
 
 def _all(known: set[str]) -> str:
     return f"there is {', '.join(sorted(known))}"
 
 
-def _invalid(what: str, hint: str) -> OttlaError:
-    return OttlaError(ErrorCode.INVALID_CONFIG, what, hint=hint)
+def _invalid(message: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_CONFIG, message, hint=hint)

@@ -170,13 +170,13 @@ class ConfigKey:
 
     def _legal(self) -> str:
         """The legal numbers in words: "a whole number from 1 to 22"."""
-        words = "a number" if self.type is ConfigType.DOUBLE else "a whole number"
+        text = "a number" if self.type is ConfigType.DOUBLE else "a whole number"
         if self.least is not None:
-            words += f" from {self.least:.0f}" if self.most is not None else f" not below {self.least:.0f}"
+            text += f" from {self.least:.0f}" if self.most is not None else f" not below {self.least:.0f}"
         if self.most is not None:
-            words += f" to {self.most:.0f}" if self.least is not None else f" not above {self.most:.0f}"
+            text += f" to {self.most:.0f}" if self.least is not None else f" not above {self.most:.0f}"
         if self.name.endswith(".ms"):
-            words += ", in milliseconds or with a unit (7d, 12h, 30m, 10s)"
+            text += ", in milliseconds or with a unit (7d, 12h, 30m, 10s)"
         elif self.name.endswith(".bytes"):
-            words += ", in bytes or with a unit (64MiB, 1GiB)"
-        return words
+            text += ", in bytes or with a unit (64MiB, 1GiB)"
+        return text

@@ -94,10 +94,10 @@ class EffectiveConfigs:
         entry = self.entries[name]
         return None if entry.text is None else entry.key.value(entry.text)
 
-    def _typed(self, name: str, wanted: type[T]) -> T:
+    def _typed(self, name: str, type_: type[T]) -> T:
         value = self.value(name)
-        if type(value) is not wanted:
-            raise TypeError(f"{name} is {value!r}, no {wanted.__name__}")
+        if type(value) is not type_:
+            raise TypeError(f"{name} is {value!r}, no {type_.__name__}")
         return value
 
 
@@ -122,15 +122,15 @@ def broker_key(name: str, *, one_broker: bool) -> ConfigKey:
     if not key.dynamic:
         raise _unalterable("Cannot update these configs dynamically", name, "start the broker with another value")
     if key.scope is Scope.LISTENER:
-        words = "These security configs can be dynamically updated only per-listener using the listener prefix"
-        raise _unalterable(words, name, f"set listener.name.<listener>.{name}")
+        message = "These security configs can be dynamically updated only per-listener using the listener prefix"
+        raise _unalterable(message, name, f"set listener.name.<listener>.{name}")
     if name in ONE_FOR_ALL and one_broker:
         raise _unalterable(
             f"{name} has one value for the whole cluster", name, "set the cluster's default, or the topic's own"
         )
     if key.scope is Scope.BROKER and not one_broker:
-        words = "Cannot update these configs at default cluster level, broker id must be specified"
-        raise _unalterable(words, name, "name the broker")
+        message = "Cannot update these configs at default cluster level, broker id must be specified"
+        raise _unalterable(message, name, "name the broker")
     return key
 
 
@@ -252,14 +252,14 @@ def _converted(text: str, factor: int) -> str:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     """Among those that begin alike and are about as long: a request may have thousands of names that nobody knows."""
-    alike = [each for each in known if each[:1] == name[:1] and abs(len(each) - len(name)) <= _NEAR]
+    alike = [candidate for candidate in known if candidate[:1] == name[:1] and abs(len(candidate) - len(name)) <= _NEAR]
     near = get_close_matches(name, alike, n=1)
     return f"did you mean {near[0]}?" if near else "describe the configs for the names there are"
 
 
-def _unalterable(words: str, name: str, hint: str) -> OttlaError:
+def _unalterable(message: str, name: str, hint: str) -> OttlaError:
     """In Kafka's words, which name the configs as a set."""
-    return OttlaError(ErrorCode.INVALID_REQUEST, f"{words}: Set({name})", hint=hint)
+    return OttlaError(ErrorCode.INVALID_REQUEST, f"{message}: Set({name})", hint=hint)
 
 
 def _unknown(kind: str, name: str, hint: str) -> OttlaError:

@@ -46,16 +46,16 @@ class Assignment(NamedTuple):
     user_data: bytes = b""
 
 
-def encode_subscription(said: Subscription) -> bytes:
+def encode_subscription(subscription: Subscription) -> bytes:
     writer = Writer(flexible=False)
     writer.int16(_SUBSCRIPTION_VERSION)
-    writer.array(len(said.topics))
-    for topic in said.topics:
+    writer.array(len(subscription.topics))
+    for topic in subscription.topics:
         writer.string(topic)
-    writer.bytes_(said.user_data)
-    write_partitions(writer, said.owned)
-    writer.int32(said.generation)
-    writer.string(said.rack)
+    writer.bytes_(subscription.user_data)
+    write_partitions(writer, subscription.owned)
+    writer.int32(subscription.generation)
+    writer.string(subscription.rack)
     return bytes(writer.buffer)
 
 

@@ -101,7 +101,7 @@ class CoordinatorHost(Generic[S]):
         """Call `perform(shard, effect)` for each effect of the service's own, in the order of these calls."""
         self._performers.append(perform)
 
-    def serve(self, contract: type, service: object, *parts: Component) -> App:
+    def serve(self, contract: type, service: object, *components: Component) -> App:
         """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
         settings = self._settings
         self._server.add(contract, service)
@@ -112,7 +112,7 @@ class CoordinatorHost(Generic[S]):
                 self._controller,
                 self._log,
                 self.shards,
-                *parts,
+                *components,
                 self._server,
                 self._registration,
                 _StopFirst(self.shards.stop),

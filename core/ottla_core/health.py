@@ -21,22 +21,22 @@ def probe(port: int) -> tuple[bool, str]:
             connection.settimeout(_LIMIT_S)
             connection.connect(("127.0.0.1", port))
             connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
-            answer = b""
-            while len(answer) < _MOST_BYTES and (some := connection.recv(_MOST_BYTES)):
-                answer += some
+            response = b""
+            while len(response) < _MOST_BYTES and (data := connection.recv(_MOST_BYTES)):
+                response += data
     except OSError as error:
         return False, f"no answer on port {port}: {error}"
-    head, _, body = answer.partition(b"\r\n\r\n")
-    words = body.decode(errors="replace").strip()
-    return head.split(b"\r\n")[0].split(b" ")[1:2] == [b"200"], words or f"port {port} does not speak HTTP"
+    head, _, body = response.partition(b"\r\n\r\n")
+    message = body.decode(errors="replace").strip()
+    return head.split(b"\r\n")[0].split(b" ")[1:2] == [b"200"], message or f"port {port} does not speak HTTP"
 
 
 def main() -> int:
     if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
         print("usage: python -m ottla_core.health PORT", file=sys.stderr)
         return 2
-    ready, words = probe(int(sys.argv[1]))
-    print(words)
+    ready, message = probe(int(sys.argv[1]))
+    print(message)
     return 0 if ready else 1
 
 

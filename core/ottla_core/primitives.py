@@ -47,7 +47,7 @@ class Reader:
         try:
             values = layout.unpack_from(self.data, self.at)
         except struct.error:
-            raise _cut_off() from None
+            raise _truncated() from None
         self.at += layout.size
         return values
 
@@ -72,7 +72,7 @@ class Reader:
             shift += 7
             if shift > _VARINT_MAX_SHIFT:
                 raise MalformedError("a varint of more than five bytes")
-        raise _cut_off()
+        raise _truncated()
 
     def plain_string(self) -> str | None:
         """A string with a length of two bytes, whatever `flexible` says."""
@@ -104,7 +104,7 @@ class Reader:
     def take(self, size_bytes: int) -> memoryview:
         start, self.at = self.at, self.at + size_bytes
         if self.at > self.end:
-            raise _cut_off()
+            raise _truncated()
         return self.data[start : self.at]
 
     def pass_tags(self) -> None:
@@ -116,24 +116,24 @@ class Reader:
             return
         self.tag(-1)
 
-    def tag(self, wanted: int) -> memoryview | None:
+    def tag(self, tag: int) -> memoryview | None:
         """The same; the value of one of them, None where it is not there. Nothing is kept of the others."""
         value, count = None, self.varint() if self.flexible else 0
         self._check_count(count, _TAG_MIN_BYTES, "tagged fields")
         for _ in range(count):
             number, size_bytes = self.varint(), self.varint()
-            if number == wanted:
+            if number == tag:
                 value = self.take(size_bytes)
             else:
                 self.at += size_bytes
         if self.at > self.end:
-            raise _cut_off()
+            raise _truncated()
         return value
 
-    def _check_count(self, count: int, element_min_bytes: int, what: str) -> None:
+    def _check_count(self, count: int, element_min_bytes: int, name: str) -> None:
         self._elements += count
         if count * element_min_bytes > self.left or self._elements > MAX_ELEMENTS:
-            raise MalformedError(f"{count} {what} in {self.left} bytes, after {self._elements - count} elements")
+            raise MalformedError(f"{count} {name} in {self.left} bytes, after {self._elements - count} elements")
 
     def _text(self, size_bytes: int, max_bytes: int = MAX_STRING_BYTES) -> str | None:
         if size_bytes < 0:
@@ -146,7 +146,7 @@ class Reader:
             raise MalformedError("a string that is not UTF-8") from None
 
 
-def _cut_off() -> MalformedError:
+def _truncated() -> MalformedError:
     return MalformedError("the bytes end in the middle of a field")
 
 

@@ -19,15 +19,15 @@ class ProcessorTime:
     def __init__(self, monotonic: float, schedstat: Path = _SCHEDSTAT) -> None:
         self._schedstat: Final = schedstat
         self._looked_at = monotonic
-        self._wanted_s = self._read()
+        self._runnable_s = self._read()
 
     def look(self, monotonic: float) -> tuple[float, float]:
         """Seconds since the last look, and how many of them the thread ran or waited for a processor; that is 0 where
         the system does not tell."""
-        wanted_s = self._read()
-        passed_s, asked_s = monotonic - self._looked_at, wanted_s - self._wanted_s
-        self._looked_at, self._wanted_s = monotonic, wanted_s
-        return passed_s, asked_s
+        runnable_s = self._read()
+        passed_s, runnable_since_s = monotonic - self._looked_at, runnable_s - self._runnable_s
+        self._looked_at, self._runnable_s = monotonic, runnable_s
+        return passed_s, runnable_since_s
 
     def _read(self) -> float:
         try:

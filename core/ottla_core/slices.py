@@ -14,7 +14,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 SLICE_S: Final = 0.002
-_LOOK_EACH: Final = 16
+_LOOK_INTERVAL: Final = 16
 """Elements: each alone takes microseconds, and a look at the clock a part of one."""
 
 
@@ -38,28 +38,28 @@ class Slice:
                 self._ends_at = time.perf_counter() + self._length_s
 
 
-async def sliced(work: Callable[[A], B], elements: Iterable[A], turn: Slice | None = None) -> list[B]:
-    """`[work(each) for each in elements]`; within the caller's `turn`, where this is itself one step of many."""
+async def sliced(work: Callable[[A], B], elements: Iterable[A], time_slice: Slice | None = None) -> list[B]:
+    """`[work(element) for element in elements]`; within the caller's `time_slice`, where it has one."""
     done: list[B] = []
-    turn = turn or Slice()
-    for number, each in enumerate(elements):
-        done.append(work(each))
-        if number % _LOOK_EACH == 0:
-            await turn.rest()
+    time_slice = time_slice or Slice()
+    for number, element in enumerate(elements):
+        done.append(work(element))
+        if number % _LOOK_INTERVAL == 0:
+            await time_slice.rest()
     return done
 
 
 async def few_at_once(work: Callable[[A], Awaitable[B]], elements: Sequence[A], *, at_once: int) -> list[B]:
-    """`asyncio.gather(*map(work, elements))`, with so many under way at the same time; `work` is not to raise."""
+    """`asyncio.gather(*map(work, elements))`, with at most `at_once` under way at a time; `work` is not to raise."""
     waiting = enumerate(elements)
     done: dict[int, B] = {}
 
-    turn = Slice()  # of all together
+    time_slice = Slice()  # of all together
 
     async def take() -> None:
-        for number, each in waiting:
-            done[number] = await work(each)
-            await turn.rest()
+        for number, element in waiting:
+            done[number] = await work(element)
+            await time_slice.rest()
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(at_once, len(elements))):

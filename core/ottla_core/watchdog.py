@@ -23,14 +23,14 @@ from ottla_core.telemetry import Counter, Metrics
 LIMIT_S: Final = 0.1
 """Of CPU time for one turn: what takes longer belongs into slices or another thread."""
 
-_IDLE_BEAT_S: Final = 0.05
-_BUSY_BEAT_S: Final = 0.01
+_IDLE_TICK_S: Final = 0.05
+_BUSY_TICK_S: Final = 0.01
 _BUSY_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
 _SUSPECT_S: Final = 0.02
 _FRAMES: Final = 8
 _UNDISTURBED_S: Final = 1.0
-_TELL_EACH_S: Final = 1.0
+_LOG_INTERVAL_S: Final = 1.0
 
 _FULL: Final = 2
 
@@ -56,10 +56,10 @@ class Watchdog:
         self._collecting_from_s = 0.0
         self._collected_s = 0.0
         self._due_at = 0.0
-        self._beat_s = _IDLE_BEAT_S
+        self._tick_s = _IDLE_TICK_S
         self._seen: tuple[float, str] = (0.0, "")
-        self._told_at = -_TELL_EACH_S
-        self._untold = 0
+        self._logged_at = -_LOG_INTERVAL_S
+        self._unlogged = 0
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class Watchdog:
         self._thread_id = threading.get_ident()
         gc.callbacks.append(self._on_collection)
         self._note()
-        self._timer = loop.call_later(self._beat_s, self._beat, loop)
+        self._timer = loop.call_later(self._tick_s, self._tick, loop)
         threading.Thread(target=self._look, name="watchdog", daemon=True).start()
 
     def stop(self) -> None:
@@ -79,34 +79,34 @@ class Watchdog:
 
     # ---- on the loop -------------------------------------------------------------------------------------------------
 
-    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
         began_s, used_s = self._used_s, time.thread_time() - self._used_s
         self.max_cpu_s = max(self.max_cpu_s, used_s)
         self.max_wall_s = max(self.max_wall_s, time.monotonic() - self._due_at)
         if used_s > LIMIT_S:
             self.long_turns.value += 1
-            self._tell(used_s, self._seen[1] if self._seen[0] == began_s else "")
+            self._report(used_s, self._seen[1] if self._seen[0] == began_s else "")
         # While there is work the loop is awake anyway, and a beat costs little; else it would cost a wake-up.
-        self._beat_s = _BUSY_BEAT_S if used_s > _BUSY_SHARE * self._beat_s else _IDLE_BEAT_S
+        self._tick_s = _BUSY_TICK_S if used_s > _BUSY_SHARE * self._tick_s else _IDLE_TICK_S
         self._note()
-        self._timer = loop.call_later(self._beat_s, self._beat, loop)
+        self._timer = loop.call_later(self._tick_s, self._tick, loop)
 
     def _note(self) -> None:
         self._used_s, self._collected_s = time.thread_time(), 0.0
-        self._due_at = time.monotonic() + self._beat_s
+        self._due_at = time.monotonic() + self._tick_s
 
-    def _tell(self, used_s: float, where: str) -> None:
+    def _report(self, used_s: float, where: str) -> None:
         now = time.monotonic()
-        if now - self._told_at < _TELL_EACH_S:
-            self._untold += 1
+        if now - self._logged_at < _LOG_INTERVAL_S:
+            self._unlogged += 1
             return
-        others = f", and {self._untold} before it" if self._untold else ""
-        self._told_at, self._untold = now, 0
+        omitted = f", and {self._unlogged} before it" if self._unlogged else ""
+        self._logged_at, self._unlogged = now, 0
         _log.warning(
             "a turn of the loop took %.0f ms of CPU time (%.0f ms for garbage)%s: nobody else was served meanwhile; %s",
             used_s * 1000,
             self._collected_s * 1000,
-            others,
+            omitted,
             f"it ran {where}" if where else "what it ran was not seen",
         )
 

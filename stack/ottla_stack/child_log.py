@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 LOG_LIMIT_BYTES: Final = 16 * 1024 * 1024
 _LOOK_EVERY_S: Final = 5.0
-_CHUNK_BYTES: Final = 1024 * 1024
+_BLOCK_BYTES: Final = 1024 * 1024
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ChildLog:
             return
         with self.path.open("r+b") as file:
             with self.path.with_suffix(".log.1").open("wb") as kept:
-                shutil.copyfileobj(file, kept, _CHUNK_BYTES)
+                shutil.copyfileobj(file, kept, _BLOCK_BYTES)
             file.truncate(0)
 
 

@@ -164,7 +164,7 @@ class Cluster:
 
 async def _end(*stopping: Coroutine[Any, Any, None]) -> list[BaseException]:
     """Let all of them go on at once, each within a step's limit; what they have raised."""
-    bounded = (asyncio.wait_for(each, _STEP_LIMIT_S) for each in stopping)
+    bounded = (asyncio.wait_for(stop, _STEP_LIMIT_S) for stop in stopping)
     return [failure for failure in await asyncio.gather(*bounded, return_exceptions=True) if failure is not None]
 
 
@@ -277,7 +277,7 @@ def _port_of(address: str) -> int:
 
 async def until_ready(app: App) -> None:
     give_up_at = time.monotonic() + START_LIMIT_S
-    while (why := app.ready()) is not None:
+    while (reason := app.ready()) is not None:
         if time.monotonic() > give_up_at:
-            raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{app.name} did not become ready: {why}")
+            raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"{app.name} did not become ready: {reason}")
         await asyncio.sleep(0.005)

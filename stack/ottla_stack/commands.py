@@ -93,7 +93,7 @@ async def _supervise(plan: StackPlan) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     if _out.is_terminal:
-        _out.print(f"starting etcd and {_told(plan)}; logs are in {plan.directory / 'logs'}", soft_wrap=True)
+        _out.print(f"starting etcd and {_described(plan)}; logs are in {plan.directory / 'logs'}", soft_wrap=True)
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     try:
@@ -119,12 +119,12 @@ async def _supervise(plan: StackPlan) -> int:
 async def _show_until(stopped: asyncio.Task[bool], supervisor: Supervisor) -> None:
     plan = supervisor.plan
     addresses = f"bootstrap {plan.bootstrap}, for Kafka clients {plan.kafka_bootstrap}"
-    words = f"ready: {plan.brokers} brokers, {addresses}; stop with Ctrl-C or `ottla down`"
+    message = f"ready: {plan.brokers} brokers, {addresses}; stop with Ctrl-C or `ottla down`"
     if not _out.is_terminal:
-        print(words, flush=True)
+        print(message, flush=True)
         await stopped
         return
-    _out.print(words)
+    _out.print(message)
     with Live(_live_view(supervisor), console=_out, refresh_per_second=2) as live:
         while not stopped.done():
             await asyncio.wait({stopped}, timeout=1.0)
@@ -136,7 +136,7 @@ def _live_view(supervisor: Supervisor) -> Group:
     return Group(stack_table(supervisor.state()), "")
 
 
-def _told(plan: StackPlan) -> str:
+def _described(plan: StackPlan) -> str:
     kinds = {"controller": plan.controllers, "broker": plan.brokers, "group-coordinator": plan.group_coordinators}
     return ", ".join(f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in kinds.items() if number)
 

@@ -138,11 +138,11 @@ class EmbeddedEtcd:
     def _log_file(self) -> Path:
         return self.plan.directory / "etcd.log"
 
-    def _failure(self, what: str) -> OttlaError:
-        last_words = "\n".join(self._log_file.read_text(errors="replace").splitlines()[-5:])
+    def _failure(self, message: str) -> OttlaError:
+        last_lines = "\n".join(self._log_file.read_text(errors="replace").splitlines()[-5:])
         return OttlaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
-            f"etcd ({self.plan.binary}) {what}; its last words: {last_words or 'none'}",
+            f"etcd ({self.plan.binary}) {message}; its last words: {last_lines or 'none'}",
             hint=f"its log is {self._log_file}; a port in use or a full disk are the usual reasons",
         )
 
@@ -184,12 +184,12 @@ def find_etcd() -> Path:
 def etcd_version(binary: Path) -> Version:
     """What `etcd --version` says of itself."""
     try:
-        said = subprocess.run([str(binary), "--version"], capture_output=True, timeout=10, check=True, text=True)
+        completed = subprocess.run([str(binary), "--version"], capture_output=True, timeout=10, check=True, text=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise OttlaError(
             ErrorCode.INVALID_CONFIG, f"{binary} does not run: {error}", hint="set OTTLA_ETCD to an etcd binary"
         ) from None
-    return _parse_version(said.stdout)
+    return _parse_version(completed.stdout)
 
 
 def _parse_version(text: str) -> Version:

@@ -29,7 +29,7 @@ from ottla_broker.kafka.handling import Handler
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import Reader
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.server import Answer, Around
+from ottla_core.rpc.server import Around, RpcHandler
 from ottla_core.rpc.status import error_message
 from ottla_core.rpc.streams import EndStreamError
 from ottla_proto import contracts
@@ -64,12 +64,12 @@ class Fault:
     def once(self) -> Self:
         return self.times(1)
 
-    async def meet(self, called: Method[Any, Any] | None, request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+    async def meet(self, called: Method[Any, Any] | None, request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
         """Do it to one call; `called` is None for a request of Kafka's protocol."""
         self.met += 1
         if self.left is not None:
             self.left -= 1
-        return await self.act(called, request, answer)
+        return await self.act(called, request, handle)
 
     def matches(self, method: str, instance: str, client_id: str) -> bool:
         where = self.instance in (None, instance) and self.client_id in (None, client_id)
@@ -86,7 +86,7 @@ class Faults:
     def error(self, method: str, code: ErrorCode, *, broker: int | None = None) -> Fault:
         """Answer with an error: of each partition that was asked for, or of the whole request where it has none."""
 
-        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             return _failed(called, request, OttlaError(code, "a fault of the test's plan"))
 
         return self._add(method, broker, act, meets_kafka=False)
@@ -94,16 +94,16 @@ class Faults:
     def delay(self, method: str, seconds: float, *, broker: int | None = None) -> Fault:
         """Answer that much later."""
 
-        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(seconds)
-            return await answer()
+            return await handle()
 
         return self._add(method, broker, act)
 
     def drop(self, method: str, *, broker: int | None = None) -> Fault:
         """Cut the call instead of carrying it out; a stream goes down with all of its open frames."""
 
-        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
+        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             raise EndStreamError("a fault of the test's plan: the connection is dropped")
 
         return self._add(method, broker, act)
@@ -111,8 +111,8 @@ class Faults:
     def lose_response(self, method: str, *, broker: int | None = None) -> Fault:
         """Carry the call out, then cut it: the client sees an indefinite failure."""
 
-        async def act(called: Method[Any, Any], request: Any, answer: Callable[[], Awaitable[Any]]) -> Any:
-            await answer()
+        async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
+            await handle()
             raise EndStreamError("a fault of the test's plan: the response is lost")
 
         return self._add(method, broker, act)
@@ -133,16 +133,16 @@ class Faults:
     def around(self, instance: str) -> Around:
         """What `RpcServer` is to put around the methods of this instance, such as "broker-0"."""
 
-        def around(method: Method[Any, Any], answer: Answer) -> Answer:
-            async def answer_or_fail(request: Any, context: RequestContext) -> Any:
+        def around(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
+            async def handle_or_fail(request: Any, context: RequestContext) -> Any:
                 if (paused := self._paused.get(instance)) is not None:
                     await paused.wait()
                 fault = self._find(method.name, instance, context.client_id)
                 if fault is None:
-                    return await answer(request, context)
-                return await fault.meet(method, request, lambda: answer(request, context))
+                    return await handler(request, context)
+                return await fault.meet(method, request, lambda: handler(request, context))
 
-            return answer_or_fail
+            return handle_or_fail
 
         return around
 
@@ -150,31 +150,31 @@ class Faults:
         """The same for the APIs of its Kafka listener."""
 
         def around(name: str, handler: Handler) -> Handler:
-            def answer_or_fail(backend: Backend, request: KafkaContext) -> HandlerResult:
+            def handle_or_fail(backend: Backend, request: KafkaContext) -> HandlerResult:
                 if instance not in self._paused and self._find(name, instance, request.client_id, kafka=True) is None:
                     return handler(backend, request)
                 body = request.body  # its bytes are the connection's, and gone when this returns
                 kept = replace(request, body=Reader(memoryview(bytes(body.data)), body.at, flexible=body.flexible))
                 return self._later(name, instance, kept, lambda: handler(backend, kept))
 
-            return answer_or_fail
+            return handle_or_fail
 
         return around
 
     async def _later(
         self, name: str, instance: str, request: KafkaContext, begin: Callable[[], HandlerResult]
     ) -> Parts | None:
-        async def answer() -> Parts | None:
-            answered = begin()
-            return await answered if asyncio.iscoroutine(answered) else answered
+        async def handle() -> Parts | None:
+            result = begin()
+            return await result if asyncio.iscoroutine(result) else result
 
         if (paused := self._paused.get(instance)) is not None:
             await paused.wait()
         fault = self._find(name, instance, request.client_id, kafka=True)
         if fault is None:
-            return await answer()
+            return await handle()
         try:
-            return await fault.meet(None, request, answer)  # type: ignore[no-any-return]  # answers have no type here
+            return await fault.meet(None, request, handle)  # type: ignore[no-any-return]  # answers have no type here
         except EndStreamError as error:
             raise CloseConnectionError(str(error)) from None
 
@@ -204,7 +204,7 @@ def _failed(method: Method[Any, Any], request: Any, error: OttlaError) -> Messag
     if "partitions" not in method.request.DESCRIPTOR.fields_by_name:
         response.error.CopyFrom(error_message(error))
         return response  # type: ignore[no-any-return]  # made from a descriptor
-    for wanted in request.partitions:
-        part = response.partitions.add(topic_id=wanted.topic_id, partition=wanted.partition)
-        part.error.CopyFrom(error_message(error))
+    for partition in request.partitions:
+        failed = response.partitions.add(topic_id=partition.topic_id, partition=partition.partition)
+        failed.error.CopyFrom(error_message(error))
     return response  # type: ignore[no-any-return]  # made from a descriptor

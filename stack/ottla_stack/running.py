@@ -89,8 +89,8 @@ class RunningStack:
     def _ready(self) -> bool:
         assert self._up is not None, "it was started"
         if self._up.poll() is not None:
-            words = self._log.read_text().strip()
-            raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"`ottla up` ended with {self._up.returncode}: {words}")
+            output = self._log.read_text().strip()
+            raise OttlaError(ErrorCode.BROKER_NOT_AVAILABLE, f"`ottla up` ended with {self._up.returncode}: {output}")
         state = StackState.read(self.directory)
         return state is not None and state.ready and state.supervisor.pid == self._up.pid
 
@@ -111,11 +111,11 @@ class RunningStack:
             ) from None
 
 
-def wait_for(ask: Callable[[], _T | None], what: str, *, limit_s: float = LIMIT_S) -> _T:
+def wait_for(probe: Callable[[], _T | None], purpose: str, *, limit_s: float = LIMIT_S) -> _T:
     """The first answer of `ask` that is true. Raises REQUEST_TIMED_OUT, naming `what` was waited for."""
     give_up_at = time.monotonic() + limit_s
-    while not (answer := ask()):
+    while not (result := probe()):
         if time.monotonic() > give_up_at:
-            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"waited {limit_s:g} s for {what} in vain")
+            raise OttlaError(ErrorCode.REQUEST_TIMED_OUT, f"waited {limit_s:g} s for {purpose} in vain")
         time.sleep(0.02)
-    return answer
+    return result

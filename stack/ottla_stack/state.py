@@ -103,10 +103,10 @@ def lock(directory: Path) -> IO[str]:
     except OSError:
         file.close()
         state = StackState.read(directory)
-        who = f" (process {state.supervisor.pid})" if state else ""
+        holder = f" (process {state.supervisor.pid})" if state else ""
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"another `ottla up` runs in {directory}{who}",
+            f"another `ottla up` runs in {directory}{holder}",
             hint="stop it with `ottla down`, or choose another --dir and --port-base",
         ) from None
     return file

@@ -76,12 +76,12 @@ class Supervisor:
         for service in self._services.values():
             if service.name.startswith(_AFTER_BROKERS):
                 self._start_late()
-            while (why := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
+            while (reason := await asyncio.to_thread(not_ready, service.admin_port)) is not None:
                 if time.monotonic() > give_up_at:
                     log = self.plan.directory / "logs" / f"{service.name}.log"
                     raise OttlaError(
                         ErrorCode.BROKER_NOT_AVAILABLE,
-                        f"{service.name} is not ready after {limit_s:g} s: {why}",
+                        f"{service.name} is not ready after {limit_s:g} s: {reason}",
                         hint=f"its log is {log}",
                     )
                 await asyncio.sleep(0.05)
@@ -127,12 +127,12 @@ def not_ready(admin_port: int) -> str | None:
     connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
     try:
         connection.request("GET", "/readyz")
-        answer = connection.getresponse()
-        words = answer.read().decode().strip()
+        response = connection.getresponse()
+        message = response.read().decode().strip()
     except (OSError, HTTPException) as error:
         return f"no answer on port {admin_port} ({error})"
     else:
-        return None if answer.status == 200 else words
+        return None if response.status == 200 else message
     finally:
         connection.close()
 

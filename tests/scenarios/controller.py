@@ -19,7 +19,7 @@ from ottla_controller.machines.election import Settled, decide_reconcile, unsett
 from ottla_controller.machines.recovery import Report, decide_recover, to_ask
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Broker, Change, ClusterImage, LastLife, Partition
+from ottla_core.cluster.image import Broker, Change, ClusterImage, LastIncarnation, Partition
 from ottla_core.rpc.context import RequestContext
 from ottla_proto import controller_pb2 as pb
 from ottla_proto.common_pb2 import Error
@@ -128,7 +128,7 @@ class Controller:
                 return None
             case Broker() as broker if broker.id not in self.image.brokers:
                 return replace(broker, epoch=revision, mod_revision=revision)
-            case LastLife() as life:
+            case LastIncarnation() as life:
                 return replace(life, epoch=revision)
             case value:
                 return replace(value, mod_revision=revision)

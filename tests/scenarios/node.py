@@ -37,7 +37,7 @@ from ottla_broker.storage.soundness import BOOT_ID, Incarnation
 from ottla_controller.machines.recovery import LogEnd, Report
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Broker, ClusterImage, LastLife
+from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
 from ottla_core.cluster.proof import new_secret
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import iter_headers
@@ -186,7 +186,7 @@ class Node:
         key = keys.broker(self.id)
         if self.id in self._controller.image.brokers:
             self._controller.put(key, None)
-        newest = self._controller.image.last_lives.get(self.id)
+        newest = self._controller.image.last_incarnations.get(self.id)
         life = None if newest is None else Incarnation(newest.incarnation, newest.epoch)
         if self.log_dir.compare(life):
             self._older_metadata.found(0 if life is None else life.epoch)
@@ -202,8 +202,8 @@ class Node:
             ahead_of=self._older_metadata.revision,
             secret=self.secret,
         )
-        last = LastLife(self._incarnation, identity.directory_id)
-        self._controller.put_together((key, broker), (keys.last_life(self.id), last))
+        last = LastIncarnation(self._incarnation, identity.directory_id)
+        self._controller.put_together((key, broker), (keys.last_incarnation(self.id), last))
         return self._controller.image.brokers[self.id]
 
     def unfence(self) -> str | None:
@@ -216,7 +216,7 @@ class Node:
             return "the metadata is older than the logs"
         if self.log_dir.may_have_lost_tail and is_relied_upon(image, self.id):
             return "it may have lost records that it is relied upon to have"
-        self.log_dir.vouch(Incarnation(self._incarnation, self._controller.image.last_lives[self.id].epoch))
+        self.log_dir.vouch(Incarnation(self._incarnation, self._controller.image.last_incarnations[self.id].epoch))
         registered = self._controller.image.brokers[self.id]
         self._controller.put(keys.broker(self.id), replace(registered, fenced=False, unclean=False))
         return None

@@ -14,7 +14,7 @@ from children import ending
 
 from ottla_stack.demo.comparison import compare
 from ottla_stack.demo.flights import Flight, digest
-from ottla_stack.demo.spark_job import why_not
+from ottla_stack.demo.spark_job import missing_reason
 from ottla_stack.running import wait_for
 from ottla_stack.state import StackState
 
@@ -50,7 +50,7 @@ def test_planted_faults_are_found(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=280)
     assert process.returncode == 0, err
     result = json.loads(out.splitlines()[-1])
-    faults = 2 if why_not() else 3  # the third needs Spark
+    faults = 2 if missing_reason() else 3  # the third needs Spark
     assert (result["planted"], result["found"], result["ok"]) == (faults, faults, True)
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ from waiting import until
 from ottla_core.errors import ErrorCode
 from ottla_core.rpc import budget, calls, streams
 from ottla_core.rpc.aio import AioPeer
-from ottla_core.rpc.cutting import cut_connection
+from ottla_core.rpc.connection_shutdown import shut_down_connection
 from ottla_core.rpc.status import CHANNEL_OPTIONS, MAX_MESSAGE_BYTES, TransportError
 from ottla_proto import broker_pb2 as pb
 from ottla_proto.contracts import Broker, Operation
@@ -195,8 +195,8 @@ async def test_a_connection_is_cut_by_the_name_that_grpc_has_for_its_peer() -> N
         async with await asyncio.start_server(serve, host, 0) as server:
             reader, writer = await asyncio.open_connection(host, server.sockets[0].getsockname()[1])
             own_port = writer.get_extra_info("sockname")[1]
-            assert not await asyncio.to_thread(cut_connection, peer.format(1))
-            assert await asyncio.to_thread(cut_connection, peer.format(own_port))
+            assert not await asyncio.to_thread(shut_down_connection, peer.format(1))
+            assert await asyncio.to_thread(shut_down_connection, peer.format(own_port))
             assert await asyncio.wait_for(reader.read(), 30) == b"", "the other end sees it closed"
             writer.close()
     await until(lambda: ends == [b"", b""])

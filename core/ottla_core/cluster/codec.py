@@ -18,7 +18,7 @@ from ottla_core.cluster.image import (
     Configs,
     Controller,
     Coordinator,
-    LastLife,
+    LastIncarnation,
     Partition,
     ProducerIds,
     Restored,
@@ -163,12 +163,12 @@ def _broker_from(key: Key, message: pb.Broker, entry: KeyValue) -> Broker:
     )
 
 
-def _last_life_to(value: LastLife) -> Message:
+def _last_incarnation_to(value: LastIncarnation) -> Message:
     return pb.LastLife(format=FORMAT, incarnation=value.incarnation, directory_id=value.directory_id)
 
 
-def _last_life_from(key: Key, message: pb.LastLife, entry: KeyValue) -> LastLife:
-    return LastLife(message.incarnation, message.directory_id, epoch=entry.mod_revision)
+def _last_incarnation_from(key: Key, message: pb.LastLife, entry: KeyValue) -> LastIncarnation:
+    return LastIncarnation(message.incarnation, message.directory_id, epoch=entry.mod_revision)
 
 
 def _restored_to(value: Restored) -> Message:
@@ -246,7 +246,7 @@ _KINDS: Final = {
     "topic": _Kind(pb.Topic, _topic_to, _topic_from),
     "partition": _Kind(pb.Partition, _partition_to, _partition_from),
     "broker": _Kind(pb.Broker, _broker_to, _broker_from),
-    "last_life": _Kind(pb.LastLife, _last_life_to, _last_life_from),
+    "last_life": _Kind(pb.LastLife, _last_incarnation_to, _last_incarnation_from),
     "restored": _Kind(pb.Restored, _restored_to, _restored_from),
     "coordinator": _Kind(pb.Coordinator, _coordinator_to, _coordinator_from),
     "shard": _Kind(pb.Shard, _shard_to, _shard_from),

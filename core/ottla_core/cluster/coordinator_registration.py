@@ -1,7 +1,7 @@
 """A coordinator's seat in the cluster: one key under a lease, whose create_revision is its incarnation.
 
 A key of the same kind and id is a former life's, which may still run: it is removed and put anew, and the former life
-ends itself once it sees that (`on_unseated`). So the newest process has the seat, and each has another incarnation,
+ends itself once it sees that (`on_replaced`). So the newest process has the seat, and each has another incarnation,
 which is what shards are given to. A key that is gone while its process lives is put again, under another incarnation,
 too: whoever was thought dead has to take its shards anew. It replaces nobody then: where another is seated by that
 time, that one is the newer.
@@ -30,7 +30,7 @@ _START_S: Final = 10.0
 class CoordinatorRegistration:
     """A component. `describe()` gives the coordinator as it is to be registered; its `incarnation` is the process's.
 
-    `on_image` is for the metadata follower. `on_unseated(error)` is called where another process has taken the seat.
+    `on_image` is for the metadata follower. `on_replaced(error)` is called where another process has taken the seat.
     """
 
     def __init__(
@@ -39,17 +39,17 @@ class CoordinatorRegistration:
         cluster_id: str,
         ttl_s: int,
         describe: Callable[[], Coordinator],
-        on_unseated: Callable[[OttlaError], None] = lambda error: None,
+        on_replaced: Callable[[OttlaError], None] = lambda error: None,
         leases_lost: Counter | None = None,
     ) -> None:
         self._store = store
         self._cluster_id: Final = cluster_id
         self._describe = describe
-        self._on_unseated = on_unseated
+        self._on_replaced = on_replaced
         self._session = LeaseSession(store, ttl_s, self._register, on_lost=self._on_lost, losses=leases_lost)
         self._epoch: int | None = None
         self._put_at: int | None = None  # the revision since which the key must be there
-        self._was_seated = False
+        self._was_registered = False
 
     @property
     def epoch(self) -> int | None:
@@ -72,13 +72,13 @@ class CoordinatorRegistration:
         if self._put_at is None or new.revision < self._put_at:
             return
         me = self._describe()
-        seated = new.coordinators.get((me.kind, me.id))
-        if seated is None:
+        registered = new.coordinators.get((me.kind, me.id))
+        if registered is None:
             _log.warning("the registration of %s coordinator %d is gone; registering again", me.kind, me.id)
             self._on_lost()
             self._session.register_again()
-        elif seated.incarnation != me.incarnation:
-            self._on_unseated(_taken(seated))
+        elif registered.incarnation != me.incarnation:
+            self._on_replaced(_replaced(registered))
 
     def _on_lost(self) -> None:
         self._epoch = self._put_at = None
@@ -90,20 +90,20 @@ class CoordinatorRegistration:
         put = await put_anew(
             self._store, text, encode(key, me), lease, lambda entry: self._check_former(decode(key, entry))
         )
-        self._was_seated = True
+        self._was_registered = True
         self._epoch, self._put_at = put.create_revision, put.mod_revision
         _log.info("registered as %s coordinator %d, epoch %d, at %s", me.kind, me.id, put.create_revision, me.address)
 
     def _check_former(self, registered: Coordinator) -> None:
-        if self._was_seated and registered.incarnation != self._describe().incarnation:
-            error = _taken(registered)
-            self._on_unseated(error)
+        if self._was_registered and registered.incarnation != self._describe().incarnation:
+            error = _replaced(registered)
+            self._on_replaced(error)
             raise error
 
 
-def _taken(seated: Coordinator) -> OttlaError:
+def _replaced(registered: Coordinator) -> OttlaError:
     return OttlaError(
         ErrorCode.STALE_BROKER_EPOCH,
-        f"{seated.kind} coordinator {seated.id} is registered by another process now, at {seated.address}",
+        f"{registered.kind} coordinator {registered.id} is registered by another process now, at {registered.address}",
         hint="give each coordinator of a kind an id of its own",
     )

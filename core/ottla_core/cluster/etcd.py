@@ -54,7 +54,7 @@ _DEFINITE: Final = (
     "etcdserver: too many requests",
     "etcdserver: mvcc: database space exceeded",
 )
-_REFUSED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
+_REJECTED: Final = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION)
 
 _SILENT: Final = 0.25
 """Of the time that a renewal has: then its endpoint counts as silent."""
@@ -97,7 +97,7 @@ class EtcdStore:
             while True:
                 yield await watch.batch()
         except _RpcError as error:
-            self._turn_from(endpoint)
+            self._switch_from(endpoint)
             raise _failure(endpoint, error, writes=False) from None
         finally:
             watch.close()
@@ -112,7 +112,7 @@ class EtcdStore:
             stream = member.keep_alive(left_s)
             # Who is silent may be starved, or cut off: the next renewal asks another, if there is one.
             endpoint = self._endpoints[self._current]
-            doubt = asyncio.get_running_loop().call_later(left_s * _SILENT, self._turn_from, endpoint)
+            doubt = asyncio.get_running_loop().call_later(left_s * _SILENT, self._switch_from, endpoint)
             try:
                 await stream.write(pb.LeaseKeepAliveRequest(ID=lease))
                 return await stream.read()
@@ -163,7 +163,7 @@ class EtcdStore:
                 failure = _failure(endpoint, error, writes=writes)
             if not isinstance(failure, StoreUnavailableError):
                 raise failure
-            self._turn_from(endpoint)
+            self._switch_from(endpoint)
             tries -= 1
             if failure.indefinite or not tries or time.monotonic() >= deadline:
                 raise failure
@@ -176,7 +176,7 @@ class EtcdStore:
             self._members[endpoint] = _Member(endpoint)
         return endpoint, self._members[endpoint]
 
-    def _turn_from(self, endpoint: str) -> None:
+    def _switch_from(self, endpoint: str) -> None:
         """Calls that run at the same time and fail with the same endpoint turn only once."""
         if endpoint == self._endpoints[self._current]:
             self._current = (self._current + 1) % len(self._endpoints)
@@ -189,7 +189,7 @@ class _Watch:
         self._stream = stream
         self._prefix = prefix
         self._seen = from_revision - 1
-        self._parts: list[pb.Event] = []
+        self._fragments: list[pb.Event] = []
 
     async def open(self) -> None:
         # One revision early, and that revision's events are dropped: etcd serves a watch from the very revision that it
@@ -208,10 +208,10 @@ class _Watch:
             self._check(response)
             if not response.events:
                 return EventBatch(self._seen, ())
-            self._parts += response.events
+            self._fragments += response.events
             if not response.fragment:
-                parts, self._parts = self._parts, []
-                events = tuple(_event(e) for e in parts if e.kv.mod_revision > self._seen)
+                fragments, self._fragments = self._fragments, []
+                events = tuple(_event(e) for e in fragments if e.kv.mod_revision > self._seen)
                 if events:
                     self._seen = events[-1].entry.mod_revision
                     return EventBatch(self._seen, events)
@@ -283,8 +283,8 @@ class _Member:
             request_serializer=type(request).SerializeToString,
             response_deserializer=response.FromString,
         )
-        answer: _Response = await _rpc(method(request, timeout=timeout, metadata=_METADATA))
-        return answer
+        decoded: _Response = await _rpc(method(request, timeout=timeout, metadata=_METADATA))
+        return decoded
 
     def _stream(
         self, path: str, request: type[_Request], response: type[_Response], timeout: float | None
@@ -331,7 +331,7 @@ def _failure(endpoint: str, error: _RpcError, *, writes: bool) -> Exception:
         return LeaseLostError(error.details)
     if error.code is grpc.StatusCode.OUT_OF_RANGE:
         return CompactedError(error.details)
-    if error.code in _REFUSED:
+    if error.code in _REJECTED:
         return ValueError(f"etcd refused the request: {error.details}")
     indefinite = writes and not error.details.startswith(_DEFINITE)
     return StoreUnavailableError(f"etcd at {endpoint} did not answer: {error.details}", indefinite=indefinite)

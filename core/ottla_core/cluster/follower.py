@@ -59,7 +59,7 @@ class MetadataFollower:
         self._contact_at = -math.inf
         self._backoff = Backoff(first_s=0.1, most_s=2.0)
         self._listeners: list[Listener] = []
-        self._waiters: dict[asyncio.Future[ClusterImage], Condition] = {}
+        self._pending: dict[asyncio.Future[ClusterImage], Condition] = {}
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -84,7 +84,7 @@ class MetadataFollower:
         """End it. The image stays; who still waits for another gets StoreUnavailableError."""
         await end_task(self._task)
         self._task = None
-        self._fail_waiters(StoreUnavailableError("the follower of the metadata was stopped", indefinite=False))
+        self._fail_pending(StoreUnavailableError("the follower of the metadata was stopped", indefinite=False))
 
     async def wait_for(self, condition: int | Condition, timeout: float) -> ClusterImage:
         """The first image from now on that has reached a revision, or that a predicate holds for.
@@ -96,18 +96,18 @@ class MetadataFollower:
         reached = condition if callable(condition) else _at_revision(condition)
         if reached(self._image):
             return self._image
-        waiter: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
-        self._waiters[waiter] = reached
+        future: asyncio.Future[ClusterImage] = asyncio.get_running_loop().create_future()
+        self._pending[future] = reached
         try:
             async with asyncio.timeout(timeout):
-                return await waiter
+                return await future
         except TimeoutError:
             raise TimeoutError(
                 f"the metadata did not get there in {timeout:g} s; it is at revision {self._image.revision}, and the "
                 f"store was last heard of {self.staleness_s:.1f} s ago"
             ) from None
         finally:
-            del self._waiters[waiter]
+            del self._pending[future]
 
     async def catch_up(self, timeout: float) -> ClusterImage:
         """An image that has all that the store had when this was called.
@@ -135,10 +135,10 @@ class MetadataFollower:
             except StoreUnavailableError as away:
                 if self._backoff.attempts == 0:
                     _log.warning("the metadata store is away, trying on: %s", away)
-            except OttlaError as refusal:
-                _log.error("can't follow the metadata, keeping the last image: %s", refusal)
+            except OttlaError as error:
+                _log.error("can't follow the metadata, keeping the last image: %s", error)
                 self._complete = False
-                self._fail_waiters(refusal)
+                self._fail_pending(error)
             except Exception:
                 _log.exception("following the metadata failed; taking a new snapshot")
                 self._complete = False
@@ -199,17 +199,17 @@ class MetadataFollower:
                 listener(old, image)
             except Exception:  # one listener's bug must not keep the image from everybody else
                 _log.exception("a listener failed on the metadata of revision %d", image.revision)
-        for waiter, reached in self._waiters.items():
+        for future, reached in self._pending.items():
             try:
-                if not waiter.done() and reached(image):
-                    waiter.set_result(image)
+                if not future.done() and reached(image):
+                    future.set_result(image)
             except Exception as error:  # the predicate's own
-                waiter.set_exception(error)
+                future.set_exception(error)
 
-    def _fail_waiters(self, error: Exception) -> None:
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_exception(error)
+    def _fail_pending(self, error: Exception) -> None:
+        for future in self._pending:
+            if not future.done():
+                future.set_exception(error)
 
 
 def _at_revision(revision: int) -> Condition:

@@ -22,7 +22,7 @@ class Following:
         """Raises OttlaError where the store has not answered within a minute, or holds what can't be read."""
         self._follower.start()
         try:
-            await self._until_there_is_an_image()
+            await self._until_first_image()
         except BaseException:
             await self.stop()
             raise
@@ -32,7 +32,7 @@ class Following:
         if self._own_store is not None:
             await self._own_store.close()
 
-    async def _until_there_is_an_image(self) -> None:
+    async def _until_first_image(self) -> None:
         try:
             await self._follower.wait_for(lambda image: image.revision > 0, timeout=FIRST_IMAGE_LIMIT_S)
         except TimeoutError:

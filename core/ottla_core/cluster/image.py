@@ -36,7 +36,7 @@ class Broker:
 
 
 @dataclass(frozen=True, slots=True)
-class LastLife:
+class LastIncarnation:
     """The newest life of a broker that ever registered. It outlives the registration, and is written together with it;
     `epoch` is the key's mod_revision, so that of the registration."""
 
@@ -164,7 +164,7 @@ class ClusterImage:
     producer_ids: ProducerIds = ProducerIds()
     broker_ids: BrokerIds = BrokerIds()
     restored: Restored = Restored()
-    last_lives: Mapping[int, LastLife] = field(default_factory=dict)
+    last_incarnations: Mapping[int, LastIncarnation] = field(default_factory=dict)
     coordinators: Mapping[tuple[str, int], Coordinator] = field(default_factory=dict)
     shards: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
     is_behind: bool = field(init=False)
@@ -233,7 +233,7 @@ def _apply(image: ClusterImage, draft: dict[str, Any], change: Change) -> None:
         case "broker":
             _set(image, draft, "brokers", identity[0], change.value)
         case "last_life":
-            _set(image, draft, "last_lives", identity[0], change.value)
+            _set(image, draft, "last_incarnations", identity[0], change.value)
         case "coordinator" | "shard":
             _set(image, draft, f"{kind}s", (identity[0], identity[1]), change.value)
         case "topic":

@@ -33,7 +33,7 @@ def broker(broker_id: int) -> Key:
     return ("broker", broker_id)
 
 
-def last_life(broker_id: int) -> Key:
+def last_incarnation(broker_id: int) -> Key:
     return ("last_life", broker_id)
 
 
@@ -106,7 +106,7 @@ def _parse(cluster_id: str, text: str) -> Key | None:
         case ["brokers", broker_id]:
             return broker(int(broker_id))
         case ["last-lives", broker_id]:
-            return last_life(int(broker_id))
+            return last_incarnation(int(broker_id))
         case ["topics", name]:
             return topic(name)
         case ["partitions", topic_id, number]:

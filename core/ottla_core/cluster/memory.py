@@ -83,9 +83,9 @@ class MemoryStore:
             self._begin()
             if seen < self._compacted:
                 raise CompactedError(f"revision {seen + 1} is compacted")
-            news = [e for events in self._history[seen - self._compacted :] for e in events]
+            missed = [e for events in self._history[seen - self._compacted :] for e in events]
             seen = self._revision
-            events = tuple(e for e in news if e.entry.key.startswith(prefix))
+            events = tuple(e for e in missed if e.entry.key.startswith(prefix))
             if events:
                 yield EventBatch(events[-1].entry.mod_revision, events)
             elif not await self._change():

@@ -79,10 +79,10 @@ class LeaseSession:
             await self._register_under(self._lease)
         except LeaseLostError as error:
             await self.stop(timeout)
-            words = (
+            message = (
                 f"the session ended before this process was registered, which took too long: {error}; start it again"
             )
-            raise StoreUnavailableError(words, indefinite=True) from None
+            raise StoreUnavailableError(message, indefinite=True) from None
         except BaseException:
             await self.stop(timeout)
             raise
@@ -117,17 +117,17 @@ class LeaseSession:
         runs out.
         """
         backoff = Backoff(first_s=RETRY_S, most_s=self._ttl_s / 3)
-        answered = True
+        succeeded = True
         while True:
             if not self._registered:
                 await self._rest(backoff.next())
-            elif answered:
+            elif succeeded:
                 backoff.reset()
                 await self._rest(self._keep_alive_s if self._renewed else RETRY_S)
             if self._registered and self._lease is not None:
-                answered = await self._renew(self._lease)
+                succeeded = await self._renew(self._lease)
             else:
-                answered = True
+                succeeded = True
                 await self._come_back()
 
     async def _rest(self, seconds: float) -> None:
@@ -138,7 +138,7 @@ class LeaseSession:
         finally:
             self._resting.cancel()
 
-    def _tell(self, error: Exception) -> None:
+    def _report(self, error: Exception) -> None:
         """Log what keeps us from a session, once while it stays the same; what nobody has foreseen with its origin."""
         trouble = repr(error)
         if trouble != self._trouble:
@@ -165,7 +165,7 @@ class LeaseSession:
         if isinstance(error, LeaseLostError):
             self._on_lease_lost(lease, error)
         elif isinstance(error, Exception):
-            self._tell(error)
+            self._report(error)
         else:
             self._trouble = ""
 
@@ -182,7 +182,7 @@ class LeaseSession:
         except LeaseLostError as error:
             self._on_lease_lost(lease, error)
         except Exception as error:
-            self._tell(error)
+            self._report(error)
 
     def _on_lease_lost(self, lease: int | None, error: LeaseLostError) -> None:
         if lease != self._lease:

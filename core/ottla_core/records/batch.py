@@ -189,10 +189,10 @@ def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
     return at, next_offset
 
 
-def corrupt(what: str) -> OttlaError:
+def corrupt(reason: str) -> OttlaError:
     """The error for bytes that are not what they say, to be raised by whoever found out."""
     return OttlaError(
-        ErrorCode.CORRUPT_MESSAGE, what, hint="try again; if it stays, the client, a proxy or the disk damages it"
+        ErrorCode.CORRUPT_MESSAGE, reason, hint="try again; if it stays, the client, a proxy or the disk damages it"
     )
 
 

@@ -98,17 +98,17 @@ def _gunzip(data: memoryview, limit: int) -> bytes:
 
 def _snappy(data: bytes) -> bytes:
     """Xerial's framing: a header, then blocks with their length in front (snappy-java, read by every Kafka client)."""
-    parts = [_XERIAL_HEADER]
+    pieces = [_XERIAL_HEADER]
     for at in range(0, len(data), _XERIAL_BLOCK_BYTES):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + _XERIAL_BLOCK_BYTES]))
-        parts += (_BLOCK_LENGTH.pack(len(block)), block)
-    return b"".join(parts)
+        pieces += (_BLOCK_LENGTH.pack(len(block)), block)
+    return b"".join(pieces)
 
 
 def _unsnappy(data: memoryview, limit: int) -> bytes:
     if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _unsnappy_block(data, limit)  # as librdkafka writes it
-    parts, at = [], len(_XERIAL_HEADER)
+    pieces, at = [], len(_XERIAL_HEADER)
     while at < len(data):
         try:
             (length,) = _BLOCK_LENGTH.unpack_from(data, at)
@@ -117,10 +117,10 @@ def _unsnappy(data: memoryview, limit: int) -> bytes:
         at += _BLOCK_LENGTH.size
         if not 0 < length <= len(data) - at:
             raise _damaged(Codec.SNAPPY, f"a block of {length} bytes begins where {len(data) - at} are left")
-        parts.append(_unsnappy_block(data[at : at + length], limit))
-        limit -= len(parts[-1])
+        pieces.append(_unsnappy_block(data[at : at + length], limit))
+        limit -= len(pieces[-1])
         at += length
-    return b"".join(parts)
+    return b"".join(pieces)
 
 
 def _unsnappy_block(block: memoryview, limit: int) -> bytes:
@@ -174,8 +174,8 @@ def _into_growing_buffer(
             size = min(limit, size * _GROWTH)
 
 
-def _damaged(codec: Codec, what: str) -> OttlaError:
-    return corrupt(f"the {codec.label} frame of a batch can't be decompressed: {what}")
+def _damaged(codec: Codec, reason: str) -> OttlaError:
+    return corrupt(f"the {codec.label} frame of a batch can't be decompressed: {reason}")
 
 
 _COMPRESS: Final[dict[Codec, Callable[[bytes], bytes]]] = {

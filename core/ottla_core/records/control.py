@@ -45,11 +45,11 @@ def decode_marker(key: bytes | None, value: bytes | None) -> EndTransactionMarke
     return EndTransactionMarker(kind == _COMMIT, _unpack(_VALUE, value, "value")[1])
 
 
-def _unpack(layout: struct.Struct, data: bytes | None, what: str) -> tuple[int, int]:
+def _unpack(layout: struct.Struct, data: bytes | None, name: str) -> tuple[int, int]:
     try:
         version, field = layout.unpack_from(data or b"")
     except struct.error:
-        raise corrupt(f"the {what} of a control record has {len(data or b'')} bytes of {layout.size}") from None
+        raise corrupt(f"the {name} of a control record has {len(data or b'')} bytes of {layout.size}") from None
     if version < 0:
-        raise corrupt(f"the {what} of a control record has version {version}")
+        raise corrupt(f"the {name} of a control record has version {version}")
     return version, field

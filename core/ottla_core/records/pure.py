@@ -38,14 +38,14 @@ class PureBuilder(RecordBatchBuilder):
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
         check_timestamp(timestamp_ms)
         base_timestamp = self._base_timestamp if self.record_count else timestamp_ms
-        parts = [b"\0", encode_varint(timestamp_ms - base_timestamp), encode_varint(self.record_count)]
-        _add_bytes(parts, key)
-        _add_bytes(parts, value)
-        parts.append(encode_varint(len(headers)))
+        pieces = [b"\0", encode_varint(timestamp_ms - base_timestamp), encode_varint(self.record_count)]
+        _add_bytes(pieces, key)
+        _add_bytes(pieces, value)
+        pieces.append(encode_varint(len(headers)))
         for name, header_value in headers:
-            _add_bytes(parts, name.encode())
-            _add_bytes(parts, header_value)
-        body = b"".join(parts)
+            _add_bytes(pieces, name.encode())
+            _add_bytes(pieces, header_value)
+        body = b"".join(pieces)
         record = encode_varint(len(body)) + body
         if self.record_count and self._size + len(record) > self._max_bytes:
             return False
@@ -112,11 +112,11 @@ class PureSource:
         return (header.base_offset + offset_delta, _as_int64(timestamp), key, value, headers), at
 
 
-def _add_bytes(parts: list[bytes], data: bytes | None) -> None:
+def _add_bytes(pieces: list[bytes], data: bytes | None) -> None:
     if data is None:
-        parts.append(_NULL)
+        pieces.append(_NULL)
     else:
-        parts += (encode_varint(len(data)), data)
+        pieces += (encode_varint(len(data)), data)
 
 
 def _read_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:

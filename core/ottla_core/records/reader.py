@@ -45,16 +45,16 @@ def _check_inside(header: BatchHeader, source: RecordSource) -> None:
     rising = starmap(lt, pairwise(chain((header.base_offset - 1,), source.offsets(), (header.next_offset,))))
     try:
         # A step of this loop is short: in between a thread lets others have the interpreter.
-        while some := list(islice(rising, _AT_ONCE)):
-            if not all(some):
+        while group := list(islice(rising, _AT_ONCE)):
+            if not all(group):
                 raise _unreadable(header, "its records' offsets don't rise from the first to the last")
     except source.DAMAGE as damage:
         raise _unreadable(header, str(damage)) from None
 
 
-def _unreadable(header: BatchHeader, why: str) -> OttlaError:
+def _unreadable(header: BatchHeader, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.CORRUPT_MESSAGE,
-        f"the batch at offset {header.base_offset} can't be read: {why}",
+        f"the batch at offset {header.base_offset} can't be read: {reason}",
         hint=f"its producer wrote it so; to go on without it, seek to offset {header.next_offset}",
     )

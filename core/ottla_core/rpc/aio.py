@@ -45,8 +45,8 @@ class AioPeer:
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
         except grpc.aio.UsageError:  # gRPC's answer to a call on a channel that was closed meanwhile
-            words = f"{method.name} at {self.address}: the connection was closed"
-            raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
+            message = f"{method.name} at {self.address}: the connection was closed"
+            raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
         except asyncio.CancelledError:
             check_cancelled(self.address, method.name)
             raise

@@ -19,12 +19,12 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 
-def check_cancelled(address: str, what: str) -> None:
+def check_cancelled(address: str, action: str) -> None:
     """Raise TransportError where a call was cancelled and its caller was not: gRPC tells so that the channel was closed
     by somebody else, and a task that took it for its own end would be gone without a word."""
     task = asyncio.current_task()
     if task is not None and not task.cancelling():
-        raise TransportError(ErrorCode.NETWORK_EXCEPTION, f"{what} at {address}: the connection was closed")
+        raise TransportError(ErrorCode.NETWORK_EXCEPTION, f"{action} at {address}: the connection was closed")
 
 
 class AioFrameStream(Generic[Request, Response]):
@@ -54,22 +54,22 @@ class AioFrameStream(Generic[Request, Response]):
             async with asyncio.timeout(timeout):
                 frame = self._types.request(correlation_id=correlation_id, timeout_ms=timeout_ms, body=body)
                 await self._call.write(frame)
-                response: Response = await self._answer_to(correlation_id)
+                response: Response = await self._response_to(correlation_id)
         except TimeoutError:
-            words = f"{self._method.name} at {self._address}: no answer within {timeout:g} s"
-            raise TransportError(ErrorCode.REQUEST_TIMED_OUT, words) from None
+            message = f"{self._method.name} at {self._address}: no answer within {timeout:g} s"
+            raise TransportError(ErrorCode.REQUEST_TIMED_OUT, message) from None
         except grpc.RpcError as error:
             raise transport_error(error, self._address, self._method.name) from None
         except asyncio.CancelledError:
             check_cancelled(self._address, self._method.name)
             raise
         except asyncio.InvalidStateError:  # gRPC's answer to a write on a call that is over
-            words = f"{self._method.name} at {self._address}: the stream is over"
-            raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
+            message = f"{self._method.name} at {self._address}: the stream is over"
+            raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
         raise_error(response.error)  # type: ignore[attr-defined]  # every response has one: tests/architecture
         return response
 
-    async def _answer_to(self, correlation_id: int) -> Any:
+    async def _response_to(self, correlation_id: int) -> Any:
         """Answers to exchanges that were cancelled are passed over. A read that is cut short would end the stream."""
         while True:
             if self._reading is None:
@@ -77,8 +77,8 @@ class AioFrameStream(Generic[Request, Response]):
             frame = await asyncio.shield(self._reading)
             self._reading = None
             if frame is grpc.aio.EOF:
-                words = f"{self._method.name} at {self._address}: the other side ended the stream"
-                raise TransportError(ErrorCode.NETWORK_EXCEPTION, words)
+                message = f"{self._method.name} at {self._address}: the other side ended the stream"
+                raise TransportError(ErrorCode.NETWORK_EXCEPTION, message)
             if frame.correlation_id == correlation_id:
                 return frame.body
 

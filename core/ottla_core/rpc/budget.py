@@ -41,9 +41,9 @@ class MethodBudget:
     async def until_room(self) -> None:
         if self._room > 0 and not self._readers:
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._readers.append(turn)
-        await turn
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._readers.append(admitted)
+        await admitted
 
     def add(self, size_bytes: int) -> None:
         """Frames in flight hold so much more, or less where it is negative."""
@@ -59,9 +59,9 @@ class MethodBudget:
         self._next_look = None
         frames = -(-self._room // _EXPECTED_FRAME_BYTES)
         while self._readers and frames > 0:
-            turn = self._readers.popleft()
-            if not turn.done():  # else its stream has ended
-                turn.set_result(None)
+            admitted = self._readers.popleft()
+            if not admitted.done():  # else its stream has ended
+                admitted.set_result(None)
                 frames -= 1
         if self._readers and self._room > 0:
             self._next_look = asyncio.get_running_loop().call_later(_NEXT_LOOK_S, self._let_in)

@@ -18,7 +18,7 @@ MAX_BYTES: Final = 128 * 1024 * 1024
 MAX_BYTES_OF_SMALL: Final = MAX_BYTES + 16 * 1024 * 1024
 SMALL_BYTES: Final = 64 * 1024
 
-_TELL_EACH_S: Final = 1.0
+_LOG_INTERVAL_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ class Calls:
     def __init__(self) -> None:
         self.open = 0
         self.bytes = 0
-        self._told_at = 0.0
-        self._refused = 0
+        self._logged_at = 0.0
+        self._rejected = 0
 
     @contextmanager
     def counted(self, request: bytes, peer: str) -> Iterator[OpenCall]:
@@ -42,7 +42,7 @@ class Calls:
         size_bytes = len(request)
         limit = MAX_BYTES_OF_SMALL if size_bytes <= SMALL_BYTES else MAX_BYTES
         if self.open >= MAX_CALLS or self.bytes + size_bytes > limit:
-            self._refuse(peer)
+            self._reject(peer)
         call = OpenCall(self)
         self.open += 1
         call.holding(request)
@@ -52,13 +52,13 @@ class Calls:
             self.open -= 1
             self.bytes -= call.bytes
 
-    def _refuse(self, peer: str) -> None:
-        words = f"{self.open} calls are open and hold {self.bytes} bytes, and this server takes no more"
-        self._refused += 1
-        if time.monotonic() - self._told_at >= _TELL_EACH_S:  # who is refused may ask again at once
-            _log.warning("%d calls were refused, the last one of %s: %s", self._refused, peer, words)
-            self._told_at, self._refused = time.monotonic(), 0
-        raise TooMuchError(words)
+    def _reject(self, peer: str) -> None:
+        message = f"{self.open} calls are open and hold {self.bytes} bytes, and this server takes no more"
+        self._rejected += 1
+        if time.monotonic() - self._logged_at >= _LOG_INTERVAL_S:  # who is refused may ask again at once
+            _log.warning("%d calls were refused, the last one of %s: %s", self._rejected, peer, message)
+            self._logged_at, self._rejected = time.monotonic(), 0
+        raise TooMuchError(message)
 
 
 class OpenCall:

@@ -81,8 +81,8 @@ class Peer:
         except grpc.RpcError as error:
             raise transport_error(error, self.address, method.name) from None
         except ValueError:  # gRPC's answer to a call on a channel that another thread has just closed
-            words = f"{method.name} at {self.address}: the connection was closed"
-            raise TransportError(ErrorCode.NETWORK_EXCEPTION, words) from None
+            message = f"{method.name} at {self.address}: the connection was closed"
+            raise TransportError(ErrorCode.NETWORK_EXCEPTION, message) from None
         return response
 
     def open_stream(
@@ -165,8 +165,8 @@ class FrameStream(Generic[Request, Response]):
             for frame in call:  # type: ignore[union-attr]  # set before the thread was started
                 self._open.pop(frame.correlation_id, None)
                 self._on_response(frame.correlation_id, frame.body)
-            words = f"{self._method.name} at {self._address}: the other side ended the stream"
-            error = TransportError(ErrorCode.NETWORK_EXCEPTION, words)
+            message = f"{self._method.name} at {self._address}: the other side ended the stream"
+            error = TransportError(ErrorCode.NETWORK_EXCEPTION, message)
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
             failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame

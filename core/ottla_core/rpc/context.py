@@ -61,13 +61,13 @@ def allow_all(context: RequestContext, operation: Operation, resource: str) -> N
 
 def context_of(metadata: Iterable[tuple[str, str | bytes]], peer: str) -> RequestContext:
     """The context of a call, from its gRPC metadata and peer ("ipv4:127.0.0.1:50312")."""
-    given = {key: value for key, value in metadata if isinstance(value, str)}
+    headers = {key: value for key, value in metadata if isinstance(value, str)}
     return RequestContext(
-        client_id=given.get(CLIENT_ID, ""),
+        client_id=headers.get(CLIENT_ID, ""),
         client_host=peer.partition(":")[2].rpartition(":")[0],
-        request_id=given.get(REQUEST_ID) or new_request_id(),
-        traceparent=given.get(TRACEPARENT, ""),
-        dialled_host=given.get(DIALLED, ""),
+        request_id=headers.get(REQUEST_ID) or new_request_id(),
+        traceparent=headers.get(TRACEPARENT, ""),
+        dialled_host=headers.get(DIALLED, ""),
     )
 
 

@@ -20,7 +20,7 @@ Call = Callable[[list[Request], float], Awaitable[Sequence[Response]]]
 class _Waiting(NamedTuple, Generic[Request, Response]):
     request: Request
     timeout_s: float
-    answer: asyncio.Future[Response]
+    response: asyncio.Future[Response]
 
 
 class Gathered(Generic[Request, Response]):
@@ -47,14 +47,14 @@ class Gathered(Generic[Request, Response]):
         if not self._waiting:
             loop.call_at(max(loop.time(), self._next_at), self._go)
         self._waiting.append(waiting)
-        return await waiting.answer
+        return await waiting.response
 
     def _go(self) -> None:
         self._next_at = asyncio.get_running_loop().time() + self._gather_s
         together: list[_Waiting[Request, Response]] = []
         weight = 0
         for waiting in self._waiting:
-            if waiting.answer.done():  # nobody waits for it any more, and it was never sent
+            if waiting.response.done():  # nobody waits for it any more, and it was never sent
                 continue
             own = self._weigh(waiting.request)
             weight += own
@@ -75,12 +75,12 @@ class Gathered(Generic[Request, Response]):
         timeout_s = max(waiting.timeout_s for waiting in together)
         try:
             responses = await self._call([waiting.request for waiting in together], timeout_s)
-            answered = list(zip(together, responses, strict=True))
+            done = list(zip(together, responses, strict=True))
         except Exception as error:  # a bug's too: whoever waits must hear of it
             for waiting in together:
-                if not waiting.answer.done():
-                    waiting.answer.set_exception(error)
+                if not waiting.response.done():
+                    waiting.response.set_exception(error)
             return
-        for waiting, response in answered:
-            if not waiting.answer.done():
-                waiting.answer.set_result(response)
+        for waiting, response in done:
+            if not waiting.response.done():
+                waiting.response.set_result(response)

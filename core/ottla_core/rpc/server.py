@@ -31,15 +31,15 @@ from ottla_proto.contracts import Method
 READY_SERVICE: Final = "ottla.ready"
 """The health service's name for readiness; "" is liveness."""
 
-Answer = Callable[[Any, RequestContext], Awaitable[Any]]
+RpcHandler = Callable[[Any, RequestContext], Awaitable[Any]]
 
 
-Around = Callable[[Method[Any, Any], Answer], Answer]
+Around = Callable[[Method[Any, Any], RpcHandler], RpcHandler]
 """Wraps every method that is served; how `ottla.testing` brings its faults in. Must await the answer, or raise."""
 
 
-def as_it_is(method: Method[Any, Any], answer: Answer) -> Answer:
-    return answer
+def as_it_is(method: Method[Any, Any], handler: RpcHandler) -> RpcHandler:
+    return handler
 
 
 class ContractError(Exception):
@@ -49,9 +49,9 @@ class ContractError(Exception):
 class Endpoint:
     """One method of a service object, wrapped in what every method needs."""
 
-    def __init__(self, method: Method[Any, Any], answer: Answer, authorize: Authorize, metrics: Metrics) -> None:
+    def __init__(self, method: Method[Any, Any], handler: RpcHandler, authorize: Authorize, metrics: Metrics) -> None:
         self.method: Final = method
-        self._answer = answer
+        self._handler = handler
         self._authorize = authorize
         self._seconds: Histogram = metrics.histogram(
             "ottla_rpc_seconds", "Time to answer a call or a frame.", method=method.name
@@ -65,9 +65,9 @@ class Endpoint:
         began_at = time.perf_counter()
         try:
             self._authorize(context, self.method.operation, self.method.service)
-            answer = self._answer(request, context)
+            responding = self._handler(request, context)
             del request  # the method alone has it now, and may let it go
-            response: Message | None = await answer
+            response: Message | None = await responding
         except OttlaError as error:
             self._errors.value += 1
             response = self.failed(error)
@@ -97,7 +97,7 @@ class RpcServer:
         around: Around = as_it_is,
         on_drain: Callable[[], None] = lambda: None,
     ) -> None:
-        self._host, self._wanted_port = host, port
+        self._host, self._requested_port = host, port
         self._metrics, self._authorize, self._around = metrics, authorize, around
         self._server: Any = grpc.aio.server(options=SERVER_OPTIONS)
         self._calls = Calls()
@@ -117,11 +117,11 @@ class RpcServer:
     async def start(self) -> None:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         try:
-            self.port = self._server.add_insecure_port(f"{self._host}:{self._wanted_port}")
+            self.port = self._server.add_insecure_port(f"{self._host}:{self._requested_port}")
         except RuntimeError:
             self.port = 0
         if self.port == 0:
-            raise PortInUseError(self._host, self._wanted_port)
+            raise PortInUseError(self._host, self._requested_port)
         await self._server.start()
 
     async def kill(self) -> None:
@@ -145,8 +145,8 @@ class RpcServer:
         missing = [n for n in methods if not asyncio.iscoroutinefunction(getattr(service, snake_case(n), None))]
         if missing:
             raise ContractError(f"{type(service).__name__} lacks async methods for {', '.join(missing)}")
-        answers = {n: self._around(m, getattr(service, snake_case(n))) for n, m in methods.items()}
-        return [Endpoint(m, answers[n], self._authorize, self._metrics) for n, m in methods.items()]
+        handlers = {n: self._around(m, getattr(service, snake_case(n))) for n, m in methods.items()}
+        return [Endpoint(m, handlers[n], self._authorize, self._metrics) for n, m in methods.items()]
 
     def _handler(self, endpoint: Endpoint) -> Any:
         if is_stream(endpoint.method):

@@ -21,8 +21,8 @@ from google.protobuf.message import DecodeError, Message
 
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.budget import FrameInFlight, MethodBudget, StreamBudget
+from ottla_core.rpc.connection_shutdown import shut_down_connection
 from ottla_core.rpc.context import RequestContext
-from ottla_core.rpc.cutting import cut_connection
 from ottla_core.rpc.frames import frame_types
 from ottla_core.rpc.status import log_bug
 from ottla_proto.contracts import Method
@@ -32,7 +32,7 @@ MAX_OPEN_STREAMS: Final = 5_000
 """Of one method. A stream costs memory even where it is idle, and each may bring one frame more than the budget has."""
 WRITE_LIMIT_S: Final = 30.0
 """For a client to take one answer. It is Kafka's request.timeout.ms: who asked has given up by then."""
-_CUT_LIMIT_S: Final = 5.0
+_SHUT_DOWN_LIMIT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -62,8 +62,8 @@ class Streams:
     async def serve(self, grpc_context: Any, context: RequestContext) -> None:
         """Serve until the client ends the stream or goes, or until `draining`: then open frames are answered first."""
         if self.open >= MAX_OPEN_STREAMS:
-            words = f"{self.open} streams are open for {self._endpoint.method.name}, and this server takes no more"
-            await grpc_context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, words)
+            message = f"{self.open} streams are open for {self._endpoint.method.name}, and this server takes no more"
+            await grpc_context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, message)
         self.open += 1
         try:
             await _ServedStream(self._endpoint, grpc_context, context, self._draining, self.budget).serve()
@@ -98,7 +98,7 @@ class _ServedStream:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             if not reading.cancel():
                 reading.result()
-            await self._until_answered()
+            await self._until_responded()
             if self._ended.done():
                 await self._abort(grpc.StatusCode.ABORTED, str(self._ended.result()))
             if self._draining.is_set():
@@ -121,23 +121,23 @@ class _ServedStream:
                 return
             frame = self._types.request.FromString(data)
             in_flight = self._budget.take(len(data))
-            task = asyncio.create_task(self._answer(frame, in_flight))
+            task = asyncio.create_task(self._respond(frame, in_flight))
             self._tasks.add(task)
             task.add_done_callback(partial(self._on_over, in_flight))
             del data, frame  # or they stay until the next one is there
 
-    async def _until_answered(self) -> None:
+    async def _until_responded(self) -> None:
         """Until no frame is open, or one has ended the stream."""
         ends: set[asyncio.Future[Any]] = {asyncio.gather(*self._tasks, return_exceptions=True), self._ended}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
 
-    async def _abort(self, code: Any, words: str) -> None:
+    async def _abort(self, code: Any, message: str) -> None:
         async with self._writing:
-            await self._grpc.abort(code, words)
+            await self._grpc.abort(code, message)
 
     # ---- one frame ---------------------------------------------------------------------------------------------------
 
-    async def _answer(self, frame: Any, in_flight: FrameInFlight) -> None:
+    async def _respond(self, frame: Any, in_flight: FrameInFlight) -> None:
         try:
             correlation_id, timeout_ms, silent = frame.correlation_id, frame.timeout_ms, self._is_silent(frame.body)
             call = self._endpoint.call(frame.body, replace(self._context, in_flight=in_flight))
@@ -159,9 +159,9 @@ class _ServedStream:
         self._tasks.discard(task)
         in_flight.end()
 
-    def _end(self, why: EndStreamError) -> None:
+    def _end(self, reason: EndStreamError) -> None:
         if not self._ended.done():
-            self._ended.set_result(why)
+            self._ended.set_result(reason)
 
     def _is_silent(self, body: Message) -> bool:
         return bool(self._endpoint.method.silent(body))
@@ -169,9 +169,9 @@ class _ServedStream:
     def _check_silence(self, body: Any) -> None:
         """Raise EndStreamError where a frame that nobody answers has an answer."""
         if body is not None:
-            why = body.error.message  # every response has one: tests/architecture
-            words = f"a {self._endpoint.method.name} that nobody answers was not done"
-            raise EndStreamError(f"{words}: {why}" if why else words)
+            reason = body.error.message  # every response has one: tests/architecture
+            message = f"a {self._endpoint.method.name} that nobody answers was not done"
+            raise EndStreamError(f"{message}: {reason}" if reason else message)
 
     async def _called(self, call: Coroutine[Any, Any, Message | None], timeout_ms: int) -> Message | None:
         timeout_s = timeout_ms / 1000 if timeout_ms else DEFAULT_TIMEOUT_S
@@ -179,13 +179,13 @@ class _ServedStream:
             async with asyncio.timeout(timeout_s):
                 return await call
         except TimeoutError:
-            words = f"{self._endpoint.method.name} was not done within {timeout_s:g} s; it may be done later"
-            return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, words))
+            message = f"{self._endpoint.method.name} was not done within {timeout_s:g} s; it may be done later"
+            return self._endpoint.failed(OttlaError(ErrorCode.REQUEST_TIMED_OUT, message))
         except EndStreamError:
             raise
         except Exception as error:
-            words = log_bug(self._endpoint.method.name, self._context.request_id, error)
-            return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, words))
+            message = log_bug(self._endpoint.method.name, self._context.request_id, error)
+            return self._endpoint.failed(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, message))
 
     async def _write(self, response: bytes) -> None:
         async with self._writing:
@@ -193,14 +193,14 @@ class _ServedStream:
                 async with asyncio.timeout(WRITE_LIMIT_S):
                     await self._grpc.write(response)
             except TimeoutError:
-                await self._cut()
+                await self._shut_down()
             except grpc.aio.BaseError:
                 pass  # the client has gone, of which gRPC tells `serve`
 
-    async def _cut(self) -> None:
+    async def _shut_down(self) -> None:
         """End a stream whose client does not take its answers: gRPC cancels `serve`, and so this frame too."""
-        why = f"{self._endpoint.method.name}: {self._grpc.peer()} has not taken an answer within {WRITE_LIMIT_S:g} s"
-        _log.warning("%s; cutting its connection", why)
-        await asyncio.to_thread(cut_connection, self._grpc.peer())
-        await asyncio.sleep(_CUT_LIMIT_S)
-        raise EndStreamError(why)
+        reason = f"{self._endpoint.method.name}: {self._grpc.peer()} has not taken an answer within {WRITE_LIMIT_S:g} s"
+        _log.warning("%s; cutting its connection", reason)
+        await asyncio.to_thread(shut_down_connection, self._grpc.peer())
+        await asyncio.sleep(_SHUT_DOWN_LIMIT_S)
+        raise EndStreamError(reason)

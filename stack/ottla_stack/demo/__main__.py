@@ -36,7 +36,7 @@ from ottla_stack.demo.pipeline import Pipeline
 from ottla_stack.demo.planted import plant_in_flights
 from ottla_stack.demo.plot import plot
 from ottla_stack.demo.producing import create_topics, produce, tick
-from ottla_stack.demo.spark_job import why_not
+from ottla_stack.demo.spark_job import missing_reason
 from ottla_stack.demo.weather import read_weather
 from ottla_stack.running import RunningStack
 
@@ -55,9 +55,9 @@ def run(directory: Path, source: list[Flight], *, selftest: bool) -> dict[str, A
     with RunningStack(directory, brokers=BROKERS, group_coordinators=2) as stack, ExitStack() as ended:
         _console.print(f"{BROKERS} brokers run after {time.monotonic() - began_at:.1f} s: {stack.bootstrap}")
         create_topics(stack.bootstrap)
-        if without := why_not():
-            _console.print(f"[bold]without Spark:[/bold] {without}")
-        pipeline = None if without else ended.enter_context(Pipeline(stack.bootstrap, directory))
+        if missing := missing_reason():
+            _console.print(f"[bold]without Spark:[/bold] {missing}")
+        pipeline = None if missing else ended.enter_context(Pipeline(stack.bootstrap, directory))
         pids, report = flow(stack, directory, source, sent, pipeline)
         topic_id = ottla.Admin(stack.bootstrap).topics.describe(TOPIC)[0].id
         by_spark = spark_results(pipeline, len(source), picture, selftest=selftest)
@@ -91,7 +91,7 @@ def flow(
     progress = Progress(*columns, console=_console)
     seen = read_weather(source[-1].timestamp_ms)
     if pipeline:
-        pipeline.wait_until_it_runs()
+        pipeline.wait_until_running()
     with LiveTable(stack.bootstrap, _console, progress) if pipeline else progress as screen:
         task = progress.add_task("", total=len(sent))
         produce(stack.bootstrap, sent, seen, lambda count: progress.update(task, completed=count))
@@ -177,8 +177,8 @@ def main(arguments: Iterable[str] | None = None) -> int:
         return 0 if verdict(result) else 1
     faults = found(result)
     passed = all(faults.values()) and not verdict(result)
-    told = {"demo": "flights-selftest", "planted": len(faults), "found": sum(faults.values()), "ok": passed}
-    print(json.dumps({**result, **told}))
+    summary = {"demo": "flights-selftest", "planted": len(faults), "found": sum(faults.values()), "ok": passed}
+    print(json.dumps({**result, **summary}))
     return 0 if passed else 1
 
 

@@ -13,7 +13,7 @@ import ottla
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_stack.demo.comparison import compare, delays
 from ottla_stack.demo.flights import Flight
-from ottla_stack.demo.member import GROUP, count_file, taken_by
+from ottla_stack.demo.member import GROUP, count_file, flights_read_by
 
 MEMBERS: Final = 3
 _LIMIT_S: Final = 120.0
@@ -39,10 +39,10 @@ def read_as_group(bootstrap: str, directory: Path, source: list[Flight], count: 
         for member in members:
             member.kill()
             member.wait(_LIMIT_S)
-    taken = [taken_by(path) for path in paths]
-    flights = [flight for some in taken for flight in some]
+    reports = [flights_read_by(path) for path in paths]
+    flights = [flight for of_member in reports for flight in of_member]
     # Of each member by itself: who takes over begins before where the dead one ended.
-    order = [(f"{n} {flight.carrier}", flight.number) for n, some in enumerate(taken) for flight in some]
+    order = [(f"{n} {flight.carrier}", flight.number) for n, of_member in enumerate(reports) for flight in of_member]
     found = compare(flights, order, source)
     unique = {flight.number: flight for flight in flights}
     return {
@@ -65,11 +65,11 @@ def _is_read(bootstrap: str, count: int) -> bool:
         return sum(admin.groups.committed(GROUP).values()) >= count
 
 
-def _wait(what: str, members: list[subprocess.Popen[bytes]], done: Callable[[], bool]) -> None:
+def _wait(purpose: str, members: list[subprocess.Popen[bytes]], done: Callable[[], bool]) -> None:
     give_up_at = time.monotonic() + _LIMIT_S
     while not done():
         ended = [member.returncode for member in members if member.poll() is not None]
         if ended or time.monotonic() > give_up_at:
-            why = f"a member ended with {ended[0]}" if ended else f"it is not there after {_LIMIT_S:g} s"
-            raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the group waits for {what}, and {why}")
+            reason = f"a member ended with {ended[0]}" if ended else f"it is not there after {_LIMIT_S:g} s"
+            raise OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the group waits for {purpose}, and {reason}")
         time.sleep(_PAUSE_S)

@@ -28,14 +28,14 @@ def java_version() -> int | None:
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     if java is None:
         return None
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-    number = re.search(r'version "(?:1\.)?(\d+)', told.stderr)
+    completed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+    number = re.search(r'version "(?:1\.)?(\d+)', completed.stderr)
     return int(number[1]) if number else None
 
 
 def how_to_install() -> str:
     """The command for this platform."""
-    command = next((words for program, words in _COMMANDS.items() if shutil.which(program)), None)
+    command = next((command_line for program, command_line in _COMMANDS.items() if shutil.which(program)), None)
     if command is None:
         return f"install a JDK of {LEAST} or newer"
     return command.format(version=_debian_version())

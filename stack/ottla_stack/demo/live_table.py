@@ -33,7 +33,9 @@ class LiveTable:
             )
             for _ in range(READERS)
         ]
-        self._threads: Final = [Thread(target=self._read, args=(each,), daemon=True) for each in self._consumers]
+        self._threads: Final = [
+            Thread(target=self._read, args=(consumer,), daemon=True) for consumer in self._consumers
+        ]
 
     def __enter__(self) -> Self:
         self._live.start()

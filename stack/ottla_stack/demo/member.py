@@ -34,14 +34,14 @@ def main(bootstrap: str, path: str) -> None:
     )
     signal.signal(signal.SIGTERM, lambda *_: consumer.wakeup())
     count = 0
-    with consumer, Path(path).open("w") as taken, count_file(path).open("w") as counted:
+    with consumer, Path(path).open("w") as report, count_file(path).open("w") as counted:
         try:
             while True:
                 for record in consumer.poll(1.0):
                     row = int(dict(record.headers)["row"] or b"-1")
-                    taken.write(json.dumps([row, record.key, record.timestamp, (record.value or b"").decode()]) + "\n")
+                    report.write(json.dumps([row, record.key, record.timestamp, (record.value or b"").decode()]) + "\n")
                     count += 1
-                taken.flush()
+                report.flush()
                 counted.seek(0)
                 counted.write(f"{count:12}")
                 counted.flush()
@@ -54,7 +54,7 @@ def count_file(path: str | Path) -> Path:
     return Path(f"{path}.count")
 
 
-def taken_by(path: Path) -> list[Flight]:
+def flights_read_by(path: Path) -> list[Flight]:
     """What a member has taken, in its order; a last line that its death has cut off is left out."""
     lines = path.read_text().split("\n")[:-1]
     return [Flight(row, key or "", timestamp, value.encode()) for row, key, timestamp, value in map(json.loads, lines)]

@@ -42,12 +42,12 @@ def of_windows(directory: Path) -> pd.DataFrame:
     return rows.assign(hour=pd.to_datetime(rows.hour, utc=True)).set_index(_BY).drop(columns=["batch"])
 
 
-def differences(found: pd.DataFrame, wanted: pd.DataFrame) -> int:
+def differences(found: pd.DataFrame, expected: pd.DataFrame) -> int:
     """The number of rows that are in one of them alone, in `found` twice, or where a column of it differs."""
     repeated = found.index.duplicated()
     once = found[~repeated]
-    index = wanted.index.union(once.index)
-    mine, theirs = (each.reindex(index)[found.columns].astype(float) for each in (once, wanted))
+    index = expected.index.union(once.index)
+    mine, theirs = (table.reindex(index)[found.columns].astype(float) for table in (once, expected))
     same = (mine == theirs) | (mine.isna() & theirs.isna())
     return int((~same.all(axis=1)).sum() + repeated.sum())
 

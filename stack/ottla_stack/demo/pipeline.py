@@ -37,8 +37,8 @@ class Pipeline:
         clock = ["--clock", CLOCK, "--watermark", f"{WATERMARK_DAYS} days"]
         where = ["--to-topic", DELAYS, "--to-parquet", self._windows_in, "--group", GROUP]
         self.delays: Final = SparkJob("delays", directory, bootstrap, *clock, *where, "--max-records", _A_BATCH)
-        what = ["--topic", flights.TOPIC, "--json", _COLUMNS, "--by", "month"]
-        self._lake: Final = SparkJob("lake", directory, bootstrap, *what, "--to", self._lake_in, "--available-now")
+        options = ["--topic", flights.TOPIC, "--json", _COLUMNS, "--by", "month"]
+        self._lake: Final = SparkJob("lake", directory, bootstrap, *options, "--to", self._lake_in, "--available-now")
         self._audit: Final = SparkJob("audit", directory, bootstrap, "--topic", flights.TOPIC, "--lake", self._lake_in)
 
     def __enter__(self) -> Self:
@@ -49,7 +49,7 @@ class Pipeline:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._ended.close()
 
-    def wait_until_it_runs(self) -> None:
+    def wait_until_running(self) -> None:
         """Until the stream has begun: its first micro-batch waits for something to read."""
         begun = self._windows_in / "_checkpoint" / "metadata"
         self.delays.wait_for(begun.exists, "its start")

@@ -22,7 +22,7 @@ def plant_in_flights(flights: list[Flight]) -> list[Flight]:
 
 def plant_in_lake(lake: Path) -> None:
     """A row of the lake is dropped, in such a way that Spark reads the rest: its list knows the size of each file."""
-    file = max(lake.glob("*/*.parquet"), key=lambda each: each.stat().st_size)
+    file = max(lake.glob("*/*.parquet"), key=lambda path: path.stat().st_size)
     pq.write_table(pq.ParquetFile(file).read().slice(1), file)
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     for log in (lake / "_spark_metadata").glob("[0-9]*"):

@@ -29,7 +29,7 @@ _MONTH_MS: Final = 30 * _DAY_MS
 _MONTH_S: Final = 1.5
 """A month takes so long at least: or else the year is over before a stream that reads it has had a second batch."""
 
-_TOLD_EVERY: Final = 2_000
+_REPORT_EVERY: Final = 2_000
 
 Row = tuple[int, str, dict[str, Any]]
 """When, into which topic, and what: the arguments of `send`."""
@@ -42,7 +42,7 @@ def create_topics(bootstrap: str) -> None:
             admin.topics.create(name, partitions=partitions, config={"retention.ms": "-1"})
 
 
-def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], told: Callable[[int], None]) -> None:
+def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], report: Callable[[int], None]) -> None:
     """Send both, and tell how many flights have been sent. Raises what a delivery failed with."""
     rows = heapq.merge(_observations(seen), _flights(sent), key=lambda row: row[0])
     number = 0
@@ -50,16 +50,16 @@ def produce(bootstrap: str, sent: list[Flight], seen: list[Observation], told: C
         for _, of_a_month in groupby(rows, key=lambda row: row[0] // _MONTH_MS):
             due_at = time.monotonic() + _MONTH_S
             deliveries = []
-            for at_ms, topic, what in of_a_month:
-                deliveries.append(producer.send(topic=topic, timestamp=at_ms, **what))
+            for at_ms, topic, fields in of_a_month:
+                deliveries.append(producer.send(topic=topic, timestamp=at_ms, **fields))
                 number += topic == flights.TOPIC
-                if number % _TOLD_EVERY == 0:
-                    told(number)
+                if number % _REPORT_EVERY == 0:
+                    report(number)
             producer.flush()
             for delivery in deliveries:
                 delivery.result(timeout=_LIMIT_S)
             time.sleep(max(0.0, due_at - time.monotonic()))
-    told(number)
+    report(number)
 
 
 def tick(bootstrap: str, last_ms: int) -> None:
@@ -75,5 +75,5 @@ def _flights(sent: list[Flight]) -> Iterator[Row]:
 
 
 def _observations(seen: list[Observation]) -> Iterator[Row]:
-    for each in seen:
-        yield each.timestamp_ms, weather.TOPIC, {"value": each.value, "key": each.origin}
+    for observation in seen:
+        yield observation.timestamp_ms, weather.TOPIC, {"value": observation.value, "key": observation.origin}

@@ -22,7 +22,7 @@ _SHORT_LIVED: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """For the JVM: what runs for a minute does not live to see its code optimised."""
 
 
-def why_not() -> str:
+def missing_reason() -> str:
     """What the jobs lack on this machine, and the remedy; "" where they run."""
     if not (JOBS / "job.py").exists():
         return f"the jobs of Spark are in a checkout of ottla, and not in {JOBS}"
@@ -68,9 +68,9 @@ class SparkJob:
             os.killpg(self._running.pid, signal.SIGKILL)  # its JVM, too
         self._running.wait()
 
-    def wait_for(self, done: Callable[[], object], what: str) -> None:
+    def wait_for(self, done: Callable[[], object], purpose: str) -> None:
         """Until `done`. Raises when the job has ended, or it takes too long."""
-        wait_for(lambda: self._runs() and done(), f"the job {self._name} and {what}", limit_s=LIMIT_S)
+        wait_for(lambda: self._is_running() and done(), f"the job {self._name} and {purpose}", limit_s=LIMIT_S)
 
     def result(self) -> tuple[int, dict[str, Any]]:
         """Its exit code and its last line, once it has ended. Raises UNKNOWN_SERVER_ERROR where it has none."""
@@ -90,14 +90,14 @@ class SparkJob:
         assert self._process is not None, "it was started"
         return self._process
 
-    def _runs(self) -> bool:
+    def _is_running(self) -> bool:
         if self._running.poll() is not None:
             raise self._failure()
         return True
 
     def _failure(self) -> OttlaError:
-        said = self._err.read_text().splitlines()
-        words = said[-1] if said else "without a word"
+        errors = self._err.read_text().splitlines()
+        message = errors[-1] if errors else "without a word"
         return OttlaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"the job {self._name} ended with {self._running.returncode}: {words}"
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"the job {self._name} ended with {self._running.returncode}: {message}"
         )

@@ -21,5 +21,5 @@ class Observation(NamedTuple):
 def read_weather(until_ms: int) -> list[Observation]:
     """What was observed up to then, in order of time."""
     rows = [(int(datetime.fromisoformat(row["time_hour"]).timestamp()) * 1000, row) for row in dataset.weather()]
-    wanted = [Observation(row["origin"], at_ms, dataset.as_json(row)) for at_ms, row in rows if at_ms <= until_ms]
-    return sorted(wanted, key=lambda each: each.timestamp_ms)
+    observations = [Observation(row["origin"], at_ms, dataset.as_json(row)) for at_ms, row in rows if at_ms <= until_ms]
+    return sorted(observations, key=lambda observation: observation.timestamp_ms)

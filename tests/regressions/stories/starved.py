@@ -133,7 +133,7 @@ STORIES = (
         "A start that took longer than its lease lives ended with a traceback",
         Edit(
             SESSION,
-            "            raise StoreUnavailableError(words, indefinite=True) from None\n",
+            "            raise StoreUnavailableError(message, indefinite=True) from None\n",
             "            raise\n",
         ),
     ),

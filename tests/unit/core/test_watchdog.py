@@ -96,13 +96,13 @@ def test_a_turn_that_waits_uses_nothing() -> None:
 def test_what_comes_too_fast_is_counted_and_told_together(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "_TELL_EACH_S", 3600.0)
+    monkeypatch.setattr(watchdog, "_LOG_INTERVAL_S", 3600.0)
 
     async def test() -> None:
         with watching() as dog:
             for number in range(1, 5):
                 if number == 4:
-                    monkeypatch.setattr(watchdog, "_TELL_EACH_S", 0.0)
+                    monkeypatch.setattr(watchdog, "_LOG_INTERVAL_S", 0.0)
                 burn(1.2 * LIMIT_S)
                 await until(lambda: dog.long_turns.value == number)  # noqa: B023
 

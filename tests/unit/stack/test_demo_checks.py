@@ -59,19 +59,19 @@ def test_the_version_of_java_is_read(
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert jdk.java_version() == version
-    assert bool(spark_job.why_not()) == (version is None or version < jdk.LEAST)
+    assert bool(spark_job.missing_reason()) == (version is None or version < jdk.LEAST)
 
 
 def test_without_java_the_one_command_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert jdk.java_version() is None
-    assert spark_job.why_not() == "it needs Java: install a JDK of 17 or newer"
+    assert spark_job.missing_reason() == "it needs Java: install a JDK of 17 or newer"
     (tmp_path / "apt-get").symlink_to(shutil.which("true", path="/bin:/usr/bin") or "")
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_ID": "12"})
-    assert spark_job.why_not() == "it needs Java: apt-get install openjdk-17-jre-headless"
+    assert spark_job.missing_reason() == "it needs Java: apt-get install openjdk-17-jre-headless"
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: {"ID": "debian", "VERSION_ID": "13"})
-    assert spark_job.why_not() == "it needs Java: apt-get install openjdk-21-jre-headless"
+    assert spark_job.missing_reason() == "it needs Java: apt-get install openjdk-21-jre-headless"
 
 
 def test_the_lake_loses_one_row_and_its_list_of_files_stays_right(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.registration_view import RegistrationView
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import Incarnation
-from ottla_core.cluster.image import Broker, LastLife
+from ottla_core.cluster.image import Broker, LastIncarnation
 
 
 class BrokerDescription:
@@ -32,7 +32,7 @@ class BrokerDescription:
         self._address: Final = address
         self._kafka_addresses: Final = kafka_addresses
 
-    def __call__(self, newest: LastLife | None) -> Broker:
+    def __call__(self, newest: LastIncarnation | None) -> Broker:
         """`newest` is the newest life of this broker that the store knows; one later than that here says that the store
         is older than the data."""
         log_dir, incarnation = self._log_dir(), self._registration.incarnation

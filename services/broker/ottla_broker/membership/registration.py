@@ -17,7 +17,7 @@ from typing import Final
 
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
-from ottla_core.cluster.image import Broker, ClusterImage, LastLife
+from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
 from ottla_core.cluster.leased_key import CALL_S, alter, put_anew, read_key
 from ottla_core.cluster.session import LeaseSession
 from ottla_core.cluster.store import Compare, KeyValue, MetaStore, Put, StoreUnavailableError
@@ -43,7 +43,7 @@ class Registration:
         cluster_id: str,
         broker_id: Callable[[], int],
         ttl_s: int,
-        describe: Callable[[LastLife | None], Broker],
+        describe: Callable[[LastIncarnation | None], Broker],
         applied: Callable[[int, int], Awaitable[None]],
         on_unseated: Callable[[OttlaError], None] = lambda error: None,
         leases_lost: Counter | None = None,
@@ -111,14 +111,14 @@ class Registration:
         _log.info("registered as broker %d, epoch %d, at %s", broker.id, put.create_revision, broker.address)
 
     async def _newest_life(self) -> tuple[keys.Key, KeyValue | None]:
-        key = keys.last_life(self._broker_id())
+        key = keys.last_incarnation(self._broker_id())
         return key, await read_key(self._store, keys.key_text(self._cluster_id, key))
 
     async def _put_fenced(self, broker: Broker, life_key: keys.Key, newest: KeyValue | None, lease: int) -> KeyValue:
         """The registration, fenced; and in the same transaction, that this is the broker's newest life (rule C17)."""
         key = keys.broker(broker.id)
         text, life_text = (keys.key_text(self._cluster_id, k) for k in (key, life_key))
-        life = encode(life_key, LastLife(broker.incarnation, broker.directory_id))
+        life = encode(life_key, LastIncarnation(broker.incarnation, broker.directory_id))
         return await put_anew(
             self._store,
             text,

@@ -15,7 +15,7 @@ from ottla_core.clock import ManualClock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker, ClusterImage, LastLife
+from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.cluster.store import Delete, Put, Snapshot, StoreUnavailableError
 from ottla_core.errors import ErrorCode, OttlaError
@@ -37,10 +37,10 @@ class Seat:
         self.registration = Registration(
             store, "c", lambda: me.id, ttl_s, self._describe, self._applied, self.ends.append
         )
-        self.newest: list[LastLife | None] = []
+        self.newest: list[LastIncarnation | None] = []
         self._me = me
 
-    def _describe(self, newest: LastLife | None) -> Broker:
+    def _describe(self, newest: LastIncarnation | None) -> Broker:
         self.newest.append(newest)
         return self._me
 
@@ -278,7 +278,7 @@ async def test_the_newest_life_is_written_with_the_registration_and_outlives_it(
     second = Seat(store, replace(ME, incarnation="two"))
     await second.registration.start()
     assert first.newest == [None]
-    assert second.newest == [LastLife("one", "my-directory", epoch=registered.epoch)]
+    assert second.newest == [LastIncarnation("one", "my-directory", epoch=registered.epoch)]
     await second.registration.stop()
 
 
@@ -289,10 +289,10 @@ class RacedStore(MemoryStore):
 
     async def snapshot(self, prefix: str, *, timeout: float) -> Snapshot:
         found = await super().snapshot(prefix, timeout=timeout)
-        key = keys.last_life(3)
+        key = keys.last_incarnation(3)
         if prefix == keys.key_text("c", key) and not self.raced:
             self.raced = True
-            await self.txn([], [Put(prefix, encode(key, LastLife("zombie", "my-directory")))], timeout=timeout)
+            await self.txn([], [Put(prefix, encode(key, LastIncarnation("zombie", "my-directory")))], timeout=timeout)
         return found
 
 

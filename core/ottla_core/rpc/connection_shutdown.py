@@ -15,17 +15,17 @@ from urllib.parse import unquote
 Address = tuple[IPv4Address | IPv6Address, int]
 
 
-def cut_connection(peer: str) -> bool:
+def shut_down_connection(peer: str) -> bool:
     """Shut down this process's connection with a gRPC peer ("ipv4:127.0.0.1:50312"); whether there was one.
 
     To be called in a thread: it looks at every open file, and a broker has many.
     """
     host, _, port = unquote(peer).partition(":")[2].rpartition(":")
-    wanted = _address(host.strip("[]"), int(port))
-    return any(_cut(int(number), wanted) for number in os.listdir("/dev/fd"))
+    address = _address(host.strip("[]"), int(port))
+    return any(_shut_down(int(number), address) for number in os.listdir("/dev/fd"))
 
 
-def _cut(number: int, wanted: Address) -> bool:
+def _shut_down(number: int, address: Address) -> bool:
     """Whether the file was the connection. Works on a duplicate, for gRPC may close its own at any time."""
     try:
         number = os.dup(number)
@@ -39,7 +39,7 @@ def _cut(number: int, wanted: Address) -> bool:
     with connection:
         try:
             by_ip = connection.family in (socket.AF_INET, socket.AF_INET6)
-            if not by_ip or _address(*connection.getpeername()[:2]) != wanted:
+            if not by_ip or _address(*connection.getpeername()[:2]) != address:
                 return False
             connection.shutdown(socket.SHUT_RDWR)
         except OSError:  # it listens, or the other end has gone
