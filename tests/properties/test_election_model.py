@@ -23,7 +23,7 @@ from ottla_broker.machines.departure import is_relied_upon
 from ottla_controller.machines.brokers import decide_controlled_shutdown, decide_remove_dead
 from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs
 from ottla_controller.machines.decision import Decision, ReliedOn
-from ottla_controller.machines.election import decide_reconcile, unsettled
+from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.isr import Proposal, decide_alter_partition
 from ottla_controller.machines.min_isr import with_elrs_emptied
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
@@ -222,9 +222,9 @@ class Elections:
 
     def reconcile(self) -> None:
         """The brake spares nobody who may have lost records."""
-        spared = self.some_brokers() if self.random.random() < 0.3 else set()
-        kept = frozenset(b for b in spared if not (b in self.image.brokers and self.image.brokers[b].unclean))
-        left = unsettled(self.image, kept)[: self.random.randint(1, 3)]
+        within_grace = self.some_brokers() if self.random.random() < 0.3 else set()
+        kept = frozenset(b for b in within_grace if not (b in self.image.brokers and self.image.brokers[b].unclean))
+        left = needs_election(self.image, kept)[: self.random.randint(1, 3)]
         self.write_or_keep(decide_reconcile(self.image, left, kept))
 
     def recover(self) -> None:
@@ -338,16 +338,16 @@ class Elections:
         for b in range(BROKERS):
             self.restart_one(b, lost=False)
         for _ in range(3):
-            self.write(decide_reconcile(self.image, unsettled(self.image)))
+            self.write(decide_reconcile(self.image, needs_election(self.image)))
             for b in range(BROKERS):
                 self.unfence_one(b)
-        self.write(decide_reconcile(self.image, unsettled(self.image)))
+        self.write(decide_reconcile(self.image, needs_election(self.image)))
         for _ in range(3):  # a report in twenty is of another life
             self.recover()
             while self.decided:
                 self.write_late()
-        self.write(decide_reconcile(self.image, unsettled(self.image)))
-        assert unsettled(self.image) == []
+        self.write(decide_reconcile(self.image, needs_election(self.image)))
+        assert needs_election(self.image) == []
         for partition in self.image.partitions.values():
             disks_lost = any(self.directory(b) != d for b, d in partition.directories.items())
             assert partition.leader in partition.isr or disks_lost, "an empty disk is an operator's to believe"

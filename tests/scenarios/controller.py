@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, cast
 from replicas import PARTITION
 
 from ottla_controller.machines.decision import Decision, ReliedOn
-from ottla_controller.machines.election import Settled, decide_reconcile, unsettled
+from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
 from ottla_controller.machines.recovery import Report, decide_recover, to_ask
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
@@ -57,7 +57,7 @@ class Controller:
     async def reconcile(self) -> list[Settled]:
         """What the reconciler does at its next look."""
         moved: list[Settled] = []
-        while left := unsettled(self.image):
+        while left := needs_election(self.image):
             settled: tuple[Settled, ...] = await self.commit(partial(decide_reconcile, partitions=left))
             moved += settled
         return moved

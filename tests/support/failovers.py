@@ -70,7 +70,7 @@ async def start_acting(world: World, node_id: int = 0, clock: Clock | None = Non
     store, metrics = HookedStore(world.new_store()), Metrics()
     follower = MetadataFollower(store, world.cluster_id, clock=clock)
     presence = Presence(follower, clock)
-    reconciler = Reconciler(follower, presence.spared, clock, metrics)
+    reconciler = Reconciler(follower, presence.within_grace, clock, metrics)
     follower.start()
     leadership = Leadership(
         store,

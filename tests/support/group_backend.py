@@ -48,7 +48,7 @@ class GroupBackend:
         self.registered = [Coordinator("group", n, 100 + n, f"host:{n}") for n in range(2)]
         self.coordinators = self
         self.addresses = SimpleNamespace(
-            told=lambda broker, caller: KafkaEndpoint(f"host-{broker.id}", 9092 + broker.id)
+            advertised=lambda broker, caller: KafkaEndpoint(f"host-{broker.id}", 9092 + broker.id)
         )
         self.threads = DiskThreads()
         self._responses = list(responses)

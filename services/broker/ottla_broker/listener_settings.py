@@ -45,18 +45,20 @@ def read_listeners(
     Raises INVALID_CONFIG for what Kafka refuses too: a name twice, an advertised host that nobody can dial.
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
-    told = _advertised(advertised, bound)
-    return tuple(KafkaListener(name, Address(at.host or host, at.port), told.get(name)) for name, at in bound.items())
+    reported = _advertised(advertised, bound)
+    return tuple(
+        KafkaListener(name, Address(at.host or host, at.port), reported.get(name)) for name, at in bound.items()
+    )
 
 
-def check_ports_differ(listeners: Iterable[KafkaListener], others: Mapping[str, int]) -> None:
-    """Raise INVALID_CONFIG where two have one port, also with one of the `others`, ports by what they are called."""
-    names = {port: what for what, port in others.items()}
+def check_ports_differ(listeners: Iterable[KafkaListener], rest: Mapping[str, int]) -> None:
+    """Raise INVALID_CONFIG where two have one port, also with one of the `rest`, ports by what they are called."""
+    names = {port: description for description, port in rest.items()}
     for listener in listeners:
-        port, what = listener.bound.port, f"the Kafka listener {listener.name}"
+        port, description = listener.bound.port, f"the Kafka listener {listener.name}"
         if port and port in names:
-            raise _invalid(f"{names[port]} and {what} have the same port {port}", "give each its own")
-        names[port] = what
+            raise _invalid(f"{names[port]} and {description} have the same port {port}", "give each its own")
+        names[port] = description
 
 
 def _by_name(setting: str, entries: Iterable[str]) -> dict[str, Address]:
@@ -113,5 +115,5 @@ def _advertised(entries: Sequence[str], bound: dict[str, Address]) -> dict[str, 
     return found
 
 
-def _invalid(what: str, hint: str) -> OttlaError:
-    return OttlaError(ErrorCode.INVALID_CONFIG, what, hint=hint)
+def _invalid(description: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_CONFIG, description, hint=hint)

@@ -14,7 +14,7 @@ from ottla_core.telemetry import Metrics, Table
 
 
 def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
-    def there() -> list[Replica]:
+    def existing() -> list[Replica]:
         return list(replicas.all())  # in one step: a scrape has a thread of its own
 
     def gauge(name: str, help_text: str, value: Callable[[], float]) -> None:
@@ -22,16 +22,16 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas,
 
     gauge("ottla_broker_partitions", "Replicas on this broker.", lambda: len(replicas.all()))
     gauge("ottla_broker_parked_fetches", "Fetches that wait for data.", lambda: len(replicas.consumers))
-    gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in there()))
+    gauge("ottla_broker_leaders", "Partitions that this broker leads.", lambda: sum(r.leads for r in existing()))
     gauge(
         "ottla_broker_under_replicated_partitions",
         "Led partitions with replicas out of sync.",
-        lambda: sum(r.is_under_replicated for r in there()),
+        lambda: sum(r.is_under_replicated for r in existing()),
     )
     gauge(
         "ottla_broker_under_min_isr_partitions",
         "Led partitions that refuse acks=all.",
-        lambda: sum(r.is_under_min_isr for r in there()),
+        lambda: sum(r.is_under_min_isr for r in existing()),
     )
     gauge(
         "ottla_broker_failing_partitions",
@@ -51,18 +51,18 @@ def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas,
 def add_topic_tables(metrics: Metrics, replicas: Replicas) -> None:
     """Have them shown: for every topic that has a replica here, nothing for those that have none any more."""
 
-    def there() -> list[Replica]:
+    def existing() -> list[Replica]:
         return list(replicas.all())  # in one step: a scrape has its own thread
 
     def count(name: str, help_text: str, value: Callable[[Traffic], int]) -> None:
         def read() -> Mapping[tuple[str, ...], float]:
-            return {(replica.traffic.topic,): value(replica.traffic) for replica in there()}
+            return {(replica.traffic.topic,): value(replica.traffic) for replica in existing()}
 
         metrics.table(name, Table(help_text, ("topic",), read, counts=True))
 
     def log_bytes() -> Mapping[tuple[str, ...], float]:
         sums: defaultdict[tuple[str, ...], float] = defaultdict(int)
-        for replica in there():
+        for replica in existing():
             sums[replica.traffic.topic,] += replica.log.size_bytes
         return sums
 

@@ -105,10 +105,10 @@ class BrokerService:
             self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
-        wants = [_want_of(p, request) for p in request.partitions]
+        requests = [_want_of(p, request) for p in request.partitions]
         max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
         fetched = await fetch(
-            wants,
+            requests,
             self._audience(request, context),
             max_wait_s=request.max_wait_ms / 1000,
             min_bytes=min(request.min_bytes, max_bytes),  # more than a response can hold would never be there
@@ -121,7 +121,7 @@ class BrokerService:
         for part in fetched:
             if quiet and not part.records and not part.completes_fetch:
                 continue
-            answer = response.partitions.add(
+            result = response.partitions.add(
                 topic_id=part.id.topic_id,
                 partition=part.id.partition,
                 high_watermark=part.high_watermark,
@@ -129,12 +129,12 @@ class BrokerService:
                 records=part.records,
             )
             if part.error is not None:
-                self._describe(answer, part.id, part.error, context)
+                self._describe(result, part.id, part.error, context)
             if part.diverging is not None:
                 end = part.diverging
-                answer.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
+                result.diverging_epoch.CopyFrom(pb.EpochEnd(leader_epoch=end.epoch, end_offset=end.start_offset))
             if part.preferred_replica is not None:
-                answer.preferred_read_replica = part.preferred_replica
+                result.preferred_read_replica = part.preferred_replica
         return response
 
     def _audience(self, request: pb.FetchRequest, context: RequestContext) -> Audience:
@@ -147,46 +147,52 @@ class BrokerService:
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be asked for several times: its start, its end, and so on."""
-        check_each_once((each.topic_id, each.partition, each.timestamp_ms) for each in request.partitions)
+        check_each_once(
+            (partition.topic_id, partition.partition, partition.timestamp_ms) for partition in request.partitions
+        )
         return pb.ListOffsetsResponse(
             partitions=await few_at_once(self._list_offset, request.partitions, at_once=_LOOK_UPS_AT_ONCE)
         )
 
-    async def _list_offset(self, wanted: pb.ListOffsetsPartition) -> pb.PartitionOffset:
-        answer = pb.PartitionOffset(topic_id=wanted.topic_id, partition=wanted.partition, offset=-1, timestamp_ms=-1)
+    async def _list_offset(self, requested: pb.ListOffsetsPartition) -> pb.PartitionOffset:
+        response = pb.PartitionOffset(
+            topic_id=requested.topic_id, partition=requested.partition, offset=-1, timestamp_ms=-1
+        )
         try:
-            replica = self._replicas.leader(_id_of(wanted), _epoch_of(wanted))
-            found = await replica.offset_for_time(wanted.timestamp_ms)
+            replica = self._replicas.leader(_id_of(requested), _epoch_of(requested))
+            found = await replica.offset_for_time(requested.timestamp_ms)
         except OttlaError as error:
-            answer.error.CopyFrom(error_message(error))
-            return answer
-        answer.leader_epoch = replica.leader_epoch
+            response.error.CopyFrom(error_message(error))
+            return response
+        response.leader_epoch = replica.leader_epoch
         if found is not None:
-            answer.offset, answer.timestamp_ms = found.offset, found.timestamp_ms
-        return answer
+            response.offset, response.timestamp_ms = found.offset, found.timestamp_ms
+        return response
 
     async def delete_records(
         self, request: pb.DeleteRecordsRequest, context: RequestContext
     ) -> pb.DeleteRecordsResponse:
-        check_each_once((each.topic_id, each.partition) for each in request.partitions)
+        check_each_once((partition.topic_id, partition.partition) for partition in request.partitions)
         delete = partial(self._delete_records, deadline=asyncio.get_running_loop().time() + _DELETE_RECORDS_S)
-        answers = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
-        return pb.DeleteRecordsResponse(partitions=answers)
+        responses = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
+        return pb.DeleteRecordsResponse(partitions=responses)
 
-    async def _delete_records(self, wanted: pb.DeleteRecordsPartition, deadline: float) -> pb.PartitionLowWatermark:
-        answer = pb.PartitionLowWatermark(topic_id=wanted.topic_id, partition=wanted.partition, low_watermark=-1)
+    async def _delete_records(self, requested: pb.DeleteRecordsPartition, deadline: float) -> pb.PartitionLowWatermark:
+        response = pb.PartitionLowWatermark(
+            topic_id=requested.topic_id, partition=requested.partition, low_watermark=-1
+        )
         try:
-            replica = self._replicas.leader(_id_of(wanted), None)
-            answer.low_watermark = await delete_records(replica, wanted.before_offset, deadline)
+            replica = self._replicas.leader(_id_of(requested), None)
+            response.low_watermark = await delete_records(replica, requested.before_offset, deadline)
         except OttlaError as error:
-            answer.error.CopyFrom(error_message(error))
-        return answer
+            response.error.CopyFrom(error_message(error))
+        return response
 
     async def describe_log_dirs(
         self, request: pb.DescribeLogDirsRequest, context: RequestContext
     ) -> pb.DescribeLogDirsResponse:
-        figures = self._log_dir().sizes()
-        log_dir = pb.LogDir(path=figures.path, total_bytes=figures.total_bytes, usable_bytes=figures.usable_bytes)
+        sizes = self._log_dir().sizes()
+        log_dir = pb.LogDir(path=sizes.path, total_bytes=sizes.total_bytes, usable_bytes=sizes.usable_bytes)
         log_dir.partitions.extend(await sliced(_log_dir_partition, list(self._replicas.all())))
         return pb.DescribeLogDirsResponse(log_dirs=[log_dir])
 
@@ -196,7 +202,7 @@ class BrokerService:
         for broker in image.brokers.values():
             response.brokers.add(
                 id=broker.id,
-                address=self._addresses.told(broker.address, context),
+                address=self._addresses.advertised(broker.address, context),
                 kafka_address=broker.kafka_address,
                 kafka_listeners=broker.kafka_listeners,
                 rack=broker.rack,
@@ -206,7 +212,7 @@ class BrokerService:
             )
         if image.controller is not None:
             controller = image.controller
-            address = self._addresses.told(controller.address, context)
+            address = self._addresses.advertised(controller.address, context)
             response.controller.CopyFrom(pb.ControllerNode(id=controller.id, address=address, epoch=controller.epoch))
         names: Iterable[str] = sorted(image.topics) if request.all_topics else dict.fromkeys(request.topics)
         response.topics.extend(await sliced(partial(_topic_metadata, image), names))
@@ -216,39 +222,39 @@ class BrokerService:
 
     def _shard_owner(self, image: ClusterImage, kind: str, number: int, context: RequestContext) -> pb.ShardOwner:
         shard, owner = image.shards[kind, number], image.owner_of(kind, number)
-        told = pb.ShardOwner(kind=kind, shard=number, owner=NO_OWNER, shard_epoch=shard.epoch)
+        reported = pb.ShardOwner(kind=kind, shard=number, owner=NO_OWNER, shard_epoch=shard.epoch)
         if owner is not None:
-            told.owner, told.incarnation = owner.id, owner.epoch
-            told.address = self._addresses.told(owner.address, context)
-        return told
+            reported.owner, reported.incarnation = owner.id, owner.epoch
+            reported.address = self._addresses.advertised(owner.address, context)
+        return reported
 
     async def offsets_for_leader_epoch(
         self, request: pb.OffsetsForLeaderEpochRequest, context: RequestContext
     ) -> pb.OffsetsForLeaderEpochResponse:
         return pb.OffsetsForLeaderEpochResponse(partitions=await sliced(self._end_offset, request.partitions))
 
-    def _end_offset(self, wanted: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
+    def _end_offset(self, requested: pb.EpochOfPartition) -> pb.EpochEndOfPartition:
         end = pb.EpochEnd(leader_epoch=-1, end_offset=-1)
-        answer = pb.EpochEndOfPartition(topic_id=wanted.topic_id, partition=wanted.partition)
+        response = pb.EpochEndOfPartition(topic_id=requested.topic_id, partition=requested.partition)
         try:
-            log = self._replicas.leader(_id_of(wanted), _epoch_of(wanted)).log
-            found = log.end_offset_for_epoch(wanted.leader_epoch)
+            log = self._replicas.leader(_id_of(requested), _epoch_of(requested)).log
+            found = log.end_offset_for_epoch(requested.leader_epoch)
             end = pb.EpochEnd(leader_epoch=found.epoch, end_offset=found.start_offset)
         except OttlaError as error:
-            answer.error.CopyFrom(error_message(error))
-        answer.end.CopyFrom(end)
-        return answer
+            response.error.CopyFrom(error_message(error))
+        response.end.CopyFrom(end)
+        return response
 
     async def log_ends(self, request: pb.LogEndsRequest, context: RequestContext) -> pb.LogEndsResponse:
         await self._replicas.until(lambda image: image.revision >= request.revision, timeout=_APPLIED_S)
         response = pb.LogEndsResponse(broker_epoch=self._registration.current().epoch)
-        for wanted in request.partitions:
-            end = await self._replicas.log_end(_id_of(wanted))
+        for requested in request.partitions:
+            end = await self._replicas.log_end(_id_of(requested))
             if end is not None:
-                sound = self._log_dir().has_all_of(_id_of(wanted))
+                sound = self._log_dir().has_all_of(_id_of(requested))
                 response.partitions.add(
-                    topic_id=wanted.topic_id,
-                    partition=wanted.partition,
+                    topic_id=requested.topic_id,
+                    partition=requested.partition,
                     last_epoch=end.epoch,
                     log_end_offset=end.start_offset,
                     sound=sound,
@@ -286,7 +292,7 @@ class BrokerService:
         return response
 
     async def shard_appends(self, request: pb.ShardAppendsRequest, context: RequestContext) -> pb.ShardAppendsResponse:
-        appends = await asyncio.gather(*(self.shard_append(each, context) for each in request.appends))
+        appends = await asyncio.gather(*(self.shard_append(append, context) for append in request.appends))
         return pb.ShardAppendsResponse(appends=appends)
 
     async def check_fence(self, request: pb.CheckFenceRequest, context: RequestContext) -> pb.CheckFenceResponse:
@@ -304,20 +310,20 @@ class BrokerService:
 
     def _describe(
         self,
-        answer: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
+        response: pb.PartitionAppended | pb.PartitionFetched | pb.ShardAppendResponse | pb.CheckFenceResponse,
         partition_id: PartitionId,
         error: OttlaError,
         context: RequestContext,
     ) -> None:
         """Put the error in band, and where the leader is another broker, which one."""
-        answer.error.CopyFrom(error_message(error))
+        response.error.CopyFrom(error_message(error))
         if error.code in _LEADER_CHANGED:
             image = self._metadata.image
             partition = image.partitions.get(partition_id)
             if partition is not None and (broker := image.brokers.get(partition.leader)) is not None:
-                address = self._addresses.told(broker.address, context)
+                address = self._addresses.advertised(broker.address, context)
                 leader = pb.Leader(broker_id=partition.leader, leader_epoch=partition.leader_epoch, address=address)
-                answer.current_leader.CopyFrom(leader)
+                response.current_leader.CopyFrom(leader)
 
 
 class _OfPartition(Protocol):
@@ -327,25 +333,25 @@ class _OfPartition(Protocol):
     def partition(self) -> int: ...
 
 
-def _id_of(wanted: _OfPartition) -> PartitionId:
-    return PartitionId(TopicId(wanted.topic_id), wanted.partition)
+def _id_of(requested: _OfPartition) -> PartitionId:
+    return PartitionId(TopicId(requested.topic_id), requested.partition)
 
 
-def _want_of(wanted: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:
+def _want_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:
     return PartitionFetch(
-        _id_of(wanted),
-        _epoch_of(wanted),
-        wanted.fetch_offset,
-        wanted.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
-        wanted.last_fetched_epoch if wanted.HasField("last_fetched_epoch") else NO_EPOCH,
-        wanted.high_watermark,
-        wanted.log_start_offset,
+        _id_of(requested),
+        _epoch_of(requested),
+        requested.fetch_offset,
+        requested.max_bytes or request.max_bytes or MAX_RESPONSE_BYTES,
+        requested.last_fetched_epoch if requested.HasField("last_fetched_epoch") else NO_EPOCH,
+        requested.high_watermark,
+        requested.log_start_offset,
     )
 
 
-def check_each_once(wanted: Iterable[tuple[object, ...]]) -> None:
+def check_each_once(requested: Iterable[tuple[object, ...]]) -> None:
     """Raise INVALID_REQUEST where one of them stands there twice: each is work."""
-    if any(count > 1 for count in Counter(wanted).values()):
+    if any(count > 1 for count in Counter(requested).values()):
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the request asks the same of a partition twice", hint="ask once")
 
 
@@ -359,9 +365,9 @@ def _log_dir_partition(replica: Replica) -> pb.PartitionSize:
 
 
 def _epoch_of(
-    wanted: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.EpochOfPartition,
+    requested: pb.PartitionRecords | pb.FetchPartition | pb.ListOffsetsPartition | pb.EpochOfPartition,
 ) -> int | None:
-    return wanted.current_leader_epoch if wanted.HasField("current_leader_epoch") else None
+    return requested.current_leader_epoch if requested.HasField("current_leader_epoch") else None
 
 
 def _check_silence(results: Iterable[ProduceResult]) -> None:

@@ -54,7 +54,7 @@ def build(
 
     presence = Presence(follower, clock)
     coordinators = Coordinators(follower, random_topic_id, metrics)
-    reconciler = Reconciler(follower, presence.spared, clock, metrics)
+    reconciler = Reconciler(follower, presence.within_grace, clock, metrics)
     recoverer = Recoverer(follower, reconciler.report)
     leadership = Leadership(
         store,

@@ -59,9 +59,9 @@ class Coordinators:
     async def _settle(self, journal: Journal) -> None:
         """Owners first: clients wait for those."""
         for kind in homeless(self._follower.image):
-            while given := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
-                self._given.value += len(given)
-                _log.info("%d shards of %s have a new owner", len(given), kind)
+            while options := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
+                self._given.value += len(options)
+                _log.info("%d shards of %s have a new owner", len(options), kind)
         for kind in unfinished(self._follower.image):
             decide = partial(decide_internal_topic, kind=kind, topic_id=self._new_topic_id())
             while done := await journal.commit(decide):

@@ -231,9 +231,9 @@ class Journal:
         if self._over is not None:
             raise OttlaError(ErrorCode.NOT_CONTROLLER, self._over, hint="ask the active controller")
 
-    def _end(self, why: str) -> None:
+    def _end(self, reason: str) -> None:
         if self._over is None:
-            self._over = why
+            self._over = reason
             self._end_term()
 
     async def _read(self, key: keys.Key) -> KeyValue | None:
@@ -259,5 +259,5 @@ def _is_newer(than: ClusterImage, image: ClusterImage) -> bool:
     return image.revision > than.revision
 
 
-def _away(why: str) -> OttlaError:
-    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, why, hint="try again when the metadata store is back")
+def _away(reason: str) -> OttlaError:
+    return OttlaError(ErrorCode.REQUEST_TIMED_OUT, reason, hint="try again when the metadata store is back")

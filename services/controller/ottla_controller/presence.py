@@ -24,13 +24,13 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage, Coordinator
 from ottla_core.errors import OttlaError
 
-GRACE_S: Final = 6.0  # a broker's lease lives so long
-ASK_LIMIT_S: Final = 1.0
+GRACE_S: Final = 6.0  # a broker's lease registrations so long
+PROBE_LIMIT_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
 
 _Process = Broker | Coordinator
-_Life = tuple[keys.Key, int]
+_Registration = tuple[keys.Key, int]
 """A registration's key, and its epoch."""
 
 
@@ -42,8 +42,8 @@ class Presence:
         self._clock = clock
         self._brake = Brake(GRACE_S)
         self._changed = asyncio.Event()
-        self._watches: dict[_Life, tuple[HealthWatch, asyncio.Task[None]]] = {}
-        self._asked: dict[_Life, asyncio.Task[None]] = {}
+        self._watches: dict[_Registration, tuple[HealthWatch, asyncio.Task[None]]] = {}
+        self._probes: dict[_Registration, asyncio.Task[None]] = {}
         follower.on_change(self._on_image)
 
     @property
@@ -51,9 +51,9 @@ class Presence:
         """How many health streams stand."""
         return sum(watch.held for watch, _ in self._watches.values())
 
-    def spared(self) -> frozenset[int]:
+    def within_grace(self) -> frozenset[int]:
         """Brokers that are away or fenced, and count as there for the moment."""
-        return self._brake.spared(self._clock.monotonic())
+        return self._brake.within_grace(self._clock.monotonic())
 
     async def run(self, journal: Journal) -> None:
         """Until it is cancelled, at the end of the term."""
@@ -65,19 +65,19 @@ class Presence:
                     _log.exception("watching the brokers failed, trying on")
                     await asyncio.sleep(RETRY_S)
         finally:
-            tasks = [*(task for _, task in self._watches.values()), *self._asked.values()]
+            tasks = [*(task for _, task in self._watches.values()), *self._probes.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._watches.clear()
-            self._asked.clear()
+            self._probes.clear()
 
     async def _look(self, journal: Journal) -> None:
         self._changed.clear()
         self._watch_all()
-        self._ask_all()
+        self._probe_all()
         await asyncio.gather(*(self._remove(journal, process) for process in self._dead()))
-        await self._until_news()
+        await self._until_changes()
 
     def _on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         now = self._clock.monotonic()
@@ -90,13 +90,16 @@ class Presence:
             self._changed.set()
 
     def _watch_all(self) -> None:
-        """One stream for every life that is registered, and none for others."""
-        lives = {_life(process): process for process in self._registered()}
-        for life in self._watches.keys() - lives.keys():
-            self._watches.pop(life)[1].cancel()
-        for life in lives.keys() - self._watches.keys():
-            watch = HealthWatch(lives[life].address)
-            self._watches[life] = watch, asyncio.create_task(watch.until_dead(), name=f"watch-{_name(lives[life])}")
+        """One stream for every registration, and none for others."""
+        registrations = {_registration(process): process for process in self._registered()}
+        for registration in self._watches.keys() - registrations.keys():
+            self._watches.pop(registration)[1].cancel()
+        for registration in registrations.keys() - self._watches.keys():
+            watch = HealthWatch(registrations[registration].address)
+            self._watches[registration] = (
+                watch,
+                asyncio.create_task(watch.until_dead(), name=f"watch-{_name(registrations[registration])}"),
+            )
 
     def _registered(self) -> list[_Process]:
         image = self._follower.image
@@ -104,10 +107,10 @@ class Presence:
 
     def _dead(self) -> list[_Process]:
         """The registered processes whose death was proven since the last look; their watches are over."""
-        over = {life for life, (_, task) in self._watches.items() if task.done()}
-        for life in over:
-            self._watches.pop(life)[1].result()
-        return [process for process in self._registered() if _life(process) in over]
+        over = {registration for registration, (_, task) in self._watches.items() if task.done()}
+        for registration in over:
+            self._watches.pop(registration)[1].result()
+        return [process for process in self._registered() if _registration(process) in over]
 
     async def _remove(self, journal: Journal, process: _Process) -> None:
         """Remove the registration. A process that is alive after all finds that it is gone, and registers again."""
@@ -126,36 +129,38 @@ class Presence:
         except OttlaError as error:
             _log.warning("could not remove %s, which is dead: %s; its lease will", name, error)
 
-    def _ask_all(self) -> None:
-        for broker in self._brake.to_ask():
-            if _life(broker) not in self._asked:
-                self._asked[_life(broker)] = asyncio.create_task(self._ask(broker), name=f"ask-broker-{broker.id}")
+    def _probe_all(self) -> None:
+        for broker in self._brake.to_probe():
+            if _registration(broker) not in self._probes:
+                self._probes[_registration(broker)] = asyncio.create_task(
+                    self._probe(broker), name=f"ask-broker-{broker.id}"
+                )
 
-    async def _ask(self, broker: Broker) -> None:
+    async def _probe(self, broker: Broker) -> None:
         try:
-            answered = await answers(broker.address, timeout=ASK_LIMIT_S)
+            alive = await answers(broker.address, timeout=PROBE_LIMIT_S)
         except Exception:  # to spare it for ever would leave its partitions without a leader
             _log.exception("asking broker %d failed", broker.id)
-            answered = False
+            alive = False
         _log.warning(
             "brokers vanished together; broker %d %s",
             broker.id,
-            "answers, and is waited for" if answered else "does not answer, and counts as dead",
+            "answers, and is waited for" if alive else "does not answer, and counts as dead",
         )
-        self._brake.on_asked(self._clock.monotonic(), broker, answered=answered)
-        del self._asked[_life(broker)]
+        self._brake.on_probed(self._clock.monotonic(), broker, alive=alive)
+        del self._probes[_registration(broker)]
 
-    async def _until_news(self) -> None:
+    async def _until_changes(self) -> None:
         """Until a broker comes or goes, or a watch is over."""
-        news = asyncio.ensure_future(self._changed.wait())
+        changes = asyncio.ensure_future(self._changed.wait())
         try:
             watches = [task for _, task in self._watches.values()]
-            await asyncio.wait({news, *watches}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({changes, *watches}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            news.cancel()
+            changes.cancel()
 
 
-def _life(process: _Process) -> _Life:
+def _registration(process: _Process) -> _Registration:
     if isinstance(process, Broker):
         return keys.broker(process.id), process.epoch
     return keys.coordinator(process.kind, process.id), process.epoch

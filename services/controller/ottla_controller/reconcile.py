@@ -17,7 +17,7 @@ from typing import Final
 from ottla_controller.journal import Journal
 from ottla_controller.machines.configs import cluster_values
 from ottla_controller.machines.decision import Decision, chunks
-from ottla_controller.machines.election import Settled, decide_reconcile, is_same_for_elections, unsettled
+from ottla_controller.machines.election import Settled, decide_reconcile, is_same_for_elections, needs_election
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.clock import Clock
 from ottla_core.cluster.follower import MetadataFollower
@@ -30,18 +30,18 @@ from ottla_core.telemetry import Metrics
 _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-SPARED_LOOK_S: Final = 0.1
+GRACE_LOOK_S: Final = 0.1
 """How often it is looked whether time alone has changed something."""
 
 
 class Reconciler:
-    """A duty of the active controller. `spared` gives the brokers that count as there for the moment (rule C6)."""
+    """A duty of the active controller. `within_grace`: brokers that count as live for the moment (rule C6)."""
 
     def __init__(
-        self, follower: MetadataFollower, spared: Callable[[], frozenset[int]], clock: Clock, metrics: Metrics
+        self, follower: MetadataFollower, within_grace: Callable[[], frozenset[int]], clock: Clock, metrics: Metrics
     ) -> None:
         self._follower = follower
-        self._spared = spared
+        self._within_grace = within_grace
         self._clock = clock
         self._changed = asyncio.Event()
         self._seen: tuple[ClusterImage, frozenset[int]] | None = None  # what was settled at the last look
@@ -97,7 +97,7 @@ class Reconciler:
 
     async def _settle(self, journal: Journal) -> None:
         """One transaction after another until nothing is left to do."""
-        while left := self._unsettled():
+        while left := self._needs_election():
             brokers = self._follower.image.brokers
             for batch in chunks(left):
                 moved = await journal.commit(partial(self._decide, batch), urgent=True)
@@ -105,18 +105,18 @@ class Reconciler:
                 if self._follower.image.brokers is not brokers:
                     break  # somebody came or went: leaders first again
 
-    def _unsettled(self) -> list[PartitionId]:
+    def _needs_election(self) -> list[PartitionId]:
         """An image is looked at once: what is settled stays so until something changes (0.1 µs a partition)."""
-        image, spared = self._follower.image, self._spared()
-        if self._seen is not None and self._seen[1] == spared and is_same_for_elections(self._seen[0], image):
+        image, within_grace = self._follower.image, self._within_grace()
+        if self._seen is not None and self._seen[1] == within_grace and is_same_for_elections(self._seen[0], image):
             return []
-        left = unsettled(image, spared)
+        left = needs_election(image, within_grace)
         if not left:
-            self._seen = image, spared
+            self._seen = image, within_grace
         return left
 
     def _decide(self, partitions: Sequence[PartitionId], image: ClusterImage) -> Decision[tuple[Settled, ...]]:
-        return decide_reconcile(image, partitions, self._spared())
+        return decide_reconcile(image, partitions, self._within_grace())
 
     async def _balance(self, journal: Journal) -> None:
         """Leadership back to the preferred leaders, every so often (leader.imbalance.check.interval.seconds)."""
@@ -125,8 +125,8 @@ class Reconciler:
         if now - self._balanced_at < configs.integer("leader.imbalance.check.interval.seconds"):
             return
         if configs.boolean("auto.leader.rebalance.enable"):
-            astray = unbalanced(self._follower.image, configs.integer("leader.imbalance.per.broker.percentage"))
-            for batch in chunks(astray):
+            not_preferred = unbalanced(self._follower.image, configs.integer("leader.imbalance.per.broker.percentage"))
+            for batch in chunks(not_preferred):
                 decide = partial(decide_elect_leaders, kind=ElectionType.PREFERRED, partitions=batch)
                 outcomes = await journal.commit(decide, urgent=True)
                 self.report([o.settled for o in outcomes if o.settled is not None])
@@ -134,5 +134,5 @@ class Reconciler:
 
     async def _rest(self) -> None:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SPARED_LOOK_S if self._spared() else LOOK_S):
+            async with asyncio.timeout(GRACE_LOOK_S if self._within_grace() else LOOK_S):
                 await self._changed.wait()

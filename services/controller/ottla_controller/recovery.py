@@ -76,11 +76,11 @@ class Recoverer:
             count = await journal.commit(decide_restored, urgent=True)
             _log.warning("the metadata is older than the brokers' logs: restoration %d, the logs are asked", count)
             return True
-        asked = to_ask(image)
-        if not asked:
+        request = to_ask(image)
+        if not request:
             return False
-        reports = await ask_logs(image, asked)
-        partitions = sorted({id_ for ids in asked.values() for id_ in ids})
+        reports = await ask_logs(image, request)
+        partitions = sorted({id_ for ids in request.values() for id_ in ids})
         elected = 0
         for batch in chunks(partitions):
             moved = await journal.commit(partial(_decide, batch, reports), urgent=True)
@@ -91,10 +91,10 @@ class Recoverer:
         return elected < len(partitions)
 
 
-async def ask_logs(image: ClusterImage, asked: Mapping[int, Sequence[PartitionId]]) -> dict[int, Report]:
+async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[PartitionId]]) -> dict[int, Report]:
     """What the brokers say of their logs of these partitions, by broker id; those that don't answer are missing."""
-    brokers = [image.brokers[broker_id] for broker_id in asked]
-    reports = await asyncio.gather(*(_ask(b, image.revision, asked[b.id]) for b in brokers))
+    brokers = [image.brokers[broker_id] for broker_id in request]
+    reports = await asyncio.gather(*(_ask(b, image.revision, request[b.id]) for b in brokers))
     return {b.id: report for b, report in zip(brokers, reports, strict=True) if report is not None}
 
 

@@ -214,8 +214,8 @@ class ControllerService:
         check_once((p.topic, p.partition) for p in request.partitions)
         known = [p for p in request.partitions if p.topic in image.topics]
         unknown = [_no_such_topic(p) for p in request.partitions if p.topic not in image.topics]
-        wanted = [PartitionId(image.topics[p.topic].id, p.partition) for p in known]
-        return pb.ElectLeadersResponse(partitions=[*await self._elect(kind, wanted), *unknown])
+        requested = [PartitionId(image.topics[p.topic].id, p.partition) for p in known]
+        return pb.ElectLeadersResponse(partitions=[*await self._elect(kind, requested), *unknown])
 
     async def release_shard(self, request: pb.ReleaseShardRequest, context: RequestContext) -> pb.ReleaseShardResponse:
         self._leadership.journal()
@@ -263,13 +263,13 @@ class ControllerService:
     async def _reports(self, partitions: Sequence[PartitionId]) -> dict[int, Report]:
         """How far the logs go of those partitions that nobody leads."""
         image = self._follower.image
-        asked: dict[int, list[PartitionId]] = {}
+        request: dict[int, list[PartitionId]] = {}
         for id_ in partitions:
             partition = image.partitions.get(id_)
             if partition is not None and partition.leader == NO_LEADER:
                 for broker_id in set(partition.replicas) & image.live_brokers().keys():
-                    asked.setdefault(broker_id, []).append(id_)
-        return await self._ask_logs(image, asked)
+                    request.setdefault(broker_id, []).append(id_)
+        return await self._ask_logs(image, request)
 
     # ---- one topic or resource each --------------------------------------------------------------------------------
 

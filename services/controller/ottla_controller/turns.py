@@ -34,22 +34,22 @@ class Turns:
                 f"{self._most:,} requests wait for the controller already; nothing was changed",
                 hint="try again later",
             )
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
+        slice_: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(slice_)
         try:
-            await turn
+            await slice_
         except asyncio.CancelledError:
-            if not turn.cancelled():
+            if not slice_.cancelled():
                 self.give_back()  # it had just become ours
-            elif turn in queue:
-                queue.remove(turn)
+            elif slice_ in queue:
+                queue.remove(slice_)
             raise
 
     def give_back(self) -> None:
         for queue in (self._urgent, self._ordinary):
             while queue:
-                turn = queue.popleft()
-                if not turn.done():  # else its taker was cancelled, and has not run since
-                    turn.set_result(None)
+                slice_ = queue.popleft()
+                if not slice_.done():  # else its taker was cancelled, and has not run since
+                    slice_.set_result(None)
                     return
         self._taken = False

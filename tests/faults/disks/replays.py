@@ -141,8 +141,8 @@ def _see_brokers_as(blind: Callable[[Availability, ClusterImage], Availability])
     """Elections have, of who is there, what `blind` leaves."""
     see = ottla_controller.machines.election.available
 
-    def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
-        return blind(see(image, spared), image)
+    def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> Availability:
+        return blind(see(image, within_grace), image)
 
     ottla_controller.machines.election.available = available
 

@@ -93,7 +93,7 @@ STORIES = (
         "OffsetDelete of a partition that is not there was told as done",
         Edit(
             "services/broker/ottla_broker/kafka/handlers/offset_delete.py",
-            "[each for each in named if each.partition in there[each.topic]]",
+            "[element for element in named if element.partition in existing[element.topic]]",
             "list(named)",
         ),
     ),

@@ -63,7 +63,7 @@ STORIES = (
     Story(
         "unclean-election-of-an-empty-disk",
         "An unclean election took the first replica, with an empty disk, before one that had been in sync",
-        Edit(ELECTION, "for among in (*kept, others)", "for among in (others,)"),
+        Edit(ELECTION, "for among in (*kept, rest)", "for among in (rest,)"),
     ),
     Story(
         "operator-elects-who-is-first",
@@ -112,7 +112,7 @@ STORIES = (
         "A copy of a directory that was in use passed for it as long as the machine had not started anew",
         Edit(
             "services/broker/ottla_broker/storage/soundness.py",
-            "and boot == boot_id() and noted == place",
+            "and boot == boot_id() and noted == position",
             "and boot == boot_id()",
         ),
     ),

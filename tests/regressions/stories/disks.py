@@ -49,7 +49,7 @@ STORIES = (
         "The next in the ISR was elected though its disk was full, while another had room: nobody served the partition",
         Edit(
             ELECTION,
-            "return next((b for b in may if b not in there.read_only), may[0] if may else None)",
+            "return next((b for b in may if b not in existing.read_only), may[0] if may else None)",
             "return may[0] if may else None",
         ),
     ),
@@ -58,7 +58,7 @@ STORIES = (
         "A leader whose disk filled up went on to lead, and refused every append, while others had room",
         Edit(
             ELECTION,
-            "if partition.leader in stay and not _has_room_for_it(partition, leader, there):",
+            "if partition.leader in stay and not _has_room_for_it(partition, leader, existing):",
             "if partition.leader in stay:",
         ),
     ),
@@ -67,8 +67,8 @@ STORIES = (
         "The balance of preferred leaders gave partitions back to a disk that was full",
         Edit(
             "services/controller/ottla_controller/machines/preferred.py",
-            "there.willing - there.read_only and",
-            "there.willing and",
+            "existing.willing - existing.read_only and",
+            "existing.willing and",
         ),
     ),
     Story(

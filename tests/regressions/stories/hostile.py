@@ -19,7 +19,8 @@ STORIES = (
         "ApiVersions and heartbeats of everybody waited as long as large frames and answers filled the memory",
         Edit(
             "services/broker/ottla_broker/kafka/budget.py",
-            "        if wanted == SMALL:\n            return self.held_bytes - account.held_bytes < self._max_bytes\n",
+            "        if requested == SMALL:\n"
+            "            return self.held_bytes - account.held_bytes < self._max_bytes\n",
             "",
         ),
     ),
@@ -69,8 +70,8 @@ STORIES = (
         "A frame that was nearly there waited for room behind all others, and held what it had",
         Edit(
             "services/broker/ottla_broker/kafka/budget.py",
-            "        if not 0 < wanted <= self._for_ends - self._promised_bytes:\n            return False\n",
-            "        if wanted or not wanted:\n            return False\n",
+            "        if not 0 < requested <= self._for_ends - self._promised_bytes:\n            return False\n",
+            "        if requested or not requested:\n            return False\n",
         ),
     ),
     Story(
@@ -111,8 +112,8 @@ STORIES = (
         ),
         Edit(
             "services/broker/ottla_broker/kafka/handlers/produce.py",
-            "request.caller, acks)\n    if produce",
-            "request.caller, acks, request)\n    if produce",
+            "context.caller, acks)\n    if produce",
+            "context.caller, acks, context)\n    if produce",
         ),
     ),
     Story(
@@ -179,8 +180,8 @@ STORIES = (
         "AlterConfigs that named a broker 9,000 times had its configs described as often, which took minutes",
         Edit(
             "services/broker/ottla_broker/kafka/handlers/alter_configs.py",
-            "[r for r in asked.resources if (r.resource_type, r.resource_name) not in twice]",
-            "list(asked.resources)",
+            "[r for r in request.resources if (r.resource_type, r.resource_name) not in twice]",
+            "list(request.resources)",
         ),
     ),
     Story(
@@ -188,8 +189,8 @@ STORIES = (
         "Who went before its request had begun left a warning of a coroutine that nobody awaited in the broker's log",
         Edit(
             "services/broker/ottla_broker/kafka/connection.py",
-            "                _end(each.answer)\n",
-            "                each.answer.cancel()\n",
+            "                _end(entry.answer)\n",
+            "                entry.answer.cancel()\n",
         ),
     ),
     Story(

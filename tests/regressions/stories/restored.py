@@ -52,8 +52,8 @@ STORIES = (
         "A partition that waited for its disk was tried again beside it: two threads were in one log",
         Edit(
             "services/broker/ottla_broker/replication/replicas.py",
-            "            if each.id in self._applying:\n"
-            "                self._look_again.add(each.id)\n"
+            "            if entry.id in self._applying:\n"
+            "                self._look_again.add(entry.id)\n"
             "                continue\n",
             "",
         ),
@@ -71,7 +71,7 @@ STORIES = (
     Story(
         "restored-store-is-believed",
         "A store restored from a backup elected by the ISR of then: who had left it since led with what it had",
-        Edit(ELECTION, "    if partition.restored != there.restored:\n", "    if not partition.replicas:\n"),
+        Edit(ELECTION, "    if partition.restored != existing.restored:\n", "    if not partition.replicas:\n"),
     ),
     Story(
         "restored-store-decided-by-one-log",

@@ -38,7 +38,7 @@ STORIES = (
         Edit(
             "services/broker/ottla_broker/kafka/handlers/list_offsets.py",
             "twice = named_twice("
-            "(topic.name, each.partition_index) for topic in asked.topics for each in topic.partitions)",
+            "(topic.name, entry.partition_index) for topic in request.topics for entry in topic.partitions)",
             "twice: dict[tuple[str, int], OttlaError] = {}",
         ),
     ),
@@ -56,7 +56,7 @@ STORIES = (
         "An OffsetFetch that repeated its groups some thousand times had neither answer nor end in 10 s",
         Edit(
             "services/broker/ottla_broker/kafka/handlers/offset_fetch.py",
-            "twice = named_twice(each.group_id for each in asked.groups)",
+            "twice = named_twice(entry.group_id for entry in request.groups)",
             "twice: dict[str, OttlaError] = {}",
         ),
     ),
@@ -65,8 +65,8 @@ STORIES = (
         "Requests with elements by the thousand were decoded in one turn of the loop",
         Edit(
             "services/broker/ottla_broker/kafka/handling.py",
-            "if request.body.left > LARGE_BYTES * speed:",
-            "if speed == 1 and request.body.left < 0:",
+            "if context.body.left > LARGE_BYTES * speed:",
+            "if speed == 1 and context.body.left < 0:",
         ),
     ),
     Story(
@@ -74,8 +74,8 @@ STORIES = (
         "A fetch of 20,000 topics, or one that forgot as many, was read in one turn of the loop: 0.1 s",
         Edit(
             "services/broker/ottla_broker/kafka/handling.py",
-            "if request.body.left > LARGE_BYTES * speed:",
-            "if speed == 1 and request.body.left > LARGE_BYTES:",
+            "if context.body.left > LARGE_BYTES * speed:",
+            "if speed == 1 and context.body.left > LARGE_BYTES:",
         ),
     ),
     Story(
@@ -83,8 +83,8 @@ STORIES = (
         "Answers with elements by the thousand held the loop for up to a second",
         Edit(
             "services/broker/ottla_broker/kafka/handlers/alter_replica_log_dirs.py",
-            "    await sliced(tell, wanted.items())\n",
-            "    for each in wanted.items():\n        tell(each)\n",
+            "    await sliced(respond, requested.items())\n",
+            "    for each in requested.items():\n        respond(each)\n",
         ),
     ),
     Story(
@@ -92,8 +92,8 @@ STORIES = (
         "A topic of CreatePartitions with assignments by the ten thousand was translated in one turn: 0.13 s",
         Edit(
             "services/broker/ottla_broker/kafka/forwarding.py",
-            "return await backend.threads.work(lambda: [translate(each) for each in elements])",
-            "return [translate(each) for each in elements]",
+            "return await backend.threads.work(lambda: [translate(element) for element in elements])",
+            "return [translate(element) for element in elements]",
         ),
     ),
     Story(
@@ -101,7 +101,7 @@ STORIES = (
         "A thousand connections that were let in together had all their requests done in one turn of the loop",
         Edit(
             "services/broker/ottla_broker/kafka/budget.py",
-            "                if turn.is_over:\n                    break\n",
+            "                if slice_.is_over:\n                    break\n",
             "",
         ),
     ),
@@ -137,8 +137,8 @@ STORIES = (
         "No election and no new topic before a topic's partitions were renamed, one after the other: 22 s for 1,000",
         Edit(
             "services/broker/ottla_broker/replication/replicas.py",
-            "        self._remove_gone({wanted.id for wanted in assigned})\n",
-            "        self._remove_gone({wanted.id for wanted in assigned})\n"
+            "        self._remove_gone({requested.id for requested in assigned})\n",
+            "        self._remove_gone({requested.id for requested in assigned})\n"
             "        for gone in list(self._removals._waiting):\n"
             "            await self._removals.until_gone(gone)\n",
         ),
@@ -166,7 +166,7 @@ STORIES = (
         "A follower wrote ten megabytes of a leader's answer in one turn of the loop",
         Edit(
             "services/broker/ottla_broker/replication/replica_fetcher.py",
-            "            await turn.rest()\n        self.lag",
+            "            await slice_.rest()\n        self.lag",
             "        self.lag",
         ),
     ),

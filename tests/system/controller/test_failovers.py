@@ -141,7 +141,7 @@ async def test_brokers_that_lose_their_sessions_together_keep_their_partitions(
     epochs = [broker.epoch for broker in all_three]
     await asyncio.gather(*(broker.lose_session() for broker in all_three))
     await until(lambda: all(broker.epoch > epoch for broker, epoch in zip(all_three, epochs, strict=True)))
-    await until(lambda: len(node.follower.image.live_brokers()) == 3 and not node.presence.spared())
+    await until(lambda: len(node.follower.image.live_brokers()) == 3 and not node.presence.within_grace())
     assert node.partitions() == before
 
 
@@ -163,7 +163,7 @@ async def test_the_only_broker_keeps_its_partitions_while_it_answers(world: Worl
     await node.create_replicated((0,))
     before, epoch = node.partitions(), zero.epoch
     await zero.lose_session()
-    await until(lambda: zero.epoch > epoch and node.follower.image.live_brokers() and not node.presence.spared())
+    await until(lambda: zero.epoch > epoch and node.follower.image.live_brokers() and not node.presence.within_grace())
     assert node.partitions() == before
     await zero.stop()
     await until(lambda: node.leaders == [NO_LEADER])
@@ -181,9 +181,9 @@ async def test_a_cluster_that_starts_again_has_the_leaders_it_had(world: World, 
     for broker in started:
         await broker.stop()
     second = await start_acting_active(world, 1)
-    assert second.presence.spared() == {0, 1, 2}
+    assert second.presence.within_grace() == {0, 1, 2}
     again = [await StandIn(world.new_store(), world.cluster_id, n).start() for n in range(3)]
-    await until(lambda: len(second.follower.image.live_brokers()) == 3 and not second.presence.spared())
+    await until(lambda: len(second.follower.image.live_brokers()) == 3 and not second.presence.within_grace())
     assert second.partitions() == before
     for broker in again:
         await broker.stop()

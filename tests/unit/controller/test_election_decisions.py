@@ -15,9 +15,9 @@ from ottla_controller.machines.election import (
     Settled,
     available,
     decide_reconcile,
+    needs_election,
     settled,
     to_hand_over,
-    unsettled,
 )
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId
@@ -29,28 +29,28 @@ TAIL_LOST = {"fenced": True, "unclean": True}
 ALLOWED = {"unclean.leader.election.enable": "true"}
 
 
-def reconcile(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Decision[tuple[Settled, ...]]:
+def reconcile(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> Decision[tuple[Settled, ...]]:
     """The first transaction of it."""
-    return decide_reconcile(image, unsettled(image, spared)[:MAX_WRITES], spared)
+    return decide_reconcile(image, needs_election(image, within_grace)[:MAX_WRITES], within_grace)
 
 
-def reconciled(image: ClusterImage, spared: frozenset[int] = frozenset()) -> ClusterImage:
-    return after(image, reconcile(image, spared))
+def reconciled(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> ClusterImage:
+    return after(image, reconcile(image, within_grace))
 
 
 def becomes(
     before: Partition,
     brokers: dict[int, dict[str, Any]],
     *,
-    spared: frozenset[int] = frozenset(),
+    within_grace: frozenset[int] = frozenset(),
     configs: dict[str, str] | None = None,
 ) -> tuple[int, tuple[int, ...], int, int]:
     """Leader, ISR, and by how much leader epoch and partition epoch grew. Looking again changes nothing more.
 
     Where the ISR is empty, the ELR stands in its place, negative ids: -1 - id.
     """
-    image = reconciled(image_with(brokers, before, configs=configs), spared)
-    assert unsettled(image, spared) == []
+    image = reconciled(image_with(brokers, before, configs=configs), within_grace)
+    assert needs_election(image, within_grace) == []
     now = image.partitions[P0]
     epochs = now.leader_epoch - before.leader_epoch, now.partition_epoch - before.partition_epoch
     return now.leader, now.isr or tuple(-1 - b for b in now.elr), *epochs
@@ -186,7 +186,7 @@ def test_the_clusters_default_allows_it_where_the_topic_says_nothing_and_not_aga
 
 
 @pytest.mark.parametrize(
-    ("before", "brokers", "spared", "then"),
+    ("before", "brokers", "within_grace", "then"),
     [
         (partition(0, 1, 2), {}, {0, 1, 2}, (0, (0, 1, 2), 0, 0)),
         (partition(0, 1, 2), {0: FENCED}, {0, 1}, (0, (0, 1), 0, 1)),
@@ -197,9 +197,12 @@ def test_the_clusters_default_allows_it_where_the_topic_says_nothing_and_not_aga
     ],
 )
 def test_who_is_spared_counts_as_there_and_is_not_elected(
-    before: Partition, brokers: dict[int, dict[str, Any]], spared: set[int], then: tuple[int, tuple[int, ...], int, int]
+    before: Partition,
+    brokers: dict[int, dict[str, Any]],
+    within_grace: set[int],
+    then: tuple[int, tuple[int, ...], int, int],
 ) -> None:
-    assert becomes(before, brokers, spared=frozenset(spared), configs=ALLOWED) == then
+    assert becomes(before, brokers, within_grace=frozenset(within_grace), configs=ALLOWED) == then
 
 
 def test_a_change_relies_on_the_partition_and_on_the_lives_of_who_stays() -> None:

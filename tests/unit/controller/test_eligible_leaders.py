@@ -11,7 +11,7 @@ from partitions import P0, image_with, partition
 
 from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind, decide_alter_configs
 from ottla_controller.machines.decision import Decision
-from ottla_controller.machines.election import decide_reconcile, unsettled
+from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.isr import Proposal, decide_alter_partition
 from ottla_controller.machines.min_isr import decide_remove_own_values, with_elrs_emptied
 from ottla_controller.machines.partition import with_isr, with_replicas
@@ -74,8 +74,8 @@ def test_who_may_have_lost_something_is_remembered_and_no_more() -> None:
 
 def reconciled(before: Partition, brokers: dict[int, dict[str, Any]]) -> Partition:
     image = image_with(brokers, before, configs=TWO)
-    now = after(image, decide_reconcile(image, unsettled(image)))
-    assert unsettled(now) == []
+    now = after(image, decide_reconcile(image, needs_election(image)))
+    assert needs_election(now) == []
     return now.partitions[P0]
 
 

@@ -45,8 +45,8 @@ async def test_a_broker_that_can_not_be_asked_does_not_answer(
     image = image_with(2, partition(0, 1))
     metadata.become(image)
     metadata.become(image.with_changes([Change(("broker", n), None) for n in range(2)], 210))
-    assert presence.spared() == {0, 1}
+    assert presence.within_grace() == {0, 1}
     no_journal: Any = None  # nobody is proven dead
     running = asyncio.create_task(presence.run(no_journal))
-    await until(lambda: not presence.spared())
+    await until(lambda: not presence.within_grace())
     await end_task(running)

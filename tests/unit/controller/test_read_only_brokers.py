@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from partitions import P0, image_with, partition
 
-from ottla_controller.machines.election import decide_reconcile, unsettled
+from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode
@@ -16,7 +16,7 @@ FULL = {"read_only": True}
 def settled(image: ClusterImage) -> Partition:
     """How the only partition is once nothing is to be done."""
     before = image.partitions[P0]
-    moved = decide_reconcile(image, unsettled(image)).response
+    moved = decide_reconcile(image, needs_election(image)).response
     return moved[0].after if moved else before
 
 
@@ -27,7 +27,7 @@ def test_a_full_broker_hands_its_leadership_to_who_is_in_sync_and_has_room() -> 
     assert (after.leader, after.leader_epoch) == (1, 6)
     assert after.isr == (0, 1, 2), "it has all that there is"
     stable = image_with({0: FULL, 1: {}, 2: {}}, after)
-    assert unsettled(stable) == []
+    assert needs_election(stable) == []
 
 
 @pytest.mark.story("full-disk-is-elected")
@@ -38,9 +38,9 @@ def test_who_has_room_is_elected_before_who_is_full() -> None:
 
 def test_a_full_broker_leads_for_readers_where_nobody_else_can() -> None:
     alone = image_with({0: FULL, 1: {}, 2: {}}, partition(0, 1, 2, isr=(0,)))
-    assert unsettled(alone) == [], "those with room are not in sync"
+    assert needs_election(alone) == [], "those with room are not in sync"
     everybody = image_with({0: FULL, 1: FULL, 2: FULL}, partition(0, 1, 2))
-    assert unsettled(everybody) == [], "nothing would be won by it"
+    assert needs_election(everybody) == [], "nothing would be won by it"
     left_over = image_with({1: FULL, 2: FULL}, partition(0, 1, 2))
     assert settled(left_over).leader == 1
     going = image_with({0: {"shutting_down": True}, 1: FULL}, partition(0, 1))

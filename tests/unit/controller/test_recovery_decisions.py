@@ -10,7 +10,7 @@ from images import after, topic_id
 from partitions import P0, broker, image_with, partition
 
 from ottla_controller.machines.decision import ReliedOn
-from ottla_controller.machines.election import decide_reconcile, unsettled
+from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
 from ottla_controller.machines.recovery import EPOCH_GAP, LogEnd, Report, decide_recover, to_ask
 from ottla_controller.machines.restoration import (
@@ -142,7 +142,7 @@ def test_an_operators_word_elects_the_longest_log_there_is() -> None:
 def restored(brokers: dict[int, dict[str, Any]], before: Partition) -> ClusterImage:
     image = image_with(brokers, before, configs=TWO)
     image = image.with_changes([Change(("restored",), Restored(1, 201))], 201)
-    return after(image, decide_reconcile(image, unsettled(image)))
+    return after(image, decide_reconcile(image, needs_election(image)))
 
 
 @pytest.mark.story("restored-store-is-believed")
@@ -174,7 +174,7 @@ def test_where_too_few_logs_are_sound_all_replicas_have_to_answer() -> None:
 def test_what_was_settled_after_it_is_like_any_other() -> None:
     image = restored({0: LIVE, 1: LIVE, 2: LIVE}, partition(0, 1, 2))
     image = after(image, decide_recover(image, [P0], reports(image, b0=LogEnd(5, 9), b1=LogEnd(5, 9))))
-    assert unsettled(image) == []
+    assert needs_election(image) == []
     assert to_ask(image) == {}
 
 
@@ -182,7 +182,7 @@ def test_what_was_settled_after_it_is_like_any_other() -> None:
 def test_a_broker_that_is_ahead_of_the_store_declares_it_once() -> None:
     image = image_with({0: {"ahead_of": 60}, 1: LIVE}, partition(0, 1))
     assert image.is_behind
-    assert after(image, decide_reconcile(image, unsettled(image))).partitions[P0].leader == NO_LEADER, "at once"
+    assert after(image, decide_reconcile(image, needs_election(image))).partitions[P0].leader == NO_LEADER, "at once"
     image = image.with_changes([Change(("shard", "group", 3), Shard(1, 101, 7, 150))], 201)
     decision = decide_restored(image)
     assert (decision.response, decision.writes[-1].change.key) == (1, ("restored",))

@@ -26,17 +26,18 @@ class KafkaEndpoint(NamedTuple):
 class KafkaAddresses:
     def __init__(self, host: str, advertised_host: str, listeners: Iterable[KafkaListener]) -> None:
         """`host`: where the broker's contract is served; `advertised_host`: by which name, empty for the same."""
-        self._advertised: Final = frozenset(each.name for each in listeners if each.advertised is not None)
+        self._advertised: Final = frozenset(entry.name for entry in listeners if entry.advertised is not None)
         self._own: Final = {
-            each.name: each.advertised or Address(_reached(each.bound.host, host, advertised_host), each.bound.port)
-            for each in listeners
+            listener.name: listener.advertised
+            or Address(_reached(listener.bound.host, host, advertised_host), listener.bound.port)
+            for listener in listeners
         }
 
     def own(self, ports: Mapping[str, int]) -> dict[str, str]:
         """What this broker registers: host:port by the listeners' names, where `ports` are those that they have got."""
         return {name: f"{at.host}:{at.port or ports[name]}" for name, at in self._own.items()}
 
-    def told(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:
+    def advertised(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:
         """None for a broker that this client can't reach: it has no listener of that name, or none at all.
 
         A broker of a release that knew one listener has registered no names: its address is told to everybody.
@@ -52,12 +53,12 @@ class KafkaAddresses:
         return KafkaEndpoint(host, int(port))
 
 
-def controller_for(node_id: int, told: Iterable[int]) -> int:
+def controller_for(node_id: int, reported: Iterable[int]) -> int:
     """Who is named as the controller: any broker passes on what is the controller's, this one before others.
 
     Only one that the client is told of, for clients look its address up among those; -1 where there is none yet.
     """
-    brokers = set(told)
+    brokers = set(reported)
     return node_id if node_id in brokers else min(brokers, default=-1)
 
 

@@ -22,7 +22,7 @@ from ottla_proto.contracts import Controller
 
 _log = logging.getLogger(__name__)
 
-_ASKED_FROM: Final = 4
+_ALLOWED_FROM: Final = 4
 """Older versions of Metadata can't say whether the client wants it: it does, as in Kafka."""
 _AT_ONCE: Final = 100
 """Of one request: the others are created when the client asks again."""
@@ -30,11 +30,11 @@ _LIMIT_S: Final = 2.0
 _DEFAULT: Final = -1  # the cluster's num.partitions and default.replication.factor
 
 
-def to_create(image: ClusterImage, asked: Message, version: int) -> list[str]:
+def to_create(image: ClusterImage, request: Message, version: int) -> list[str]:
     """The topics that a Metadata request names, that are not there, and that may be created for it."""
-    if not asked.topics or (version >= _ASKED_FROM and not asked.allow_auto_topic_creation):
+    if not request.topics or (version >= _ALLOWED_FROM and not request.allow_auto_topic_creation):
         return []
-    unknown = [t.name for t in asked.topics if t.name is not None and t.name not in image.topics]
+    unknown = [t.name for t in request.topics if t.name is not None and t.name not in image.topics]
     names = [name for name in dict.fromkeys(unknown) if _may_be_created(name)]
     return names[:_AT_ONCE] if names and _is_enabled(image) else []
 
@@ -50,10 +50,10 @@ async def create(backend: Backend, names: Sequence[str]) -> dict[str, ErrorCode]
         return {}
     known_soon = {t.name for t in response.topics if t.error.code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)}
     await until_known(backend, lambda image: all(name in image.topics for name in known_soon))
-    refused = [t for t in response.topics if t.name not in known_soon]
-    for topic in refused:
+    rejected = [t for t in response.topics if t.name not in known_soon]
+    for topic in rejected:
         _log.info("the topic %s, which a client has named, can't be created: %s", topic.name, topic.error.message)
-    return {topic.name: ErrorCode(topic.error.code) for topic in refused}
+    return {topic.name: ErrorCode(topic.error.code) for topic in rejected}
 
 
 def _is_enabled(image: ClusterImage) -> bool:

@@ -42,18 +42,18 @@ def misplaced(name: str, node_id: int) -> OttlaError | None:
     """Why this broker does not speak of that resource's loggers: they are in another process."""
     if name == str(node_id):
         return None
-    words = f"Unexpected broker id, expected {node_id}, but received {name[:80] or 'an empty name'}"
-    return OttlaError(ErrorCode.INVALID_REQUEST, words, hint="ask that broker")
+    text = f"Unexpected broker id, expected {node_id}, but received {name[:80] or 'an empty name'}"
+    return OttlaError(ErrorCode.INVALID_REQUEST, text, hint="ask that broker")
 
 
 def alter(changes: Sequence[tuple[str, int, str | None]], *, dry: bool) -> None:
     """Carry out (logger, operation of KIP-412, level), all or none of them. Raises INVALID_CONFIG, INVALID_REQUEST."""
     if len({name for name, *_ in changes}) < len(changes):
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the request alters a logger twice", hint="name each once")
-    wanted = {name: _level_after(name, operation, level) for name, operation, level in changes}
+    requested = {name: _level_after(name, operation, level) for name, operation, level in changes}
     if dry:
         return
-    for name, level in wanted.items():
+    for name, level in requested.items():
         logger = logging.getLogger(None if name == ROOT else name)
         logger.setLevel(level)
         _log.warning("the level of the logger %s is %s now", name, _name_of(logger))

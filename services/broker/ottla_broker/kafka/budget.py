@@ -73,18 +73,18 @@ class Budget:
         """Whether so much is free that anybody may take more, whoever that is."""
         return self.held_bytes < self._ample_bytes
 
-    def fits(self, account: Account, wanted: int) -> bool:
+    def fits(self, account: Account, requested: int) -> bool:
         """Whether the account may have more now: SMALL, LARGE, or the bytes that a frame needs to end."""
         if self.is_ample:
             return True
-        if wanted == SMALL:
+        if requested == SMALL:
             return self.held_bytes - account.held_bytes < self._max_bytes
         if account.promised_bytes or self.free(account) > 0:
             return True
-        if not 0 < wanted <= self._for_ends - self._promised_bytes:
+        if not 0 < requested <= self._for_ends - self._promised_bytes:
             return False
-        account.promised_bytes = wanted
-        self._promised_bytes += wanted
+        account.promised_bytes = requested
+        self._promised_bytes += requested
         return True
 
     def free(self, account: Account) -> int:
@@ -129,7 +129,7 @@ class Budget:
 
     def _look_on(self) -> None:
         """For a turn of the loop: each that goes on may have requests that are answered at once."""
-        turn = Slice(self._turn_s)
+        slice_ = Slice(self._turn_s)
         try:
             while self._looks > 0 and self._waiting:
                 self._looks -= 1
@@ -139,7 +139,7 @@ class Budget:
                     account.go_on()
                 else:
                     self._waiting.append(account)
-                if turn.is_over:
+                if slice_.is_over:
                     break
         finally:
             if self._looks > 0 and self._waiting:
@@ -177,12 +177,12 @@ class Account:
         self.address.held_bytes += size_bytes
         self._budget.change(size_bytes)
 
-    def has_room(self, wanted: int) -> bool:
+    def has_room(self, requested: int) -> bool:
         """Whether more may be held: SMALL, LARGE, or as much as a frame needs to end. Else it is told when."""
         if self.wanted is None:
-            if self._budget.fits(self, wanted):
+            if self._budget.fits(self, requested):
                 return True
-            self.wanted = wanted
+            self.wanted = requested
             self._budget.wait(self)
         return False
 

@@ -46,9 +46,9 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
         raise MalformedError(f"this is no {request_type.__name__} of version {version}: {error}") from None
 
 
-def encode(answer: Message) -> Parts:
+def encode(response: Message) -> Parts:
     """The body of an answer, whose version it knows."""
-    return [answer.encode()]
+    return [response.encode()]
 
 
 def has_many(message: Message, most: int) -> bool:
@@ -68,10 +68,10 @@ def _elements(structure: Message, arrays: _Arrays, most: int) -> int:
         count += len(elements)
         if inner is None:
             continue
-        for each in elements:
+        for element in elements:
             if count > most:
                 return count
-            count += _elements(each, inner, most - count)
+            count += _elements(element, inner, most - count)
     return count
 
 
@@ -81,7 +81,7 @@ def _arrays(message_type: Any, version: int) -> _Arrays:
 
 
 def _arrays_of(definition: Any, version: int) -> _Arrays:
-    fields = (each for each in definition.untagged_fields(version) if each.is_array())
+    fields = (untagged_field for untagged_field in definition.untagged_fields(version) if untagged_field.is_array())
     return tuple((f.name, _arrays_of(f.array_of, version) if f.is_struct_array() else None) for f in fields)
 
 
@@ -101,8 +101,10 @@ def _reading(request_type: Any, version: int) -> _Field:
 
 def _of_struct(definition: Any, message_type: Any, version: int, *, flexible: bool) -> _Field:
     assert not definition.tagged_fields(version)._fields, f"a tagged field of {definition.name} that nobody reads"
-    fields = [_of_field(each, version, flexible=flexible) for each in definition.untagged_fields(version)]
-    named = [(each.name, each.read) for each in fields]
+    fields = [
+        _of_field(untagged_field, version, flexible=flexible) for untagged_field in definition.untagged_fields(version)
+    ]
+    named = [(field.name, field.read) for field in fields]
 
     def read(reader: Reader) -> Message:
         message = object.__new__(message_type)
@@ -112,7 +114,7 @@ def _of_struct(definition: Any, message_type: Any, version: int, *, flexible: bo
         reader.pass_tags()
         return message
 
-    return _Field(definition.name, read, sum(each.min_bytes for each in fields) + flexible)
+    return _Field(definition.name, read, sum(entry.min_bytes for entry in fields) + flexible)
 
 
 def _of_field(definition: Any, version: int, *, flexible: bool) -> _Field:

@@ -55,7 +55,7 @@ class ListenerContext(Protocol):
         ...
 
     def on_lost(self, connection: KafkaConnection) -> None: ...
-    def on_rejected(self, why: str, client_host: str) -> None:
+    def on_rejected(self, reason: str, client_host: str) -> None:
         """A connection is cut for what its client has done."""
         ...
 
@@ -132,9 +132,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._inbound, self._rest = None, _NOTHING
-        for each in self._open:
-            if isinstance(each.answer, asyncio.Task):
-                _end(each.answer)
+        for entry in self._open:
+            if isinstance(entry.answer, asyncio.Task):
+                _end(entry.answer)
         self._open.clear()
         self._account.close()
         self._context.on_lost(self)
@@ -272,41 +272,41 @@ class KafkaConnection(asyncio.BufferedProtocol):
         return self._account.has_room(LARGE) and self._context.begins_large(self)
 
     def _call(self, head: Head, frame: memoryview) -> None:
-        answered = self._context.handle(head, frame, self._caller)
-        if asyncio.iscoroutine(answered):
+        response = self._context.handle(head, frame, self._caller)
+        if asyncio.iscoroutine(response):
             if not self._open:
                 self._open_overlap = self._context.may_overlap(head.key)
-            task = asyncio.create_task(answered)
+            task = asyncio.create_task(response)
             task.add_done_callback(self._on_answered)
             held_bytes = 0 if self._open_overlap else len(frame)
             self._open_bytes += held_bytes
             self._open.append(_Open(head.key, task, held_bytes))
-        elif self._open and answered is not None:
-            self._open.append(_Open(head.key, answered))
+        elif self._open and response is not None:
+            self._open.append(_Open(head.key, response))
         else:
-            self._answer(head.key, answered)
+            self._respond(head.key, response)
 
     def _on_answered(self, done: asyncio.Task[Parts | None]) -> None:
-        why = None
+        reason = None
         self._out.begin_turn()
         try:
             while self._open and self._open[0].is_done:
                 each = self._open.popleft()
                 self._open_bytes -= each.held_bytes
-                self._answer(each.key, each.parts())
+                self._respond(each.key, each.parts())
         except (MalformedError, CloseConnectionError) as error:
-            why = str(error)
+            reason = str(error)
         finally:
             self._out.end_turn()
         self._hold()
         self._account.give_back_all()  # after what of the answers is not taken was counted
-        if why is not None:
-            self._refuse(why)
+        if reason is not None:
+            self._refuse(reason)
         elif self._draining and not self._open:
             self._close()
         self._go_on()
 
-    def _answer(self, key: int, parts: Parts | None) -> None:
+    def _respond(self, key: int, parts: Parts | None) -> None:
         self._is_known = True
         if parts is None or self._transport is None:
             return
@@ -343,21 +343,21 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if more and self._transport is not None:
             self._account.change(more)
 
-    def _read_if(self, wanted: bool) -> None:
-        if self._transport is None or self._transport.is_closing() or wanted == self._reading:
+    def _read_if(self, requested: bool) -> None:
+        if self._transport is None or self._transport.is_closing() or requested == self._reading:
             return
-        self._reading = wanted
-        if wanted:
+        self._reading = requested
+        if requested:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
 
     # ---- the end -------------------------------------------------------------------------------------------------
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, reason: str) -> None:
         """Cut it: there is no answer that the client would understand."""
         if self._transport is not None and not self._transport.is_closing():
-            self._context.on_rejected(why, self._caller.client_host)
+            self._context.on_rejected(reason, self._caller.client_host)
             self._close()
 
     def _close(self) -> None:
@@ -369,11 +369,11 @@ class KafkaConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
 
-def _end(answer: asyncio.Task[Parts | None]) -> None:
+def _end(response: asyncio.Task[Parts | None]) -> None:
     """Nobody waits for it any more. It is cancelled once it has begun: a coroutine that never runs drops those that it
     was to wait for, and Python writes a warning for each."""
-    answer.add_done_callback(_forget)
-    answer.get_loop().call_soon(answer.cancel)
+    response.add_done_callback(_forget)
+    response.get_loop().call_soon(response.cancel)
 
 
 def _forget(done: asyncio.Task[Parts | None]) -> None:

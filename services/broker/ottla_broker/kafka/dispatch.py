@@ -57,27 +57,27 @@ class Dispatcher:
         begun_at = perf_counter()
         tagged = flexible and head.key != api_versions.KEY
         try:
-            answered = self._handlers[head.key](self._backend, request)
+            response = self._handlers[head.key](self._backend, request)
         except (MalformedError, CloseConnectionError):
             raise
         except Exception as error:
             raise _bug(api, error) from None
-        if answered is None or isinstance(answered, list):
+        if response is None or isinstance(response, list):
             self._on_answered(api, begun_at)
-            return None if answered is None else frames.answer(request.correlation_id, answered, tagged=tagged)
-        return self._later(api, answered, request.correlation_id, begun_at, tagged=tagged)
+            return None if response is None else frames.answer(request.correlation_id, response, tagged=tagged)
+        return self._later(api, response, request.correlation_id, begun_at, tagged=tagged)
 
     async def _later(
         self,
         api: Api,
-        answered: Coroutine[Any, Any, Parts | None],
+        response: Coroutine[Any, Any, Parts | None],
         correlation_id: int,
         begun_at: float,
         *,
         tagged: bool,
     ) -> Parts | None:
         try:
-            body = await answered
+            body = await response
         except (MalformedError, CloseConnectionError):
             raise
         except Exception as error:
@@ -88,8 +88,8 @@ class Dispatcher:
     def _on_answered(self, api: Api, begun_at: float) -> None:
         times = self._times.get(api.key)
         if times is None:
-            words = "From a request of a Kafka client to its answer, waits included."
-            times = self._metrics.histogram("ottla_kafka_request_seconds", words, api=api.name)
+            text = "From a request of a Kafka client to its answer, waits included."
+            times = self._metrics.histogram("ottla_kafka_request_seconds", text, api=api.name)
             self._times[api.key] = times
         times.observe(perf_counter() - begun_at)
 

@@ -7,7 +7,7 @@ from typing import Final
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
 
-_MOST_WORDS: Final = 1_000
+_MOST_CHARACTERS: Final = 1_000
 _BY_NAME: Final[dict[int, int]] = {ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
@@ -20,9 +20,9 @@ def text_of(error: OttlaError) -> str:
     return shortened(error_message(error).message)
 
 
-def shortened(words: str) -> str:
+def shortened(text: str) -> str:
     """What fits into an answer, however long the names are that the client has come up with."""
-    return words if len(words) <= _MOST_WORDS else f"{words[:_MOST_WORDS]}…"
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 
 def unknown_topic(name: str) -> OttlaError:

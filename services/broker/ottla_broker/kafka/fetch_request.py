@@ -45,5 +45,5 @@ class FetchRequest:
 class FetchedPartition(NamedTuple):
     """One partition of the answer; what was asked is what it is found by."""
 
-    asked: RequestedPartition
+    requested: RequestedPartition
     fetched: FetchResult

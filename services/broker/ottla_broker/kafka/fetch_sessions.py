@@ -42,58 +42,58 @@ def _size(topic: TopicKey) -> int:
 class _Cached(NamedTuple):
     """A partition of a session, with what the client knows of it: -1 is nothing yet."""
 
-    asked: RequestedPartition
+    requested: RequestedPartition
     high_watermark: int = -1
     log_start_offset: int = -1
 
 
 class Session:
-    def __init__(self, session_id: int, asked: Iterable[RequestedPartition], *, by_id: bool, now: float) -> None:
+    def __init__(self, session_id: int, request: Iterable[RequestedPartition], *, by_id: bool, now: float) -> None:
         self.id: Final = session_id
         self.by_id: Final = by_id
         self.used_at = now
         self.next_epoch = 1
         self.size = 0
         self._cached: Final[OrderedDict[Key, _Cached]] = OrderedDict()
-        self.change(asked, ())
+        self.change(request, ())
 
     @property
-    def asked(self) -> list[RequestedPartition]:
-        return [cached.asked for cached in self._cached.values()]
+    def requested(self) -> list[RequestedPartition]:
+        return [cached.requested for cached in self._cached.values()]
 
-    def change(self, asked: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
-        for each in asked:
-            key = (each.topic, each.number)
+    def change(self, request: Iterable[RequestedPartition], forgotten: Iterable[Key]) -> None:
+        for entry in request:
+            key = (entry.topic, entry.number)
             known = self._cached.get(key)
-            self._cached[key] = _Cached(each) if known is None else known._replace(asked=each)
-            self.size += _size(each.topic) if known is None else 0
+            self._cached[key] = _Cached(entry) if known is None else known._replace(requested=entry)
+            self.size += _size(entry.topic) if known is None else 0
         for key in forgotten:
             self.size -= _size(key[0]) if self._cached.pop(key, None) is not None else 0
 
-    def news(self, parts: Sequence[FetchedPartition]) -> list[FetchedPartition]:
+    def changes(self, parts: Sequence[FetchedPartition]) -> list[FetchedPartition]:
         """Of what was read, what the client does not know. Who got records is the last to be read next time."""
-        news = []
+        changes = []
         for part in parts:
-            key, fetched = (part.asked.topic, part.asked.number), part.fetched
+            key, fetched = (part.requested.topic, part.requested.number), part.fetched
             known = self._cached.get(key)
             if known is None:
                 continue
             failed = fetched.error is not None
             now = _Cached(
-                known.asked, -1 if failed else fetched.high_watermark, -1 if failed else fetched.log_start_offset
+                known.requested, -1 if failed else fetched.high_watermark, -1 if failed else fetched.log_start_offset
             )
             self._cached[key] = now
             if fetched.records:
                 self._cached.move_to_end(key)
             if failed or fetched.records or now != known or fetched.preferred_replica is not None:
-                news.append(part)
-        return news
+                changes.append(part)
+        return changes
 
 
 class FetchContext(NamedTuple):
     """One fetch: what is to be read, and of which session; None where the request stands alone."""
 
-    asked: Sequence[RequestedPartition]
+    requested: Sequence[RequestedPartition]
     session: Session | None
     is_first: bool
 
@@ -101,12 +101,12 @@ class FetchContext(NamedTuple):
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.id
 
-    def told(self, parts: Sequence[FetchedPartition]) -> Sequence[FetchedPartition]:
+    def response(self, parts: Sequence[FetchedPartition]) -> Sequence[FetchedPartition]:
         """What of `parts` goes into the answer."""
         if self.session is None:
             return parts
-        news = self.session.news(parts)
-        return parts if self.is_first else news
+        changes = self.session.changes(parts)
+        return parts if self.is_first else changes
 
 
 class FetchSessions:
@@ -146,10 +146,10 @@ class FetchSessions:
         session.change(request.partitions, request.forgotten)
         self._partitions += session.size - before
         self._sessions.move_to_end(session.id)
-        asked = session.asked
-        if not asked or self._partitions > self._max_partitions:
+        requested = session.requested
+        if not requested or self._partitions > self._max_partitions:
             self._end(session.id)
-        return FetchContext(asked, session if asked else None, is_first=False)
+        return FetchContext(requested, session if requested else None, is_first=False)
 
     def _check(self, request: FetchRequest, *, by_id: bool) -> Session:
         session = self._sessions.get(request.session_id)
@@ -173,14 +173,14 @@ class FetchSessions:
             )
         return session
 
-    def _create(self, asked: Sequence[RequestedPartition], *, by_id: bool, now: float) -> Session | None:
+    def _create(self, request: Sequence[RequestedPartition], *, by_id: bool, now: float) -> Session | None:
         """None where there is no place: the client goes on without a session."""
-        if not asked or not self._make_room(sum(_size(each.topic) for each in asked), now):
+        if not request or not self._make_room(sum(_size(entry.topic) for entry in request), now):
             return None
         session_id = self._new_id()
         while session_id in self._sessions:
             session_id = self._new_id()
-        session = Session(session_id, asked, by_id=by_id, now=now)
+        session = Session(session_id, request, by_id=by_id, now=now)
         self._sessions[session_id] = session
         self._partitions += session.size
         return session

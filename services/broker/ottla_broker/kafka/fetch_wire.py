@@ -144,8 +144,8 @@ def write(
         else:
             writer.buffer += topic
         writer.array(len(of_topic))
-        for asked, fetched in of_topic:
-            _write_partition(writer, version, asked, fetched, isolation)
+        for request, fetched in of_topic:
+            _write_partition(writer, version, request, fetched, isolation)
             if len(fetched.records) > _COPIED_BYTES:
                 pieces += (writer.buffer, fetched.records)
                 writer.buffer = bytearray()
@@ -161,21 +161,21 @@ def _by_topic(parts: Sequence[FetchedPartition]) -> list[tuple[TopicKey, list[Fe
     """In order, neighbours of one topic together."""
     topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
     for part in parts:
-        if not topics or topics[-1][0] != part.asked.topic:
-            topics.append((part.asked.topic, []))
+        if not topics or topics[-1][0] != part.requested.topic:
+            topics.append((part.requested.topic, []))
         topics[-1][1].append(part)
     return topics
 
 
 def _write_partition(
-    writer: Writer, version: int, asked: RequestedPartition, fetched: FetchResult, isolation: int
+    writer: Writer, version: int, request: RequestedPartition, fetched: FetchResult, isolation: int
 ) -> None:
     """Up to the length of the records."""
     code = 0
     if fetched.error is not None:
         code = fetched.error.code if version >= TOPIC_ID_FROM else code_by_name(fetched.error)
     # Without transactions everything that is committed is stable.
-    writer.pack(_PARTITION, asked.number, code, fetched.high_watermark, fetched.high_watermark)
+    writer.pack(_PARTITION, request.number, code, fetched.high_watermark, fetched.high_watermark)
     if version >= _LOG_START_FROM:
         writer.pack(_INT64, fetched.log_start_offset)
     writer.array(0 if isolation == _READ_COMMITTED else -1)  # aborted transactions

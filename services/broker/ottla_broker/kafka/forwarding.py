@@ -20,7 +20,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
-Asked = TypeVar("Asked", bound=Message)
+RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 Name = TypeVar("Name", bound=Hashable)
 A = TypeVar("A")
@@ -40,7 +40,9 @@ def limit_s(timeout_ms: int) -> float:
     return min(max(timeout_ms / 1000, _LEAST_S), _MOST_S)
 
 
-async def forward(backend: Backend, method: Method[Asked, Response], asked: Asked, *, limit_s: float) -> Response:
+async def forward(
+    backend: Backend, method: Method[RequestT, Response], request: RequestT, *, limit_s: float
+) -> Response:
     """The controller's response. Where none is elected, or it went away with the request, another is asked until the
     time is over.
 
@@ -56,22 +58,22 @@ async def forward(backend: Backend, method: Method[Asked, Response], asked: Aske
     lost = False
     while True:
         try:
-            return await _ask(backend, method, asked, give_up_at - loop.time())
+            return await _call(backend, method, request, give_up_at - loop.time())
         except OttlaError as error:
             if error.code not in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
                 raise
             lost |= error.code == ErrorCode.NETWORK_EXCEPTION
             if loop.time() + _PAUSE_S >= give_up_at:
                 if lost:
-                    raise _nobody_knows(limit_s) from None
+                    raise _unknown_outcome(limit_s) from None
                 raise
         await asyncio.sleep(_PAUSE_S)
 
 
-async def _ask(backend: Backend, method: Method[Asked, Response], asked: Asked, timeout: float) -> Response:
+async def _call(backend: Backend, method: Method[RequestT, Response], request: RequestT, timeout: float) -> Response:
     """One try. It ends as lost where another controller is elected first: a stopped process never hangs up."""
     former = backend.image.controller
-    call = asyncio.create_task(backend.controller.call(method, asked, timeout=timeout))
+    call = asyncio.create_task(backend.controller.call(method, request, timeout=timeout))
     elected = asyncio.create_task(
         backend.metadata.wait_for(lambda image: image.controller not in (None, former), timeout)
     )
@@ -86,7 +88,7 @@ async def _ask(backend: Backend, method: Method[Asked, Response], asked: Asked, 
         await asyncio.gather(call, elected, return_exceptions=True)
 
 
-def _nobody_knows(limit_s: float) -> OttlaError:
+def _unknown_outcome(limit_s: float) -> OttlaError:
     return OttlaError(
         ErrorCode.REQUEST_TIMED_OUT,
         f"no controller has answered within {limit_s:g} s, and one may have carried it out before it went away",
@@ -97,7 +99,7 @@ def _nobody_knows(limit_s: float) -> OttlaError:
 async def translated(backend: Backend, translate: Callable[[A], B], elements: Iterable[A]) -> list[B]:
     """`[translate(each) for each in elements]` beside the loop: each may itself have elements by the thousand, and no
     slice cuts through one. `translate` is not to raise, and reads what never changes."""
-    return await backend.threads.work(lambda: [translate(each) for each in elements])
+    return await backend.threads.work(lambda: [translate(element) for element in elements])
 
 
 async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool]) -> None:
@@ -106,12 +108,12 @@ async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool
         await backend.replicas.until(condition, timeout=_KNOWN_S)
 
 
-def said(error: Error) -> dict[str, Any]:
+def reported_fields(error: Error) -> dict[str, Any]:
     """The fields of an answer for what the controller says of one topic or resource."""
     return {"error_code": error.code, "error_message": shortened(error.message) or None}
 
 
-def refused(error: OttlaError) -> dict[str, Any]:
+def error_fields(error: OttlaError) -> dict[str, Any]:
     """The same for what is refused here, or failed as a whole."""
     return {"error_code": int(error.code), "error_message": text_of(error)}
 
@@ -121,6 +123,6 @@ def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if not twice:
         return {}
-    first, others = f"{twice[0]}"[:80], len(twice) - 1
-    words = f"the request names {first} twice" + (f", and so {others} others" if others else "")
-    return dict.fromkeys(twice, OttlaError(ErrorCode.INVALID_REQUEST, words, hint="name it once"))
+    first, rest = f"{twice[0]}"[:80], len(twice) - 1
+    text = f"the request names {first} twice" + (f", and so {rest} others" if rest else "")
+    return dict.fromkeys(twice, OttlaError(ErrorCode.INVALID_REQUEST, text, hint="name it once"))

@@ -19,10 +19,10 @@ from ottla_proto import group_pb2 as pb
 from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Method
 
-Asked = TypeVar("Asked", bound=Message)
+RequestT = TypeVar("RequestT", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
-ASK_S: Final = 10.0
+CALL_S: Final = 10.0
 """For what doesn't wait for members: above the time that a coordinator gives an append."""
 
 GROUPS_AT_ONCE: Final = 16
@@ -55,7 +55,7 @@ _AS_KAFKA: Final[dict[int, int]] = {
 
 
 async def call(
-    backend: Backend, group: str, method: Method[Asked, Response], asked: Asked, *, limit_s: float = ASK_S
+    backend: Backend, group: str, method: Method[RequestT, Response], request: RequestT, *, limit_s: float = CALL_S
 ) -> Response:
     """The response of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE.
 
@@ -67,7 +67,7 @@ async def call(
     while True:
         try:
             owner = backend.coordinators.owner(GROUP, group)
-            response = await backend.coordinators.ask(owner, method, asked, limit_s)
+            response = await backend.coordinators.ask(owner, method, request, limit_s)
             error: Error = response.error  # type: ignore[attr-defined]  # every response has one: tests/architecture
             if error.code not in _MOVING or loop.time() >= patient_until:
                 return response
@@ -86,13 +86,13 @@ def member(member_id: str, instance_id: str | None) -> pb.Member:
     return pb.Member(member_id=member_id, instance_id=instance_id)
 
 
-def instance_of(asked: Any) -> str | None:
+def instance_of(request: Any) -> str | None:
     """The group.instance.id of a request or of a member in it; None in versions that have none."""
-    instance_id: str | None = getattr(asked, "group_instance_id", None)
+    instance_id: str | None = getattr(request, "group_instance_id", None)
     return instance_id
 
 
-def told_instance(who: pb.Member) -> str | None:
+def instance_id_of(who: pb.Member) -> str | None:
     """The group.instance.id of a member that the coordinator tells of."""
     return who.instance_id if who.HasField("instance_id") else None
 
@@ -105,7 +105,7 @@ def name_of(backend: Backend, topic: Any, version: int) -> str | None:
     return None if known is None else known.name
 
 
-def partitions_there(backend: Backend, name: str) -> range:
+def existing_partitions(backend: Backend, name: str) -> range:
     """The numbers of a topic's partitions; none of a topic that isn't there."""
     topic = backend.image.topics.get(name)
     return range(0 if topic is None else topic.partition_count)
@@ -115,6 +115,6 @@ def group_partition(partition: TopicPartition) -> pb.GroupPartition:
     return pb.GroupPartition(topic=partition.topic, partition=partition.partition)
 
 
-def host_of(request: KafkaContext) -> str:
+def host_of(context: KafkaContext) -> str:
     """As Kafka writes it: Java's way to print an address."""
-    return f"/{request.caller.client_host}"
+    return f"/{context.caller.client_host}"

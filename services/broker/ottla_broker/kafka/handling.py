@@ -29,13 +29,13 @@ def decoded(
     """A handler of decoded requests: one is decoded before anything is awaited, unless it is large. `decode` is so many
     times faster than the codec library."""
 
-    def begin(backend: Backend, request: KafkaContext) -> HandlerResult:
-        if request.body.left > LARGE_BYTES * speed:
-            return _in_a_thread(backend, request.kept())
-        return handle(backend, decode(request), request)
+    def begin(backend: Backend, context: KafkaContext) -> HandlerResult:
+        if context.body.left > LARGE_BYTES * speed:
+            return _in_a_thread(backend, context.kept())
+        return handle(backend, decode(context), context)
 
-    async def _in_a_thread(backend: Backend, request: KafkaContext) -> Parts | None:
-        response = handle(backend, await backend.threads.work(decode, request), request)
+    async def _in_a_thread(backend: Backend, context: KafkaContext) -> Parts | None:
+        response = handle(backend, await backend.threads.work(decode, context), context)
         return await response if asyncio.iscoroutine(response) else response
 
     return begin
@@ -44,11 +44,11 @@ def decoded(
 def control(request_type: Any, handle: ControlHandler) -> Handler:
     """A handler for a message of the codec library."""
 
-    def decode(request: KafkaContext) -> Message:
-        return codec.decode(request_type, request.version, request.body)
+    def decode(context: KafkaContext) -> Message:
+        return codec.decode(request_type, context.version, context.body)
 
-    def begin(backend: Backend, message: Message, request: KafkaContext) -> HandlerResult:
-        response = handle(backend, message, request)
+    def begin(backend: Backend, message: Message, context: KafkaContext) -> HandlerResult:
+        response = handle(backend, message, context)
         if asyncio.iscoroutine(response):
             return _encoded_later(backend, response)
         return _encoded(backend, response) if codec.has_many(response, MANY_ELEMENTS) else codec.encode(response)

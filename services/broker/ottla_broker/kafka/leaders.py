@@ -39,12 +39,12 @@ class NewLeaders:
         writer, count = Writer(flexible=True), 0
         for broker_id in sorted(self._brokers):
             broker = self._backend.image.brokers[broker_id]
-            told = self._backend.addresses.told(broker, self._caller)
-            if told is not None:
+            reported = self._backend.addresses.advertised(broker, self._caller)
+            if reported is not None:
                 count += 1
                 writer.pack(_INT32, broker_id)
-                writer.string(told.host)
-                writer.pack(_INT32, told.port)
+                writer.string(reported.host)
+                writer.pack(_INT32, reported.port)
                 writer.string(broker.rack or None)
                 writer.tags()
         if not count:

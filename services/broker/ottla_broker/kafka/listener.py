@@ -51,7 +51,7 @@ class Listener:
         limits: ConnectionLimits | None = None,
         on_drain: Callable[[], None] = lambda: None,
     ) -> None:
-        self.ports: Final = {each.name: each.bound.port for each in listeners}
+        self.ports: Final = {listener.name: listener.bound.port for listener in listeners}
         self.limits: Final = limits or ConnectionLimits()
         self.budget: Final = Budget(self.limits.max_held, self.limits.turn_s)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
@@ -76,8 +76,8 @@ class Listener:
 
     async def start(self) -> None:
         try:
-            for each in self._listeners:
-                await self._listen(each)
+            for listener in self._listeners:
+                await self._listen(listener)
         except BaseException:
             await self._close()
             raise
@@ -128,11 +128,11 @@ class Listener:
         if not self._connections:
             self._empty.set()
 
-    def on_rejected(self, why: str, client_host: str) -> None:
+    def on_rejected(self, reason: str, client_host: str) -> None:
         self._refused.value += 1
         self._warned += 1
         if self._warned <= _WARNINGS_PER_TICK:  # whoever sends rubbish can send much of it
-            _log.warning("a Kafka connection from %s is cut: %s", client_host, why)
+            _log.warning("a Kafka connection from %s is cut: %s", client_host, reason)
 
     def may_be_large(self, key: int) -> bool:
         return self._large_until.get(key, 0.0) > self.now()

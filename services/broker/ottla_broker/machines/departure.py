@@ -30,5 +30,5 @@ def relied_upon(image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
 
 
 def _has_others(image: ClusterImage, partition: Partition, broker_id: int) -> bool:
-    others = (image.brokers.get(r) for r in partition.isr if r != broker_id)
-    return any(other is not None and not other.fenced and not other.shutting_down for other in others)
+    rest = (image.brokers.get(r) for r in partition.isr if r != broker_id)
+    return any(other is not None and not other.fenced and not other.shutting_down for other in rest)

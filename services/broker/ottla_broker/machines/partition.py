@@ -187,10 +187,10 @@ class Leader:
         don't count: internal topics get none beyond those that the rule was made for.
         """
         members = (*self.isr, *self.elr)
-        here = {r for r, f in self._followers.items() if f.seen_confirmation >= number and r in members}
-        left = len(self.replicas) - 1 - len(here)
-        nobody_else = self._electable() <= {self._broker_id, *here}
-        return bool(here) and (nobody_else or left < self.effective_min_isr)
+        local = {r for r, f in self._followers.items() if f.seen_confirmation >= number and r in members}
+        left = len(self.replicas) - 1 - len(local)
+        nobody_else = self._electable() <= {self._broker_id, *local}
+        return bool(local) and (nobody_else or left < self.effective_min_isr)
 
     def is_replica(self, broker_id: int) -> bool:
         return broker_id in self._followers

@@ -34,9 +34,9 @@ class OwnRegistration:
             return True
         key = keys.broker(broker_id)
 
-        def told(entry: KeyValue) -> bytes | None:
+        def reported(entry: KeyValue) -> bytes | None:
             registered = decode(key, entry)
             mine = registered.incarnation == self._incarnation
             return encode(key, replace(registered, **fields)) if mine else None
 
-        return await alter(self._store, keys.key_text(self._metadata.image.cluster_id, key), told)
+        return await alter(self._store, keys.key_text(self._metadata.image.cluster_id, key), reported)

@@ -17,7 +17,7 @@ class Addresses:
     def __init__(self, published_hosts: Iterable[str]) -> None:
         self._published = frozenset(published_hosts)
 
-    def told(self, address: str, context: RequestContext) -> str:
+    def advertised(self, address: str, context: RequestContext) -> str:
         """What the caller is to dial in order to reach the service that is registered at `address` (host:port)."""
         if context.dialled_host not in self._published:
             return address

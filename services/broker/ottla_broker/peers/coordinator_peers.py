@@ -58,7 +58,7 @@ class CoordinatorPeers:
         return [c for c in self._metadata.image.coordinators.values() if c.kind == kind]
 
     async def ask(
-        self, coordinator: Coordinator, method: Method[Request, Response], asked: Request, timeout: float
+        self, coordinator: Coordinator, method: Method[Request, Response], request: Request, timeout: float
     ) -> Response:
         """The response as it is, with the error that it may carry.
 
@@ -67,9 +67,9 @@ class CoordinatorPeers:
         """
         reached = self._reach(coordinator.address)
         try:
-            if isinstance(asked, pb.HeartbeatRequest):
-                return cast(Response, await reached.heartbeats.ask(asked, timeout))
-            return await reached.peer.ask(method, asked, timeout=timeout)
+            if isinstance(request, pb.HeartbeatRequest):
+                return cast(Response, await reached.heartbeats.ask(request, timeout))
+            return await reached.peer.ask(method, request, timeout=timeout)
         except OttlaError as error:
             if error.code in (ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT):
                 raise not_available(coordinator.kind) from error

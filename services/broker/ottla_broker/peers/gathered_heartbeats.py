@@ -24,7 +24,7 @@ class GatheredHeartbeats:
 
     def __init__(self, peer: AioPeer) -> None:
         self._peer: Final = peer
-        self._gathered: Final = Gathered(self._call, GATHER_S, most=MOST, weigh=lambda each: 1)
+        self._gathered: Final = Gathered(self._call, GATHER_S, most=MOST, weigh=lambda entry: 1)
 
     async def ask(self, request: pb.HeartbeatRequest, timeout_s: float) -> pb.HeartbeatResponse:
         """The response, with the error that it may carry. Raises TransportError."""
@@ -37,5 +37,5 @@ class GatheredHeartbeats:
         return await self._peer.ask(Group.HEARTBEAT, request, timeout=max(0.0, give_up_at - loop.time()))
 
     async def _call(self, heartbeats: list[pb.HeartbeatRequest], timeout_s: float) -> Sequence[pb.HeartbeatResponse]:
-        asked = pb.HeartbeatsRequest(heartbeats=heartbeats)
-        return (await self._peer.call(Group.HEARTBEATS, asked, timeout=timeout_s)).heartbeats
+        request = pb.HeartbeatsRequest(heartbeats=heartbeats)
+        return (await self._peer.call(Group.HEARTBEATS, request, timeout=timeout_s)).heartbeats

@@ -66,17 +66,17 @@ class Audience(Protocol):
     @property
     def purgatory(self) -> FetchPurgatory: ...
 
-    def replica(self, want: PartitionFetch) -> Replica:
+    def replica(self, request: PartitionFetch) -> Replica:
         """The replica to read from, or OttlaError."""
         ...
 
-    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
+    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
         """An answer without records: there is none to read here."""
         ...
 
     def limit_offset(self, replica: Replica) -> int: ...
 
-    def has_changes(self, want: PartitionFetch, replica: Replica) -> bool:
+    def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
         """Whether the partition is worth an answer without records."""
         ...
 
@@ -86,7 +86,7 @@ class Audience(Protocol):
 
 
 async def fetch(
-    wants: Sequence[PartitionFetch],
+    requests: Sequence[PartitionFetch],
     audience: Audience,
     *,
     max_wait_s: float,
@@ -100,72 +100,76 @@ async def fetch(
     is less `room`, and nothing where there is none.
     """
     deadline = asyncio.get_running_loop().time() + max_wait_s
-    with audience.purgatory.delayed(want.id for want in wants) as delayed:
+    with audience.purgatory.delayed(request.id for request in requests) as delayed:
         while True:
             # Parked and marked first, then looked at: what is appended during the look is not slept over (rule 55).
             delayed.mark()
-            fetched = await _read_all(wants, audience, max_bytes, room)
-            missing_bytes = _missing(fetched, wants, min_bytes)
+            fetched = await _read_all(requests, audience, max_bytes, room)
+            missing_bytes = _missing(fetched, requests, min_bytes)
             if missing_bytes <= 0 or max_wait_s <= 0:
                 break
             room.give_back(sum(len(part.records) for part in fetched))
             del fetched  # what was read is not kept while more is waited for
             if not await delayed.sleep(deadline, missing_bytes):
                 # What has come meanwhile, though it is not enough.
-                fetched = await _read_all(wants, audience, max_bytes, room)
+                fetched = await _read_all(requests, audience, max_bytes, room)
                 break
     audience.on_response(fetched)
     return fetched
 
 
-def _missing(fetched: Sequence[FetchResult], wants: Sequence[PartitionFetch], min_bytes: int) -> int:
+def _missing(fetched: Sequence[FetchResult], requests: Sequence[PartitionFetch], min_bytes: int) -> int:
     """Bytes that are still to come before the fetch is worth an answer."""
     if any(part.completes_fetch for part in fetched):
         return 0
     missing = min_bytes - sum(len(part.records) for part in fetched)
-    if missing > 0 and any(_is_cut(part, want) for part, want in zip(fetched, wants, strict=True) if part.records):
+    if missing > 0 and any(
+        _is_cut(part, request) for part, request in zip(fetched, requests, strict=True) if part.records
+    ):
         return 0
     return missing
 
 
-def _is_cut(part: FetchResult, want: PartitionFetch) -> bool:
+def _is_cut(part: FetchResult, request: PartitionFetch) -> bool:
     """Whether a limit kept back what could be read already: waiting would bring no more."""
     return whole_batches(part.records, _ANY_OFFSET)[1] < part.high_watermark
 
 
 async def _read_all(
-    wants: Sequence[PartitionFetch], audience: Audience, max_bytes: int, room: ResponseRoom
+    requests: Sequence[PartitionFetch], audience: Audience, max_bytes: int, room: ResponseRoom
 ) -> list[FetchResult]:
     fetched: list[FetchResult] = []
-    left, turn = max_bytes, Slice()
-    for want in wants:
-        await turn.rest()
-        part = await _read(want, audience, min(left, want.max_bytes), room, first=left == max_bytes)
+    left, slice_ = max_bytes, Slice()
+    for request in requests:
+        await slice_.rest()
+        part = await _read(request, audience, min(left, request.max_bytes), room, first=left == max_bytes)
         left -= len(part.records)
         fetched.append(part)
     return fetched
 
 
 async def _read(
-    want: PartitionFetch, audience: Audience, max_bytes: int, room: ResponseRoom, *, first: bool
+    request: PartitionFetch, audience: Audience, max_bytes: int, room: ResponseRoom, *, first: bool
 ) -> FetchResult:
     replica: Replica | None = None
     try:
-        replica = audience.replica(want)
-        instead = audience.instead(want, replica)
+        replica = audience.replica(request)
+        instead = audience.instead(request, replica)
         if instead is not None:
             return instead
         limit = audience.limit_offset(replica)
         records = b""
         if max_bytes > 0:
-            records = await _read_records(replica, want.offset, max_bytes, limit, room, first=first)
+            records = await _read_records(replica, request.offset, max_bytes, limit, room, first=first)
     except OttlaError as error:
         if replica is None:
-            return FetchResult(want.id, error=error, completes_fetch=True)
+            return FetchResult(request.id, error=error, completes_fetch=True)
         watermark, start = replica.high_watermark, replica.log.log_start_offset
-        return FetchResult(want.id, b"", watermark, start, error, completes_fetch=True)
-    news = audience.has_changes(want, replica)
-    return FetchResult(want.id, records, replica.high_watermark, replica.log.log_start_offset, completes_fetch=news)
+        return FetchResult(request.id, b"", watermark, start, error, completes_fetch=True)
+    changes = audience.has_changes(request, replica)
+    return FetchResult(
+        request.id, records, replica.high_watermark, replica.log.log_start_offset, completes_fetch=changes
+    )
 
 
 async def _read_records(
@@ -204,25 +208,27 @@ class Consumers:
         self._closest = None if from_follower else closest
         self._from_follower = from_follower
 
-    def replica(self, want: PartitionFetch) -> Replica:
-        replica = self._replicas.find(want.id)
+    def replica(self, request: PartitionFetch) -> Replica:
+        replica = self._replicas.find(request.id)
         if self._from_follower:
-            replica.check_epoch(want.leader_epoch)
+            replica.check_epoch(request.leader_epoch)
         else:
-            replica.check_leader(want.leader_epoch)
+            replica.check_leader(request.leader_epoch)
         return replica
 
-    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
-        closest = None if self._closest is None else self._closest(replica, want.offset)
+    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
+        closest = None if self._closest is None else self._closest(replica, request.offset)
         if closest is None:
             return None
         start = replica.log.log_start_offset
-        return FetchResult(want.id, b"", replica.high_watermark, start, preferred_replica=closest, completes_fetch=True)
+        return FetchResult(
+            request.id, b"", replica.high_watermark, start, preferred_replica=closest, completes_fetch=True
+        )
 
     def limit_offset(self, replica: Replica) -> int:
         return replica.high_watermark
 
-    def has_changes(self, want: PartitionFetch, replica: Replica) -> bool:
+    def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
         return False
 
     def on_response(self, fetched: Sequence[FetchResult]) -> None:
@@ -261,33 +267,36 @@ class Followers:
         self._seen_confirmation = seen_confirmation
         self._noted: set[PartitionId] = set()
 
-    def replica(self, want: PartitionFetch) -> Replica:
-        replica = self._replicas.find(want.id)
-        replica.check_leader(want.leader_epoch)
+    def replica(self, request: PartitionFetch) -> Replica:
+        replica = self._replicas.find(request.id)
+        replica.check_leader(request.leader_epoch)
         return replica
 
-    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
+    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
         """Note what the follower has, once a fetch; where its logs have parted, tell it where."""
-        if want.id in self._noted:
+        if request.id in self._noted:
             return None
         diverging = replica.on_follower_fetch(
-            self._follower_id, self._broker_epoch, want.offset, want.last_epoch, want.log_start_offset
+            self._follower_id, self._broker_epoch, request.offset, request.last_epoch, request.log_start_offset
         )
-        self._noted.add(want.id)
+        self._noted.add(request.id)
         if diverging is None:
-            if replica.newest_confirmation and want.leader_epoch is not None:
+            if replica.newest_confirmation and request.leader_epoch is not None:
                 replica.on_seen_confirmation(self._follower_id, self._seen_confirmation)
             return None
         watermark, start = replica.high_watermark, replica.log.log_start_offset
-        return FetchResult(want.id, b"", watermark, start, diverging=diverging, completes_fetch=True)
+        return FetchResult(request.id, b"", watermark, start, diverging=diverging, completes_fetch=True)
 
     def limit_offset(self, replica: Replica) -> int:
         return replica.log.log_end_offset
 
-    def has_changes(self, want: PartitionFetch, replica: Replica) -> bool:
+    def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
         """The high watermark moved, or the log's start: followers have readers too (rule 18). Or a check waits."""
         start = replica.log.log_start_offset
-        moved = replica.high_watermark > want.high_watermark or want.log_start_offset < start <= want.high_watermark
+        moved = (
+            replica.high_watermark > request.high_watermark
+            or request.log_start_offset < start <= request.high_watermark
+        )
         return moved or replica.newest_confirmation > self._seen_confirmation
 
     def on_response(self, fetched: Sequence[FetchResult]) -> None:

@@ -67,13 +67,13 @@ class FetchPurgatory:
     @contextmanager
     def delayed(self, partitions: Iterable[PartitionId]) -> Iterator[DelayedFetch]:
         """A delayed that hears of every change of `partitions` inside the block."""
-        delayed, places = DelayedFetch(closed=self._closed), set(partitions)
-        for partition in places:
+        delayed, positions = DelayedFetch(closed=self._closed), set(partitions)
+        for partition in positions:
             self._by_partition.setdefault(partition, set()).add(delayed)
         try:
             yield delayed
         finally:
-            for partition in places:
+            for partition in positions:
                 waiting = self._by_partition[partition]
                 waiting.discard(delayed)
                 if not waiting:

@@ -22,7 +22,7 @@ class LeaderResponse(NamedTuple):
 
 
 class FollowerRole(ReplicaState):
-    def on_fetched(self, offset: int, leader_epoch: int, answer: LeaderResponse) -> None:
+    def on_fetched(self, offset: int, leader_epoch: int, response: LeaderResponse) -> None:
         """Write what the leader answered to a fetch from `offset` in that leader epoch; late answers change nothing.
 
         Raises what `Log.append_replicated` raises.
@@ -30,13 +30,13 @@ class FollowerRole(ReplicaState):
         if not self._follows(leader_epoch) or offset != self.log.log_end_offset:
             return
         with self._watching_the_disk():
-            if answer.records:
-                self.log.append_replicated(answer.records, self._clock.wall_ms())
+            if response.records:
+                self.log.append_replicated(response.records, self._clock.wall_ms())
             if self.log.is_flush_due(self._clock.wall_ms()):
                 self.start_flush()
-            self._on_leader_high_watermark(answer.high_watermark)
-            if self.log.log_start_offset < answer.log_start_offset <= self._high_watermark:  # DeleteRecords, there
-                self.log.delete_records_before(answer.log_start_offset, self._high_watermark)
+            self._on_leader_high_watermark(response.high_watermark)
+            if self.log.log_start_offset < response.log_start_offset <= self._high_watermark:  # DeleteRecords, there
+                self.log.delete_records_before(response.log_start_offset, self._high_watermark)
 
     def _on_leader_high_watermark(self, high_watermark: int) -> None:
         """A new leader may know an older one for a while (rule 15): what was committed stays so."""

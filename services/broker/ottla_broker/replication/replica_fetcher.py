@@ -149,25 +149,25 @@ class ReplicaFetcher:
         """One fetch and what follows from it; given up when there is something else to follow."""
         self._changed.clear()
         now = asyncio.get_running_loop().time()
-        asked = [
+        requested = [
             replica
             for p, replica in self._followed.items()
             if self._resting.get(p, 0.0) <= now and not replica.is_in_a_thread
         ]
-        if not asked or self._registration.current().epoch == UNREGISTERED:  # the leader would not know who asks
+        if not requested or self._registration.current().epoch == UNREGISTERED:  # the leader would not know who asks
             await self._rest(now)
             return None
         # flush.messages: what a fetch says that this replica has is on the platter.
-        if unflushed := [replica for replica in asked if replica.must_flush]:
+        if unflushed := [replica for replica in requested if replica.must_flush]:
             done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
             for replica, error in zip(unflushed, done, strict=True):
                 if error is not None:
                     self._on_error(replica, error)
-                    asked.remove(replica)
-            if not asked:
+                    requested.remove(replica)
+            if not requested:
                 return await self._rest(now)
-        request = self._request(asked)
-        sent = {replica.id: (replica, part) for replica, part in zip(asked, request.partitions, strict=True)}
+        request = self._request(requested)
+        sent = {replica.id: (replica, part) for replica, part in zip(requested, request.partitions, strict=True)}
         fetching = asyncio.create_task(
             stream.exchange(
                 request,
@@ -194,7 +194,7 @@ class ReplicaFetcher:
         except TimeoutError:
             pass
 
-    def _request(self, asked: Iterable[Replica]) -> pb.FetchRequest:
+    def _request(self, requested: Iterable[Replica]) -> pb.FetchRequest:
         broker_id, broker_epoch = self._registration.current()
         settings = self._replicas.settings
         follower = pb.Follower(
@@ -209,7 +209,7 @@ class ReplicaFetcher:
             max_bytes=settings.response_max_bytes,
             follower=follower,
         )
-        for replica in asked:
+        for replica in requested:
             log = replica.log
             request.partitions.add(
                 topic_id=replica.id.topic_id,
@@ -224,13 +224,13 @@ class ReplicaFetcher:
         return request
 
     async def _on_response(
-        self, response: pb.FetchResponse, asked: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
+        self, response: pb.FetchResponse, requested: Mapping[PartitionId, tuple[Replica, pb.FetchPartition]]
     ) -> None:
         """Ten megabytes may come at once where a replica catches up: others have turns between its partitions."""
-        lag, turn = 0, Slice()
+        lag, slice_ = 0, Slice()
         self._seen_confirmation = response.newest_confirmation
         for part in response.partitions:
-            replica, request = asked[PartitionId(TopicId(part.topic_id), part.partition)]
+            replica, request = requested[PartitionId(TopicId(part.topic_id), part.partition)]
             try:
                 self._on_partition(replica, request, part)
                 if part.records:
@@ -238,7 +238,7 @@ class ReplicaFetcher:
             except Exception as error:  # of this partition alone
                 self._on_error(replica, error)
             lag = max(lag, part.high_watermark - replica.log.log_end_offset)
-            await turn.rest()
+            await slice_.rest()
         self.lag = lag
 
     def _last(self, partition_id: PartitionId) -> None:
@@ -256,8 +256,8 @@ class ReplicaFetcher:
             end = part.diverging_epoch
             self._cut(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
         else:
-            answer = LeaderResponse(part.records, part.high_watermark, part.log_start_offset)
-            replica.on_fetched(request.fetch_offset, epoch, answer)
+            response = LeaderResponse(part.records, part.high_watermark, part.log_start_offset)
+            replica.on_fetched(request.fetch_offset, epoch, response)
         self._resting.pop(replica.id, None)
 
     def _cut(self, replica: Replica, cut: Coroutine[Any, Any, None]) -> None:
@@ -283,6 +283,6 @@ class ReplicaFetcher:
         behind = isinstance(error, OttlaError) and error.code in _BEHIND
         rest_s = _SOON_S if behind else self._replicas.settings.backoff_s
         if not behind and replica.id not in self._resting:  # told once: a disk may be full for long
-            words = "%s can't follow broker %d: %s"
-            _log.warning(words, replica, self._leader_id, error, exc_info=None if known else error)
+            text = "%s can't follow broker %d: %s"
+            _log.warning(text, replica, self._leader_id, error, exc_info=None if known else error)
         self._resting[replica.id] = asyncio.get_running_loop().time() + rest_s

@@ -65,10 +65,10 @@ class _Failure:
         self.again_at = 0.0
         self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
 
-    def again(self, words: str, now: float) -> float:
+    def again(self, text: str, now: float) -> float:
         """One more try has failed; in how many seconds the next one is due."""
         wait_s = self._backoff.next()
-        self.words, self.again_at = words, now + wait_s
+        self.words, self.again_at = text, now + wait_s
         return wait_s
 
 
@@ -251,7 +251,7 @@ class Replicas(ReplicaTable):
         self._read_only.clear()
         self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
         assigned = self._assigned(image)
-        self._remove_gone({wanted.id for wanted in assigned})
+        self._remove_gone({requested.id for requested in assigned})
         if image.configs is not before.configs:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
@@ -260,7 +260,9 @@ class Replicas(ReplicaTable):
             or image.restored is not before.restored
             or image.is_behind != before.is_behind
         )
-        changed = assigned if concerns_all else [wanted for wanted in assigned if self._differs(wanted, before)]
+        changed = (
+            assigned if concerns_all else [requested for requested in assigned if self._differs(requested, before)]
+        )
         await self._apply_all(image, changed, None if whole else _PATIENCE_S)
         if self._is_registered():  # what a start has found is said by then: it may be forgotten
             self._log_dir().followed = Followed(image.restored.count, image.revision)
@@ -282,13 +284,13 @@ class Replicas(ReplicaTable):
             if self._broker_id in partition.replicas
         ]
 
-    def _differs(self, wanted: _Wanted, before: ClusterImage) -> bool:
+    def _differs(self, requested: _Wanted, before: ClusterImage) -> bool:
         """Whether the partition, its topic's configs or its failure ask for another look; values are replaced whole."""
-        failure = self._failures.get(wanted.id)
+        failure = self._failures.get(requested.id)
         return (
-            before.partitions.get(wanted.id) is not wanted.partition
-            or before.topics.get(wanted.topic.name) is not wanted.topic
-            or wanted.id in self._look_again
+            before.partitions.get(requested.id) is not requested.partition
+            or before.topics.get(requested.topic.name) is not requested.topic
+            or requested.id in self._look_again
             or (failure is not None and failure.again_at <= asyncio.get_running_loop().time())
         )
 
@@ -312,71 +314,71 @@ class Replicas(ReplicaTable):
             known = self._configs[topic.name] = (topic, log_config(image, topic, self._broker_id))
         return known[1]
 
-    async def _apply_all(self, image: ClusterImage, wanted: Iterable[_Wanted], patience_s: float | None) -> None:
+    async def _apply_all(self, image: ClusterImage, requested: Iterable[_Wanted], patience_s: float | None) -> None:
         """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
-        for each in wanted:
-            self._look_again.discard(each.id)
-            if each.id in self._applying:
-                self._look_again.add(each.id)
+        for entry in requested:
+            self._look_again.discard(entry.id)
+            if entry.id in self._applying:
+                self._look_again.add(entry.id)
                 continue
             try:
-                if self._apply_at_once(image, each):
-                    self._failures.pop(each.id, None)
+                if self._apply_at_once(image, entry):
+                    self._failures.pop(entry.id, None)
                 else:
-                    self._applying[each.id] = asyncio.create_task(self._apply(image, each), name=f"apply-{each.id}")
+                    self._applying[entry.id] = asyncio.create_task(self._apply(image, entry), name=f"apply-{entry.id}")
             except Exception as error:
-                self._on_failure(each, error)
+                self._on_failure(entry, error)
         if self._applying:
             _, late = await asyncio.wait(self._applying.values(), timeout=patience_s)
             if late:
                 self._look_again |= self._applying.keys()
 
-    def _apply_at_once(self, image: ClusterImage, wanted: _Wanted) -> bool:
+    def _apply_at_once(self, image: ClusterImage, requested: _Wanted) -> bool:
         """Whether the partition has its part; else the disk has to be waited for."""
-        replica = self._replicas.get(wanted.id)
+        replica = self._replicas.get(requested.id)
         if replica is None:
             return False
-        replica.configure(self._config_of(image, wanted.topic), self.settings.lag_max_s)
-        if self._is_to_lead(replica, wanted.partition):
+        replica.configure(self._config_of(image, requested.topic), self.settings.lag_max_s)
+        if self._is_to_lead(replica, requested.partition):
             return False
-        replica.on_partition(self._as_far_as_known(wanted.partition))
+        replica.on_partition(self._as_far_as_known(requested.partition))
         return True
 
-    async def _apply(self, image: ClusterImage, wanted: _Wanted) -> None:
+    async def _apply(self, image: ClusterImage, requested: _Wanted) -> None:
         try:
             async with self._room:
                 if not self._stopping:
-                    await self._take_part(image, wanted)
-            self._failures.pop(wanted.id, None)
+                    await self._take_part(image, requested)
+            self._failures.pop(requested.id, None)
         except Exception as error:  # of this partition alone: the others are served, and this one tried again
-            self._on_failure(wanted, error)
+            self._on_failure(requested, error)
         finally:
-            del self._applying[wanted.id]
-            if wanted.id in self._look_again:
+            del self._applying[requested.id]
+            if requested.id in self._look_again:
                 self._changed.set()
 
-    def _on_failure(self, wanted: _Wanted, error: Exception) -> None:
+    def _on_failure(self, requested: _Wanted, error: Exception) -> None:
         """Told once for each cause: a disk that is full for an hour is one line for each partition."""
-        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(wanted.id, _Failure())
+        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(requested.id, _Failure())
         if str(error) != failure.words:
             known = isinstance(error, OttlaError)
-            name = f"{wanted.topic.name}-{wanted.id.partition}"
+            name = f"{requested.topic.name}-{requested.id.partition}"
             _log.error("%s can't take its part, trying on: %s", name, error, exc_info=None if known else error)
         loop.call_later(failure.again(str(error), loop.time()), self._changed.set)
 
-    async def _take_part(self, image: ClusterImage, wanted: _Wanted) -> None:
-        replica = self._replicas.get(wanted.id)
+    async def _take_part(self, image: ClusterImage, requested: _Wanted) -> None:
+        replica = self._replicas.get(requested.id)
         if replica is None:
-            await self._removals.until_gone(wanted.id)
-            replica = self._replicas[wanted.id] = await self._open(image, wanted)
-        if not image.is_in_doubt(wanted.partition) and is_older(wanted.partition, replica.log.epochs.latest):
+            await self._removals.until_gone(requested.id)
+            replica = self._replicas[requested.id] = await self._open(image, requested)
+        if not image.is_in_doubt(requested.partition) and is_older(requested.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
-        if self._is_to_lead(replica, wanted.partition):
-            await self._begin_epoch(replica, wanted.partition.leader_epoch)
-            if self._replicas.get(wanted.id) is replica:  # it may be deleted meanwhile
-                replica.become_leader(wanted.partition)
+        if self._is_to_lead(replica, requested.partition):
+            await self._begin_epoch(replica, requested.partition.leader_epoch)
+            if self._replicas.get(requested.id) is replica:  # it may be deleted meanwhile
+                replica.become_leader(requested.partition)
         else:
-            replica.on_partition(self._as_far_as_known(wanted.partition))
+            replica.on_partition(self._as_far_as_known(requested.partition))
 
     def _as_far_as_known(self, partition: Partition) -> Partition:
         """What is in doubt is led by nobody, from the moment that a broker says so: to follow who led by the backup
@@ -399,11 +401,11 @@ class Replicas(ReplicaTable):
             return False
         return replica.must_become_leader(partition)
 
-    async def _open(self, image: ClusterImage, wanted: _Wanted) -> Replica:
-        config, topic = self._config_of(image, wanted.topic), wanted.topic.name
+    async def _open(self, image: ClusterImage, requested: _Wanted) -> Replica:
+        config, topic = self._config_of(image, requested.topic), requested.topic.name
         log_dir = self._log_dir()
-        log: Log = await self._threads.keep(log_dir.create, wanted.id, topic, config, now_ms=self._clock.wall_ms())
-        replica = Replica(wanted.id, topic, log, self._context, high_watermark=log_dir.high_watermark(wanted.id))
+        log: Log = await self._threads.keep(log_dir.create, requested.id, topic, config, now_ms=self._clock.wall_ms())
+        replica = Replica(requested.id, topic, log, self._context, high_watermark=log_dir.high_watermark(requested.id))
         replica.configure(config, self.settings.lag_max_s)
         return replica
 
@@ -415,8 +417,8 @@ class Replicas(ReplicaTable):
         known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
         log_dir.set_strays_aside(known, now_ms=self._clock.wall_ms())
         if (strays := log_dir.measure_strays()).partitions:
-            words = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operate/cluster.md"
-            _log.warning(words, strays.partitions, strays.size_bytes)
+            text = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operate/cluster.md"
+            _log.warning(text, strays.partitions, strays.size_bytes)
 
     @property
     def _broker_id(self) -> int:

@@ -59,11 +59,11 @@ def find_repeated(log: Log, batch: OwnedBatch) -> AppendResult | None:
     Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds. Without a yield, as the append that follows.
     """
     end = log.log_end_offset
-    place = find_place(log.fence, end, batch.owner, batch.expected_offset, is_fence=batch.is_fence)
-    if place == end:
+    position = find_place(log.fence, end, batch.owner, batch.expected_offset, is_fence=batch.is_fence)
+    if position == end:
         return None
-    stored = read_header(log.read(place, 1, end))  # the batch comes whole; it is young, and in the page cache
-    if not batch.is_fence and (stored.base_offset, stored.crc) != (place, batch.header.crc):
+    stored = read_header(log.read(position, 1, end))  # the batch comes whole; it is young, and in the page cache
+    if not batch.is_fence and (stored.base_offset, stored.crc) != (position, batch.header.crc):
         raise mismatch(end, batch.expected_offset)
     return AppendResult(stored.base_offset, stored.last_offset, -1, 0, 0, rolled=False, duplicate=True)
 

@@ -77,10 +77,10 @@ class BatchReader:
 
         `hot`: None instead of waiting for the disk. Raises CORRUPT_MESSAGE where there is no batch at `offset`.
         """
-        place = self._find(segments, offset, hot=hot)
-        if place is None:
+        location = self._find(segments, offset, hot=hot)
+        if location is None:
             return None if hot else b""
-        _, segment, position = place
+        _, segment, position = location
         file, left_bytes = segment.open_file() if hot else segment.file(), segment.size_bytes - position
         if file is None:
             return None
@@ -106,10 +106,10 @@ class BatchReader:
 
     def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Place | None:
         """Where to read `offset` from; None where no batch has it, or where only the disk could tell."""
-        place = self._places[offset % _REMEMBERED]
+        location = self._places[offset % _REMEMBERED]
         # A place at a segment's end is of use only until the segment is sealed and the next one has the offset.
-        if place is not None and place.offset == offset and place.position < place.segment.size_bytes:
-            return place
+        if location is not None and location.offset == offset and location.position < location.segment.size_bytes:
+            return location
         number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
         if segments[number].base_offset == offset:
             return _Place(offset, segments[number], 0)

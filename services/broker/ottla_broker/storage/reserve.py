@@ -29,11 +29,11 @@ class Reserve:
     def release(self) -> bool:
         """Give the room back; whether there was any. The disk may be read-only: then nothing can be done."""
         try:
-            if there := self._path.exists():
+            if existing := self._path.exists():
                 self._path.unlink()
         except OSError:
             return False
-        return there
+        return existing
 
     def make(self) -> bool:
         """Keep the room, where there is twice as much; whether there was. For a thread."""

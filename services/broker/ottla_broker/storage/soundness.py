@@ -55,13 +55,13 @@ def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | Non
     """
     try:
         with (directory / BOOT_ID).open(encoding="utf-8") as kept:
-            place = _place(kept.fileno())
+            position = _place(kept.fileno())
             boot, noted, incarnation_text = (kept.readline().strip() for _ in range(3))
     except (FileNotFoundError, UnicodeDecodeError):
         return None
     if marker is not None:
         return _incarnation_of(marker, directory_id)
-    same = bool(boot) and boot == boot_id() and noted == place
+    same = bool(boot) and boot == boot_id() and noted == position
     return _incarnation_of(incarnation_text, directory_id) if same else None
 
 

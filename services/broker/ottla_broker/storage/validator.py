@@ -181,8 +181,8 @@ def check_keys(batch: memoryview) -> None:
 
 def _and_others(bad: list[int]) -> str:
     """In words: those beside the first."""
-    others = len(bad) - 1
-    return f" ({others}{' or more' if len(bad) == MOST_NAMED else ''} others neither)" if others else ""
+    rest = len(bad) - 1
+    return f" ({rest}{' or more' if len(bad) == MOST_NAMED else ''} others neither)" if rest else ""
 
 
 def _check_timestamps(header: BatchHeader, batch: memoryview, config: LogConfig, now_ms: int) -> None:

@@ -1,12 +1,12 @@
-"""The mass-expiry brake (rule C6): brokers that lost their sessions, but perhaps not their lives, are spared a while.
+"""The mass-expiry brake (rule C6): brokers that lost their sessions, but may be alive, have a grace period.
 
 etcd may end every lease at once when its disk or CPU stalls (etcd issue 15247). So a registration that goes without a
 reason that is known (a proven death, a controlled shutdown) is held for WINDOW_S. Were it few, they count as dead after
-it. Where more than a third of the brokers went within the window, each of them is asked: who answers is spared for a
-lease's time, in which it registers again, and who does not is dead. So one of three that falls silent is acted upon
-after a second, and the only one of a cluster, or one of two, as soon as it has not answered.
+it. Where more than a third of the brokers went within the window, each of them is probed: one that responds is within
+grace for a lease's time, in which it registers again, and one that does not is dead. So one of three that falls silent
+is acted upon after a second, and the only one of a cluster, or one of two, as soon as it has not responded.
 
-Where as many are missing from the first image of a process they are spared likewise: the cluster is starting.
+Where as many are missing from the first image of a process they are within_grace likewise: the cluster is starting.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Brokers = Mapping[int, Broker]
 
 @dataclass(slots=True)
 class _Away:
-    """A broker that is spared until `until`; `last` is its last registration, where there was one."""
+    """A broker within its grace period until `until`; `last` is its last registration, where there was one."""
 
     last: Broker | None
     since: float
@@ -69,16 +69,16 @@ class Brake:
             for n in recent:
                 self._away[n].until = math.inf  # until it was asked
 
-    def to_ask(self) -> list[Broker]:
+    def to_probe(self) -> list[Broker]:
         """The last registrations of those of whom it must be known whether they are alive."""
         return [away.last for away in self._away.values() if away.last is not None and away.until == math.inf]
 
-    def on_asked(self, now: float, broker: Broker, *, answered: bool) -> None:
+    def on_probed(self, now: float, broker: Broker, *, alive: bool) -> None:
         away = self._away.get(broker.id)
         if away is not None and away.last is not None and away.last.epoch == broker.epoch:
-            away.until = now + self._grace_s if answered else now
+            away.until = now + self._grace_s if alive else now
 
-    def spared(self, now: float) -> frozenset[int]:
+    def within_grace(self, now: float) -> frozenset[int]:
         return frozenset(n for n, away in self._away.items() if now < away.until)
 
 

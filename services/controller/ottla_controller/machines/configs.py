@@ -154,8 +154,8 @@ def decide_alter_configs(image: ClusterImage, resource: Resource, ops: Sequence[
 def unserved(resource: Resource, ops: Sequence[Op]) -> tuple[str, ...]:
     """What of the values that `ops` set has no effect, a sentence each. They have been decided on: they are legal."""
     key_of = _key_of(resource)
-    told = (op for op in ops if op.kind in (OpKind.SET, OpKind.APPEND))
-    return without_effect(key_of, {op.name: key_of(op.name).parse(op.value) for op in told})
+    reported = (op for op in ops if op.kind in (OpKind.SET, OpKind.APPEND))
+    return without_effect(key_of, {op.name: key_of(op.name).parse(op.value) for op in reported})
 
 
 def _key_of(resource: Resource) -> Callable[[str], ConfigKey]:
@@ -256,11 +256,11 @@ def _with_items(key: ConfigKey, current: str | None, op: Op) -> str:
     """A list with items more or less; where the list is not set, its default is what they are added to."""
     if key.type is not ConfigType.LIST:
         key.refuse(op.value, f"{op.kind.value} is for lists, and this is of type {key.type.value}: set it instead")
-    given = key.parse(op.value).split(",")
+    options = key.parse(op.value).split(",")
     items = list(filter(None, (current if current is not None else key.default or "").split(",")))
     if op.kind is OpKind.APPEND:
-        return key.parse(",".join([*items, *given]).strip(","))
-    return ",".join(item for item in items if item not in given)
+        return key.parse(",".join([*items, *options]).strip(","))
+    return ",".join(item for item in items if item not in options)
 
 
 def _stored(image: ClusterImage, name: str) -> Configs:

@@ -8,7 +8,7 @@ The rules, in their order:
 0. After the metadata was restored from a backup nothing that it says of a partition counts (rule C18).
 1. Who may have lost acknowledged records (rule C15), or is back with another directory than the one that its replica
    lay in, is out of the ISR and of the ELR, and leads nothing.
-2. Of the ISR stay those who are there and do not go away, and those who are spared for the moment (rule C6).
+2. Of the ISR stay those who are there and do not go away, and those who are within_grace for the moment (rule C6).
 3. The leader stays if it is one of them. Else the first of them, in the order of the replicas, is elected.
 4. Where all others are gone, members that are shutting down serve on until they are gone too.
 5. Where nobody of the ISR is there, it becomes empty and its members eligible. The first of the ELR who is there leads,
@@ -40,11 +40,11 @@ from ottla_core.model import NO_LEADER, PartitionId, TopicId
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Brokers as elections see them. `spared` are away or fenced and kept for the moment (rule C6)."""
+    """Brokers as elections see them. `within_grace` are away or fenced and kept for the moment (rule C6)."""
 
     willing: frozenset[int]  # live, and not shutting down: may be elected
     live: frozenset[int]
-    spared: frozenset[int]
+    within_grace: frozenset[int]
     fenced: frozenset[int]
     read_only: frozenset[int]  # their disks take no appends: they lead where nobody else can
     tail_lost: frozenset[int]  # registered, fenced, and without proof that they have all they acknowledged (rule C15)
@@ -70,12 +70,12 @@ class Rules(NamedTuple):
     unclean: bool
 
 
-def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Availability:
+def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> Availability:
     brokers = image.brokers.values()
     return Availability(
         willing=frozenset(b.id for b in brokers if not b.fenced and not b.shutting_down),
         live=frozenset(b.id for b in brokers if not b.fenced),
-        spared=spared,
+        within_grace=within_grace,
         fenced=frozenset(b.id for b in brokers if b.fenced),
         read_only=frozenset(b.id for b in brokers if b.read_only),
         tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
@@ -85,33 +85,33 @@ def available(image: ClusterImage, spared: frozenset[int] = frozenset()) -> Avai
     )
 
 
-def settled(partition: Partition, there: Availability, rules: Rules) -> Partition:
+def settled(partition: Partition, existing: Availability, rules: Rules) -> Partition:
     """`partition` as it should be; the same object where nothing is to be done."""
-    if partition.restored != there.restored:
+    if partition.restored != existing.restored:
         return _in_doubt(partition)
-    lost = there.lost(partition)
+    lost = existing.lost(partition)
     trusted = tuple(b for b in partition.isr if b not in lost)
-    stay = tuple(b for b in trusted if b in there.willing or b in there.spared)
-    leader = _first(partition, stay, there)
-    if partition.leader in stay and not _has_room_for_it(partition, leader, there):
+    stay = tuple(b for b in trusted if b in existing.willing or b in existing.within_grace)
+    leader = _first(partition, stay, existing)
+    if partition.leader in stay and not _has_room_for_it(partition, leader, existing):
         return _with_isr(partition, stay, rules, lost)
     if leader is not None:
         return with_leader(partition, leader, stay, rules.min_isr, lost)
-    if stay:  # whoever could lead is spared: it is soon known whether they come back
+    if stay:  # all that could lead are within grace: it is soon known whether they come back
         if partition.leader in lost:
             return with_leader(partition, NO_LEADER, trusted, rules.min_isr, lost)
         return _with_isr(partition, trusted, rules, lost)
-    going = tuple(b for b in trusted if b in there.live)
+    going = tuple(b for b in trusted if b in existing.live)
     if partition.leader in going:
         return _with_isr(partition, going, rules, lost)
     if going:
         leader = next(b for b in partition.replicas if b in going)
         return with_leader(partition, leader, going, rules.min_isr, lost)
     eligible = tuple(b for b in (*trusted, *partition.elr) if b not in lost)
-    leader = _first(partition, eligible, there)
+    leader = _first(partition, eligible, existing)
     if leader is not None:
         return with_leader(partition, leader, (leader,), rules.min_isr, lost)
-    outsider = _outsider(partition, there) if rules.unclean else None
+    outsider = _outsider(partition, existing) if rules.unclean else None
     if outsider is not None:
         return recovering_with(partition, outsider)
     if partition.leader != NO_LEADER:
@@ -134,22 +134,22 @@ def _with_isr(partition: Partition, isr: tuple[int, ...], rules: Rules, lost: fr
     return with_isr(partition, isr, rules.min_isr, lost)
 
 
-def _first(partition: Partition, among: tuple[int, ...], there: Availability) -> int | None:
+def _first(partition: Partition, among: tuple[int, ...], existing: Availability) -> int | None:
     """The first that may lead, in the order of the replicas; one whose disk takes appends, if there is any."""
-    may = [b for b in partition.replicas if b in among and b in there.willing]
-    return next((b for b in may if b not in there.read_only), may[0] if may else None)
+    may = [b for b in partition.replicas if b in among and b in existing.willing]
+    return next((b for b in may if b not in existing.read_only), may[0] if may else None)
 
 
-def _has_room_for_it(partition: Partition, other: int | None, there: Availability) -> bool:
+def _has_room_for_it(partition: Partition, other: int | None, existing: Availability) -> bool:
     """Whether `other` can take appends and the leader can't."""
-    return partition.leader in there.read_only and other is not None and other not in there.read_only
+    return partition.leader in existing.read_only and other is not None and other not in existing.read_only
 
 
-def _outsider(partition: Partition, there: Availability) -> int | None:
+def _outsider(partition: Partition, existing: Availability) -> int | None:
     """Who leads where records may be lost: who was in sync once, else any; those with another directory last."""
-    known, others = partition.last_known_elr, partition.replicas
-    kept = (tuple(b for b in among if not there.has_moved(partition, b)) for among in (known, others))
-    return next((first for among in (*kept, others) if (first := _first(partition, among, there)) is not None), None)
+    known, rest = partition.last_known_elr, partition.replicas
+    kept = (tuple(b for b in among if not existing.has_moved(partition, b)) for among in (known, rest))
+    return next((first for among in (*kept, rest) if (first := _first(partition, among, existing)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,19 +184,19 @@ def is_same_for_elections(one: ClusterImage, other: ClusterImage) -> bool:
     )
 
 
-def unsettled(image: ClusterImage, spared: frozenset[int] = frozenset()) -> list[PartitionId]:
+def needs_election(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -> list[PartitionId]:
     """The partitions that are not as they should be: those that need a leader first, then ISRs."""
-    there = available(image, spared)
-    moved = list(_settled(image, there, image.partitions))
+    existing = available(image, within_grace)
+    moved = list(_settled(image, existing, image.partitions))
     moved.sort(key=lambda s: s.before.leader_epoch == s.after.leader_epoch)
     return [s.id for s in moved]
 
 
 def decide_reconcile(
-    image: ClusterImage, partitions: Iterable[PartitionId], spared: frozenset[int] = frozenset()
+    image: ClusterImage, partitions: Iterable[PartitionId], within_grace: frozenset[int] = frozenset()
 ) -> Decision[tuple[Settled, ...]]:
     """Settle `partitions`, at most MAX_WRITES of them, as far as they still need it."""
-    moved = tuple(_settled(image, available(image, spared), partitions))
+    moved = tuple(_settled(image, available(image, within_grace), partitions))
     return Decision(moved, tuple(chain.from_iterable(writes_of(image, s) for s in moved)))
 
 
@@ -212,30 +212,30 @@ def to_hand_over(image: ClusterImage, broker_id: int) -> int:
     return sum(broker_id in (s.before.leader, *s.before.isr) for s in moved)
 
 
-def _settled(image: ClusterImage, there: Availability, partitions: Iterable[PartitionId]) -> Iterator[Settled]:
+def _settled(image: ClusterImage, existing: Availability, partitions: Iterable[PartitionId]) -> Iterator[Settled]:
     """Those of `partitions` that are not as they should be. Most are, and are passed over quickly."""
     configs = TopicConfigs(image)
     rules: dict[TopicId, Rules] = {}
     for id_ in partitions:
         partition = image.partitions.get(id_)
-        if partition is None or _is_well(partition, there):
+        if partition is None or _is_well(partition, existing):
             continue
         if id_.topic_id not in rules:
             rules[id_.topic_id] = rules_of(configs, id_.topic_id)
-        after = settled(partition, there, rules[id_.topic_id])
+        after = settled(partition, existing, rules[id_.topic_id])
         if after is not partition:
             yield Settled(id_, partition, after)
 
 
-def _is_well(partition: Partition, there: Availability) -> bool:
+def _is_well(partition: Partition, existing: Availability) -> bool:
     """Whether nothing is to be done for sure. Who is back with another directory is fenced until it is out (C15)."""
-    willing = there.willing
+    willing = existing.willing
     return (
-        partition.restored == there.restored
+        partition.restored == existing.restored
         and partition.leader in willing
-        and partition.leader not in there.read_only
+        and partition.leader not in existing.read_only
         and willing.issuperset(partition.isr)
-        and (not partition.elr or there.fenced.isdisjoint(partition.elr))
+        and (not partition.elr or existing.fenced.isdisjoint(partition.elr))
     )
 
 

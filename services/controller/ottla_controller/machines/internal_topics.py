@@ -116,10 +116,10 @@ def _copy(image: ClusterImage, kind: str) -> Decision[str]:
     preferred = Counter(p.replicas[0] for _, p in partitions)
     writes: list[Write] = []
     for id_, partition in partitions:
-        others = [b for b in live if b not in partition.replicas]
-        if len(partition.replicas) >= factor or not others or len(writes) == MAX_WRITES:
+        rest = [b for b in live if b not in partition.replicas]
+        if len(partition.replicas) >= factor or not rest or len(writes) == MAX_WRITES:
             continue
-        added = min(others, key=lambda b: (load[b], b))
+        added = min(rest, key=lambda b: (load[b], b))
         load[added] += 1
         replicas = (*partition.replicas, added)
         if preferred[added] + 1 < preferred[replicas[0]]:

@@ -88,17 +88,19 @@ def _altered(
 
 def _check_epochs(leader: Broker, proposal: Proposal, partition: Partition) -> None:
     """Kafka's order: who is ahead of this controller has seen a later one (ReplicationControlManager)."""
-    asked, known = proposal.leader_epoch, partition.leader_epoch
-    if asked > known or proposal.partition_epoch > partition.partition_epoch:
+    request, known = proposal.leader_epoch, partition.leader_epoch
+    if request > known or proposal.partition_epoch > partition.partition_epoch:
         raise OttlaError(
             ErrorCode.NOT_CONTROLLER,
-            f"the proposal has epochs {asked}/{proposal.partition_epoch}, and this controller knows of "
+            f"the proposal has epochs {request}/{proposal.partition_epoch}, and this controller knows of "
             f"{known}/{partition.partition_epoch}",
             hint="ask the active controller",
         )
-    if asked < known:
+    if request < known:
         raise OttlaError(
-            ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {asked} is over, it is {known} now", hint="wait for metadata"
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"leader epoch {request} is over, it is {known} now",
+            hint="wait for metadata",
         )
     if leader.id != partition.leader:
         raise _invalid(f"broker {leader.id} does not lead the partition", f"its leader is {partition.leader}")
@@ -125,16 +127,18 @@ def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins:
     Who is in sync already may be of unknown epoch: a life that may have lost something was taken out (rule C15).
     """
     if broker is None:
-        why = "is not registered"
+        reason = "is not registered"
     elif broker.epoch != epoch and (joins or epoch != UNKNOWN_EPOCH):
-        why = f"is registered with epoch {broker.epoch}, not {epoch}"
+        reason = f"is registered with epoch {broker.epoch}, not {epoch}"
     elif broker.fenced:
-        why = "is fenced"
+        reason = "is fenced"
     elif broker.shutting_down:
-        why = "is shutting down"
+        reason = "is shutting down"
     else:
         return
-    raise OttlaError(ErrorCode.INELIGIBLE_REPLICA, f"broker {broker_id} {why}", hint="propose it again when it is back")
+    raise OttlaError(
+        ErrorCode.INELIGIBLE_REPLICA, f"broker {broker_id} {reason}", hint="propose it again when it is back"
+    )
 
 
 def _unknown(image: ClusterImage, id_: PartitionId) -> OttlaError:
@@ -147,5 +151,5 @@ def _unknown(image: ClusterImage, id_: PartitionId) -> OttlaError:
     )
 
 
-def _invalid(what: str, hint: str) -> OttlaError:
-    return OttlaError(ErrorCode.INVALID_REQUEST, what, hint=hint)
+def _invalid(description: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_REQUEST, description, hint=hint)

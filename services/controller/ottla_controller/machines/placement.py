@@ -58,14 +58,14 @@ class _Spread:
 
     def place(self, number: int, replication_factor: int) -> Replicas:
         first = self._start + number
-        turn = {b: (n - first) % len(self._rack) for n, b in enumerate(self._rack)}
-        leader = min(self._rack, key=lambda b: (self._leaders[b], self._replicas[b], turn[b]))
+        slice_ = {b: (n - first) % len(self._rack) for n, b in enumerate(self._rack)}
+        leader = min(self._rack, key=lambda b: (self._leaders[b], self._replicas[b], slice_[b]))
         chosen = [leader]
         while len(chosen) < replication_factor:
             used = Counter(self._rack[b] for b in chosen)
             left = [b for b in self._rack if b not in chosen]
             chosen.append(
-                min(left, key=lambda b: (used[self._rack[b]], self._replicas[b], self._pairs[leader, b], turn[b]))
+                min(left, key=lambda b: (used[self._rack[b]], self._replicas[b], self._pairs[leader, b], slice_[b]))
             )
         self._add(chosen)
         return tuple(chosen)
@@ -108,5 +108,5 @@ def _check_replicas(partition: int, replicas: Replicas, registered: Mapping[int,
         raise _refused(f"no broker of partition {partition} is live", "name a live broker for each partition")
 
 
-def _refused(what: str, hint: str) -> OttlaError:
-    return OttlaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, what, hint=hint)
+def _refused(description: str, hint: str) -> OttlaError:
+    return OttlaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, description, hint=hint)

@@ -52,9 +52,9 @@ def decide_elect_leaders(
 
     By `reports` of logs an unclean election knows the longest.
     """
-    there = available(image)
+    existing = available(image)
     configs = TopicConfigs(image)
-    outcomes = tuple(_outcome(image, configs, there, kind, id_, reports or {}) for id_ in partitions)
+    outcomes = tuple(_outcome(image, configs, existing, kind, id_, reports or {}) for id_ in partitions)
     done = [o.settled for o in outcomes if o.settled is not None]
     return Decision(outcomes, tuple(chain.from_iterable(writes_of(image, s) for s in done)))
 
@@ -69,12 +69,12 @@ def unbalanced(image: ClusterImage, percentage: int) -> list[PartitionId]:
 
     `percentage` is leader.imbalance.per.broker.percentage. Only whose preferred leader may lead is in the list.
     """
-    there = available(image)
+    existing = available(image)
     preferred = Counter(p.replicas[0] for p in image.partitions.values())
-    astray = [(id_, image.partitions[id_]) for id_ in unpreferred(image)]
-    missed = Counter(p.replicas[0] for _, p in astray)
+    not_preferred = [(id_, image.partitions[id_]) for id_ in unpreferred(image)]
+    missed = Counter(p.replicas[0] for _, p in not_preferred)
     over = {b for b, count in missed.items() if count * 100 > percentage * preferred[b]}
-    return [id_ for id_, p in astray if p.replicas[0] in over and _may_lead(there, p)]
+    return [id_ for id_, p in not_preferred if p.replicas[0] in over and _may_lead(existing, p)]
 
 
 def leaderless(image: ClusterImage) -> list[PartitionId]:
@@ -94,7 +94,7 @@ def check_once(partitions: Iterable[tuple[str, int]]) -> None:
 def _outcome(
     image: ClusterImage,
     configs: TopicConfigs,
-    there: Availability,
+    existing: Availability,
     kind: ElectionType,
     id_: PartitionId,
     reports: Mapping[int, Report],
@@ -106,24 +106,24 @@ def _outcome(
     rules = rules_of(configs, id_.topic_id)
     try:
         if kind is ElectionType.PREFERRED:
-            return Outcome(id_, Settled(id_, partition, _preferred(partition, there, rules)))
+            return Outcome(id_, Settled(id_, partition, _preferred(partition, existing, rules)))
         longest = by_an_operators_word(image, id_, reports)
-        return Outcome(id_, Settled(id_, partition, _unclean(partition, there, rules, longest)))
+        return Outcome(id_, Settled(id_, partition, _unclean(partition, existing, rules, longest)))
     except OttlaError as error:
         return Outcome(id_, error=error)
 
 
-def _preferred(partition: Partition, there: Availability, rules: Rules) -> Partition:
+def _preferred(partition: Partition, existing: Availability, rules: Rules) -> Partition:
     preferred = partition.replicas[0]
     if partition.leader == preferred:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the preferred leader {preferred} leads already")
-    if preferred in there.read_only:
+    if preferred in existing.read_only:
         raise OttlaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"the disk of the preferred leader {preferred} is full",
             hint="free space there; it may lead again as soon as there is room",
         )
-    if not _may_lead(there, partition):
+    if not _may_lead(existing, partition):
         raise OttlaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
             f"the preferred leader {preferred} is not live or not in the ISR {list(partition.isr)}",
@@ -132,13 +132,13 @@ def _preferred(partition: Partition, there: Availability, rules: Rules) -> Parti
     return with_leader(partition, preferred, partition.isr, rules.min_isr)
 
 
-def _unclean(partition: Partition, there: Availability, rules: Rules, longest: Partition | None) -> Partition:
+def _unclean(partition: Partition, existing: Availability, rules: Rules, longest: Partition | None) -> Partition:
     """Who is eligible leads, as ever; else the `longest` log of those that have told theirs; else who is there."""
     if partition.leader != NO_LEADER:
         raise OttlaError(ErrorCode.ELECTION_NOT_NEEDED, f"the partition has a leader, {partition.leader}")
-    after = settled(partition, there, rules._replace(unclean=False))
+    after = settled(partition, existing, rules._replace(unclean=False))
     if after.leader == NO_LEADER:
-        after = longest or settled(partition, there, rules._replace(unclean=True))
+        after = longest or settled(partition, existing, rules._replace(unclean=True))
     if after.leader == NO_LEADER:
         raise OttlaError(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
@@ -148,6 +148,6 @@ def _unclean(partition: Partition, there: Availability, rules: Rules, longest: P
     return after
 
 
-def _may_lead(there: Availability, partition: Partition) -> bool:
+def _may_lead(existing: Availability, partition: Partition) -> bool:
     preferred = partition.replicas[0]
-    return preferred in there.willing - there.read_only and preferred in partition.isr
+    return preferred in existing.willing - existing.read_only and preferred in partition.isr

@@ -57,13 +57,13 @@ class Report:
 
 def to_ask(image: ClusterImage) -> dict[int, list[PartitionId]]:
     """Whose logs of which partitions have to be asked for: by broker id; nothing as long as too few are there."""
-    asked: defaultdict[int, list[PartitionId]] = defaultdict(list)
+    request: defaultdict[int, list[PartitionId]] = defaultdict(list)
     configs = TopicConfigs(image)
     for id_, partition in image.partitions.items():
         if partition.has_none_eligible:
             for broker in _witnesses(image, configs, id_, partition):
-                asked[broker.id].append(id_)
-    return dict(asked)
+                request[broker.id].append(id_)
+    return dict(request)
 
 
 def decide_recover(
@@ -110,13 +110,13 @@ def _recovered(
             report = reports.get(broker.id)
             if report is not None and report.epoch == broker.epoch and id_ in report.ends:
                 ends[broker.id] = report.ends[id_]
-        after = _elected(image, partition, _that_count(image, configs, id_, ends, asked=len(witnesses)))
+        after = _elected(image, partition, _that_count(image, configs, id_, ends, requested=len(witnesses)))
         if after is not None:
             yield Settled(id_, partition, after), [b for b in witnesses if b.id in ends]
 
 
 def _that_count(
-    image: ClusterImage, configs: TopicConfigs, id_: PartitionId, ends: Mapping[int, LogEnd], *, asked: int
+    image: ClusterImage, configs: TopicConfigs, id_: PartitionId, ends: Mapping[int, LogEnd], *, requested: int
 ) -> Mapping[int, LogEnd]:
     """Those of `ends` that decide, of so many that were asked for; none where they prove too little."""
     partition = image.partitions[id_]
@@ -125,7 +125,7 @@ def _that_count(
         sound = sum(end.sound for end in ends.values())
         return ends if sound >= _needed(configs, id_, partition) else of_all
     if configs.recovery_strategy(id_.topic_id) != BALANCED:
-        return ends if len(ends) == asked else {}
+        return ends if len(ends) == requested else {}
     awaited = {b: ends[b] for b in _awaited(partition) if b in ends}
     if len(awaited) < len(_awaited(partition)):
         return {}
@@ -157,8 +157,8 @@ def _led_by_the_longest(
 def _witnesses(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition) -> list[Broker]:
     """The brokers whose logs decide, once there are enough of them; else nobody."""
     if image.is_in_doubt(partition):
-        there = _registered(image, partition.replicas)
-        return there if len(there) >= _needed(configs, id_, partition) else []
+        existing = _registered(image, partition.replicas)
+        return existing if len(existing) >= _needed(configs, id_, partition) else []
     strategy = configs.recovery_strategy(id_.topic_id)
     live = [b for b in _registered(image, partition.replicas) if not b.fenced]
     kept = [b for b in live if partition.directories.get(b.id) in (None, b.directory_id)]

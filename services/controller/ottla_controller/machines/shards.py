@@ -41,9 +41,9 @@ def homeless(image: ClusterImage) -> list[str]:
 def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[Given, ...]]:
     """Give the shards of one kind to who should own them; at most MAX_WRITES at once, the next look finds the rest."""
     planned = list(_plan(image, kind).items())[:MAX_WRITES]
-    given = tuple(_given(image, kind, number, owner) for number, owner in planned)
-    writes = (_write_of(image, g, owner) for g, (_, owner) in zip(given, planned, strict=True))
-    return Decision(given, tuple(writes))
+    options = tuple(_given(image, kind, number, owner) for number, owner in planned)
+    writes = (_write_of(image, g, owner) for g, (_, owner) in zip(options, planned, strict=True))
+    return Decision(options, tuple(writes))
 
 
 def decide_release_shard(
@@ -60,8 +60,8 @@ def decide_release_shard(
         raise OttlaError(ErrorCode.INVALID_REQUEST, f"there is no shard {number} of kind {kind[:40]!r}")
     if (shard.owner, shard.incarnation, shard.epoch) != (instance_id, instance_epoch, shard_epoch):
         return Decision(shard)
-    given = _given(image, kind, number, owner)
-    return Decision(given.after, (_write_of(image, given, owner),))
+    options = _given(image, kind, number, owner)
+    return Decision(options.after, (_write_of(image, options, owner),))
 
 
 def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]:
@@ -131,7 +131,7 @@ def _quotas(owned: Mapping[int, list[int]], count: int) -> dict[int, int]:
     """The most that each may keep. Where they can't all have as many, those who have most keep one more."""
     least, more = divmod(count, len(owned))
     by_size = sorted(owned, key=lambda instance_id: -len(owned[instance_id]))
-    return {instance_id: least + (place < more) for place, instance_id in enumerate(by_size)}
+    return {instance_id: least + (position < more) for position, instance_id in enumerate(by_size)}
 
 
 def _given(image: ClusterImage, kind: str, number: int, owner: Coordinator) -> Given:
@@ -139,10 +139,10 @@ def _given(image: ClusterImage, kind: str, number: int, owner: Coordinator) -> G
     return Given(kind, number, before, Shard(owner.id, owner.epoch, before.epoch + 1))
 
 
-def _write_of(image: ClusterImage, given: Given, owner: Coordinator) -> Write:
-    key = keys.shard(given.kind, given.number)
-    seen = ReliedOn(key, mod_revision=given.before.mod_revision)
-    return Write(Change(key, given.after), (seen, _registration_seen(owner)))
+def _write_of(image: ClusterImage, options: Given, owner: Coordinator) -> Write:
+    key = keys.shard(options.kind, options.number)
+    seen = ReliedOn(key, mod_revision=options.before.mod_revision)
+    return Write(Change(key, options.after), (seen, _registration_seen(owner)))
 
 
 def _registration_seen(coordinator: Coordinator) -> ReliedOn:

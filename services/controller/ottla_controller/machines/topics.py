@@ -78,16 +78,16 @@ def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id
     """The same for a name that no client may take: the controller's own."""
     _check_not_there(image, new.name)
     configs = check_topic_configs(new.configs, cluster_configs(image))
-    placed = _place(image, new)
-    check_min_isr(configs, len(placed[0]))
-    topic = Topic(name=new.name, id=topic_id, partition_count=len(placed), configs=configs)
+    positioned = _place(image, new)
+    check_min_isr(configs, len(positioned[0]))
+    topic = Topic(name=new.name, id=topic_id, partition_count=len(positioned), configs=configs)
     commit = Write(
         Change(keys.topic(new.name), topic),
         (ReliedOn(keys.topic(new.name), mod_revision=0), cluster_configs_seen(image)),
     )
     return Decision(
-        TopicCreated(new.name, topic_id, len(placed), len(placed[0]), without_effect(topic_key, configs)),
-        (*_partition_writes(image, topic_id, 0, placed), commit),
+        TopicCreated(new.name, topic_id, len(positioned), len(positioned[0]), without_effect(topic_key, configs)),
+        (*_partition_writes(image, topic_id, 0, positioned), commit),
     )
 
 
@@ -108,9 +108,9 @@ def decide_create_partitions(
     racks = _live_racks(image)
     count = total_count - topic.partition_count
     if assignments:
-        placed = _check_new_assignments(image, assignments, count, len(existing[0]))
+        positioned = _check_new_assignments(image, assignments, count, len(existing[0]))
     else:
-        placed = place_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
+        positioned = place_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
     warning = (
         f"records with a key may now go to another partition than before: {name} has {total_count} partitions "
         f"instead of {topic.partition_count}, so order by key holds only from here on"
@@ -121,7 +121,7 @@ def decide_create_partitions(
     )
     return Decision(
         PartitionsCreated(name, warning),
-        (*_partition_writes(image, topic.id, topic.partition_count, placed), commit),
+        (*_partition_writes(image, topic.id, topic.partition_count, positioned), commit),
     )
 
 
@@ -267,11 +267,13 @@ def _live_racks(image: ClusterImage) -> dict[int, str]:
     return {n: b.rack for n, b in image.live_brokers().items()}
 
 
-def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placed: Sequence[Replicas]) -> list[Write]:
+def _partition_writes(
+    image: ClusterImage, topic_id: TopicId, first: int, positioned: Sequence[Replicas]
+) -> list[Write]:
     """New partitions, led by the first live replica, with all live ones in sync: they are equal, being empty."""
     live = image.live_brokers()
     writes = []
-    for number, replicas in enumerate(placed, first):
+    for number, replicas in enumerate(positioned, first):
         isr = tuple(b for b in replicas if b in live)
         directories = {b: live[b].directory_id for b in isr}
         partition = Partition(

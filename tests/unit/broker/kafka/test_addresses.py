@@ -37,17 +37,17 @@ def test_who_comes_by_another_address_is_told_it_for_this_host(
     addresses = simple("host-a")
     assert addresses.own({"PLAINTEXT": 9092}) == {"PLAINTEXT": "host-a:9092"}
     listeners = {} if old or not kafka_address else {"PLAINTEXT": kafka_address}
-    assert addresses.told(broker(kafka_address, **listeners), Caller("", dialled)) == told
+    assert addresses.advertised(broker(kafka_address, **listeners), Caller("", dialled)) == told
 
 
 def test_what_is_configured_is_told_to_everybody() -> None:
     addresses = simple("host-a", Address("kafka.example", 19092))
     assert addresses.own({"PLAINTEXT": 9092}) == {"PLAINTEXT": "kafka.example:19092"}
-    assert addresses.told(broker("host-a:9092"), Caller("", "10.0.0.7")) == ("host-a", 9092)
+    assert addresses.advertised(broker("host-a:9092"), Caller("", "10.0.0.7")) == ("host-a", 9092)
 
 
 def test_an_ipv6_address_is_told_whole() -> None:
-    assert simple("::1").told(broker("::1:9092"), Caller("", "::1")) == ("::1", 9092)
+    assert simple("::1").advertised(broker("::1:9092"), Caller("", "::1")) == ("::1", 9092)
 
 
 @pytest.mark.feature(135)
@@ -58,16 +58,16 @@ def test_each_listener_has_an_address_and_its_clients_are_told_that_of_the_same_
         "EXTERNAL": "localhost:9092",
     }
     other = broker("broker-1:19092", INTERNAL="broker-1:19092", EXTERNAL="localhost:9093")
-    assert addresses.told(other, Caller("", "172.18.0.2", "INTERNAL")) == ("broker-1", 19092)
-    assert addresses.told(other, Caller("", "172.18.0.2", "EXTERNAL")) == ("localhost", 9093)
+    assert addresses.advertised(other, Caller("", "172.18.0.2", "INTERNAL")) == ("broker-1", 19092)
+    assert addresses.advertised(other, Caller("", "172.18.0.2", "EXTERNAL")) == ("localhost", 9093)
 
 
 def test_a_broker_without_that_listener_can_not_be_reached_by_it() -> None:
     addresses = KafkaAddresses("0.0.0.0", "broker-0", [INTERNAL, EXTERNAL])
     lacking = broker("broker-1:19092", INTERNAL="broker-1:19092")
-    assert addresses.told(lacking, Caller("", "172.18.0.2", "EXTERNAL")) is None
+    assert addresses.advertised(lacking, Caller("", "172.18.0.2", "EXTERNAL")) is None
     of_older_release = broker("broker-1:9092")
-    assert addresses.told(of_older_release, Caller("", "172.18.0.2", "EXTERNAL")) == ("broker-1", 9092)
+    assert addresses.advertised(of_older_release, Caller("", "172.18.0.2", "EXTERNAL")) == ("broker-1", 9092)
 
 
 def test_a_listener_that_advertises_nothing_is_told_as_it_was_dialled_beside_one_that_does() -> None:
@@ -76,8 +76,8 @@ def test_a_listener_that_advertises_nothing_is_told_as_it_was_dialled_beside_one
     ports = {"INTERNAL": 19092, "LAN": 9092}
     assert addresses.own(ports)["LAN"] == "broker-0:9092"
     same_host = broker("", INTERNAL="broker-0:19093", LAN="broker-0:9093")
-    assert addresses.told(same_host, Caller("", "10.0.0.7", "LAN")) == ("10.0.0.7", 9093)
-    assert addresses.told(same_host, Caller("", "172.18.0.2", "INTERNAL")) == ("broker-0", 19093)
+    assert addresses.advertised(same_host, Caller("", "10.0.0.7", "LAN")) == ("10.0.0.7", 9093)
+    assert addresses.advertised(same_host, Caller("", "172.18.0.2", "INTERNAL")) == ("broker-0", 19093)
 
 
 def test_a_listener_with_an_interface_for_itself_registers_that_one() -> None:

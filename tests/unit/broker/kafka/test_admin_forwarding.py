@@ -177,25 +177,25 @@ def _elected() -> Any:
 
 REQUESTS: dict[str, tuple[Any, int, Callable[[], Any], Callable[[Any], Any]]] = {
     "CreateTopics": (
-        create_topics.answer,
+        create_topics.handle,
         7,
         lambda: messages.CreateTopicsRequest(topics=[_creatable()], timeout_ms=1, validate_only=False),
         lambda answer: answer.topics,
     ),
     "DeleteTopics": (
-        delete_topics.answer,
+        delete_topics.handle,
         6,
         lambda: messages.DeleteTopicsRequest(topics=[_deleted("t"), _deleted(None)], topic_names=[], timeout_ms=1),
         lambda answer: answer.responses,
     ),
     "CreatePartitions": (
-        create_partitions.answer,
+        create_partitions.handle,
         3,
         lambda: messages.CreatePartitionsRequest(topics=[_grown()], timeout_ms=1, validate_only=False),
         lambda answer: answer.results,
     ),
     "DescribeConfigs": (
-        describe_configs.answer,
+        describe_configs.handle,
         4,
         lambda: messages.DescribeConfigsRequest(resources=[_described()]),
         lambda answer: answer.results,
@@ -215,13 +215,13 @@ REQUESTS: dict[str, tuple[Any, int, Callable[[], Any], Callable[[Any], Any]]] = 
         lambda answer: answer.responses,
     ),
     "DescribeQuorum": (
-        describe_quorum.answer,
+        describe_quorum.handle,
         2,
         lambda: messages.DescribeQuorumRequest(topics=[]),
         lambda answer: [SimpleNamespace(error_code=answer.error_code, error_message=answer.error_message)],
     ),
     "ElectLeaders": (
-        elect_leaders.answer,
+        elect_leaders.handle,
         2,
         lambda: messages.ElectLeadersRequest(election_type=0, topic_partitions=[_elected()], timeout_ms=1),
         lambda answer: [answer, *answer.replica_election_results[0].partition_result],
@@ -277,11 +277,11 @@ def test_fenced_brokers_are_told_to_who_asks_for_them(wanted: bool, expected: li
     fenced = Broker(1, 9, "directory", "127.0.0.1:1", kafka_address="127.0.0.1:2", fenced=True)
     backend: Any = SimpleNamespace(
         image=image_of(1).with_changes([Change(("broker", 1), fenced)], 300),
-        addresses=SimpleNamespace(told=lambda broker, caller: KafkaEndpoint(caller.dialled_host, 2)),
+        addresses=SimpleNamespace(advertised=lambda broker, caller: KafkaEndpoint(caller.dialled_host, 2)),
         node_id=lambda: 0,
     )
     asked = messages.DescribeClusterRequest(endpoint_type=1, include_fenced_brokers=wanted)
-    told = describe_cluster.answer(backend, asked, request_of(2))
+    told = describe_cluster.handle(backend, asked, request_of(2))
     assert [(b.broker_id, b.is_fenced) for b in told.brokers] == expected
 
 
@@ -302,7 +302,7 @@ async def test_of_topics_that_are_named_twice_none_is_created_and_the_others_are
     backend = AsksController(response)
     topics = [_creatable_of(name) for name in ("a", "b", "a")]
     asked = messages.CreateTopicsRequest(topics=topics, timeout_ms=1, validate_only=True)
-    told = await create_topics.answer(cast(Any, backend), asked, request_of(7))
+    told = await create_topics.handle(cast(Any, backend), asked, request_of(7))
     assert _topics_of(backend.requests[0]) == ["b"]
     assert [(t.name, t.error_code) for t in told.topics] == [("a", ErrorCode.INVALID_REQUEST), ("b", 0)]
 
@@ -312,7 +312,7 @@ async def test_of_topics_that_are_named_twice_none_grows_and_the_others_do() -> 
     kind = messages.CreatePartitionsRequest.CreatePartitionsTopic
     topics = [kind(name=name, count=3, assignments=None) for name in ("a", "b", "a")]
     asked = messages.CreatePartitionsRequest(topics=topics, timeout_ms=1, validate_only=True)
-    told = await create_partitions.answer(cast(Any, backend), asked, request_of(3))
+    told = await create_partitions.handle(cast(Any, backend), asked, request_of(3))
     assert _topics_of(backend.requests[0]) == ["b"]
     assert [(t.name, t.error_code) for t in told.results] == [("a", ErrorCode.INVALID_REQUEST), ("b", 0)]
 
@@ -327,7 +327,7 @@ async def test_of_topics_that_are_named_twice_none_is_deleted_and_the_others_are
     topics = [state(name=name, topic_id=None) for name in ("a", "b", "a")]
     topics += [state(name=None, topic_id=each) for each in (ids[0], ids[1], ids[0])]
     asked = messages.DeleteTopicsRequest(topics=topics, topic_names=[], timeout_ms=1)
-    told = await delete_topics.answer(cast(Any, backend), asked, request_of(6))
+    told = await delete_topics.handle(cast(Any, backend), asked, request_of(6))
     assert (list(backend.requests[0].names), list(backend.requests[0].topic_ids)) == (["b"], [topic_id(2)])
     twice, others = told.responses[:2], told.responses[2:]
     assert [(t.name, t.topic_id) for t in twice] == [("a", None), (None, ids[0])]
@@ -397,7 +397,7 @@ async def test_a_broker_tells_of_itself_and_of_the_cluster_and_of_no_other_broke
     names = ("1", "0", "", "zero")
     resources = [kind(resource_type=BROKER, resource_name=name, configuration_keys=None) for name in names]
     asked = messages.DescribeConfigsRequest(resources=resources)
-    told = (await describe_configs.answer(cast(Any, backend), asked, request_of(4))).results
+    told = (await describe_configs.handle(cast(Any, backend), asked, request_of(4))).results
     assert [(r.resource_name, r.error_code) for r in told] == [
         ("1", ErrorCode.INVALID_REQUEST),
         ("0", 0),

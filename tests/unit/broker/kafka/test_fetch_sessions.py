@@ -31,8 +31,10 @@ def sessions(max_sessions: int = 2, max_partitions: int = 10) -> FetchSessions:
 
 def read(turn: FetchContext, **records: bytes) -> list[str]:
     """The topics that the answer tells of, where each of `records` was read and nothing of the others."""
-    parts = [FetchedPartition(each, FetchResult(ID, records.get(str(each.topic), b""), 5, 0)) for each in turn.asked]
-    return [str(part.asked.topic) for part in turn.told(parts)]
+    parts = [
+        FetchedPartition(each, FetchResult(ID, records.get(str(each.topic), b""), 5, 0)) for each in turn.requested
+    ]
+    return [str(part.requested.topic) for part in turn.response(parts)]
 
 
 def begin(held: FetchSessions, *asked: RequestedPartition, now: float = 0.0) -> int:
@@ -46,11 +48,11 @@ def test_a_session_asks_for_everything_and_tells_what_has_changed() -> None:
     first = held.begin(request(0, 0, [A, B]), by_id=False, now=0)
     assert read(first) == ["a", "b"], "the first answer is whole"
     again = held.begin(request(first.session_id, 1), by_id=False, now=0)
-    assert list(again.asked) == [A, B]
+    assert list(again.requested) == [A, B]
     assert read(again) == []
     moved = A._replace(offset=7)
     more = held.begin(request(first.session_id, 2, [moved, C], [B]), by_id=False, now=0)
-    assert list(more.asked) == [moved, C]
+    assert list(more.requested) == [moved, C]
     assert read(more) == ["c"], "which the client knows nothing of yet"
     assert read(held.begin(request(first.session_id, 3), by_id=False, now=0), a=b"records") == ["a"]
 
@@ -60,7 +62,7 @@ def test_who_got_records_is_read_last_next_time() -> None:
     held = sessions()
     session_id = begin(held, A, B, C)
     read(held.begin(request(session_id, 1), by_id=False, now=0), a=b"records")
-    assert [each.topic for each in held.begin(request(session_id, 2), by_id=False, now=0).asked] == ["b", "c", "a"]
+    assert [each.topic for each in held.begin(request(session_id, 2), by_id=False, now=0).requested] == ["b", "c", "a"]
 
 
 def test_an_error_is_told_every_time() -> None:
@@ -69,7 +71,7 @@ def test_an_error_is_told_every_time() -> None:
     error = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere")
     for epoch in (1, 2):
         turn = held.begin(request(session_id, epoch), by_id=False, now=0)
-        assert len(turn.told([FetchedPartition(A, FetchResult(ID, error=error))])) == 1
+        assert len(turn.response([FetchedPartition(A, FetchResult(ID, error=error))])) == 1
     assert read(held.begin(request(session_id, 3), by_id=False, now=0)) == ["a"], "and so is its end"
 
 
@@ -94,7 +96,7 @@ def test_sessions_end() -> None:
     held = sessions()
     session_id = begin(held, A)
     alone = held.begin(request(session_id, -1, [B]), by_id=False, now=0)
-    assert (list(alone.asked), alone.session_id, len(held)) == ([B], 0, 0)
+    assert (list(alone.requested), alone.session_id, len(held)) == ([B], 0, 0)
     session_id = begin(held, A)
     assert begin(held, A) != session_id
     renewed = held.begin(request(session_id, 0, [A]), by_id=False, now=0)

@@ -29,7 +29,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.errors import text_of
 from ottla_broker.kafka.fetch_request import FetchRequest, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import FetchSessions
-from ottla_broker.kafka.forwarding import said
+from ottla_broker.kafka.forwarding import reported_fields
 from ottla_broker.kafka.frames import Caller, KafkaContext
 from ottla_broker.kafka.handlers import delete_topics, describe_configs, describe_producers, metadata
 from ottla_core.errors import ErrorCode, OttlaError
@@ -116,7 +116,7 @@ def test_words_about_long_names_fit_into_an_answer() -> None:
     """A plain string has room for 32,767 bytes, and the words for a name of that length have not."""
     long = "n" * MAX_STRING_BYTES
     words = text_of(OttlaError(ErrorCode.INVALID_CONFIG, long))
-    error = said(Error(code=ErrorCode.INVALID_CONFIG, message=long))
+    error = reported_fields(Error(code=ErrorCode.INVALID_CONFIG, message=long))
     assert (len(words), len(error["error_message"])) == (1_001, 1_001)
     result = AlterConfigsResponse.AlterConfigsResourceResponse(version=0, resource_type=2, resource_name="t", **error)
     assert codec.encode(AlterConfigsResponse(version=0, responses=[result]))
@@ -125,7 +125,7 @@ def test_words_about_long_names_fit_into_an_answer() -> None:
 @pytest.mark.parametrize("version", range(1, 7))
 def test_a_deleted_topic_without_a_name_has_an_empty_one_before_version_6(version: int) -> None:
     refused = pb.TopicDeleted(error=Error(code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    told = delete_topics._Result(version=version, **delete_topics._told(refused, version))
+    told = delete_topics._Result(version=version, **delete_topics._reported(refused, version))
     answer = DeleteTopicsResponse(version=version, responses=[told])
     (one,) = read(load_response_schema(DELETE_TOPICS, version), b"".join(codec.encode(answer))).responses
     assert one.name == ("" if version < 6 else None)
@@ -137,7 +137,7 @@ def test_an_unknown_id_has_an_empty_name_before_version_12_of_metadata(version: 
     wanted = MetadataRequest.MetadataRequestTopic(version=version, name=None, topic_id=None)
     asked = MetadataRequest(version=version, topics=[wanted])
     request = KafkaContext(version, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
-    answer = metadata.answer(backend, asked, request)
+    answer = metadata.handle(backend, asked, request)
     (topic,) = read(load_response_schema(METADATA, version), b"".join(codec.encode(answer))).topics
     assert int(topic.error_code) == ErrorCode.UNKNOWN_TOPIC_ID
     assert topic.name == ("" if version < 12 else None)
@@ -152,7 +152,7 @@ def test_a_long_name_takes_the_room_of_several_partitions_in_a_session() -> None
     assert held.begin(first, by_id=False, now=0).session_id == 7
     assert held.begin(first, by_id=False, now=0).session_id == 0, "there is no room for another"
     gone = FetchRequest(-1, 0, 1, 1024, 0, 7, 1, [RequestedPartition("a", 0, -1, 0, 1)], [(long.topic, 0)], "")
-    assert len(held.begin(gone, by_id=False, now=0).asked) == 1
+    assert len(held.begin(gone, by_id=False, now=0).requested) == 1
     assert held.begin(first, by_id=False, now=0).session_id == 8, "what was forgotten has made room"
 
 
@@ -166,11 +166,11 @@ async def test_what_is_asked_many_times_is_told_once() -> None:
     request = KafkaContext(0, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
     topic = MetadataRequest.MetadataRequestTopic(version=8, name="t")
     asked = MetadataRequest(version=8, topics=[topic] * 1_000, allow_auto_topic_creation=False)
-    answer: Any = await cast(Any, metadata.answer(backend, asked, dataclasses.replace(request, version=8)))
+    answer: Any = await cast(Any, metadata.handle(backend, asked, dataclasses.replace(request, version=8)))
     assert [t.name for t in answer.topics] == ["t"]
     wanted = DescribeProducersRequest.TopicRequest(version=0, name="t", partition_indexes=[0, 1, 0, 0])
     request_ = DescribeProducersRequest(version=0, topics=[wanted] * 9)
-    producers = await describe_producers.answer(backend, request_, request)
+    producers = await describe_producers.handle(backend, request_, request)
     await threads.stop()
     assert [(t.name, [p.partition_index for p in t.partitions]) for t in producers.topics] == [("t", [0, 1])]
 
@@ -190,5 +190,5 @@ async def test_configs_that_are_asked_for_twice_are_not_described() -> None:
     metadata_ = SimpleNamespace(wait_for=lambda *_: asyncio.sleep(60))
     backend = cast(Backend, SimpleNamespace(image=image_of(0), node_id=0, controller=controller, metadata=metadata_))
     request = KafkaContext(1, 1, "me", reader_of(b""), Caller("127.0.0.1", "127.0.0.1"))
-    answer = await describe_configs.answer(backend, asked, request)
+    answer = await describe_configs.handle(backend, asked, request)
     assert [(r.error_code, r.configs) for r in answer.results] == [(ErrorCode.INVALID_REQUEST, [])] * 3

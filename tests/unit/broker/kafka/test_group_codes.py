@@ -63,7 +63,7 @@ async def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NONE,
         ErrorCode.UNKNOWN_MEMBER_ID: ErrorCode.UNKNOWN_MEMBER_ID,
     }.items():
-        response = await ask(heartbeat.answer, Coordinator(pb.HeartbeatResponse(error=error(code))), beat, 3)
+        response = await ask(heartbeat.handle, Coordinator(pb.HeartbeatResponse(error=error(code))), beat, 3)
         assert response.error_code == told
 
 
@@ -76,17 +76,17 @@ async def test_a_heartbeat_is_well_while_the_group_is_loaded() -> None:
     ],
 )
 async def test_a_sync_hears_what_clients_expect_of_one(code: ErrorCode, told: ErrorCode) -> None:
-    response = await ask(sync_group.answer, Coordinator(pb.SyncResponse(error=error(code))), sync(3), 3)
+    response = await ask(sync_group.handle, Coordinator(pb.SyncResponse(error=error(code))), sync(3), 3)
     assert response.error_code == told
 
 
 @pytest.mark.parametrize("missing", ["protocol_type", "protocol_name"])
 async def test_a_sync_names_the_protocol_from_version_5_on(missing: str) -> None:
     coordinator = Coordinator(pb.SyncResponse())
-    response = await ask(sync_group.answer, coordinator, sync(5, **{missing: None}), 5)
+    response = await ask(sync_group.handle, coordinator, sync(5, **{missing: None}), 5)
     assert response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert coordinator.asked == []
-    response = await ask(sync_group.answer, coordinator, sync(5), 5)
+    response = await ask(sync_group.handle, coordinator, sync(5), 5)
     assert response.error_code == 0
 
 
@@ -117,7 +117,7 @@ async def test_a_commit_that_is_too_large_is_told_in_its_own_code() -> None:
         topics=[topic(version=7, name="t", partitions=[each])],
     )
     response = pb.CommitOffsetsResponse(error=error(ErrorCode.RECORD_LIST_TOO_LARGE))
-    told = await ask(offset_commit.answer, Coordinator(response), asked, 7)
+    told = await ask(offset_commit.handle, Coordinator(response), asked, 7)
     assert told.topics[0].partitions[0].error_code == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 
 
@@ -127,11 +127,11 @@ async def test_the_member_that_fetches_offsets_is_not_checked() -> None:
     )
     coordinator = Coordinator(pb.FetchOffsetsResponse())
     asked = OffsetFetchRequest(version=9, groups=[group], require_stable=False)
-    await ask(offset_fetch.answer, coordinator, asked, 9)
+    await ask(offset_fetch.handle, coordinator, asked, 9)
     assert not coordinator.asked[0].HasField("member")
 
 
 async def test_a_list_is_asked_for_again_while_a_shard_changes_hands() -> None:
     response = pb.ListGroupsResponse(error=error(ErrorCode.NOT_COORDINATOR))
-    told = await ask(list_groups.answer, Coordinator(response), ListGroupsRequest(version=3), 3)
+    told = await ask(list_groups.handle, Coordinator(response), ListGroupsRequest(version=3), 3)
     assert told.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

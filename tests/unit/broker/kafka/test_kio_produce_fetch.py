@@ -48,7 +48,7 @@ def backend_of_two() -> Backend:
     image = SimpleNamespace(
         partitions={PartitionId(TOPIC_ID, 0): leads}, brokers={1: SimpleNamespace(id=1, rack="rack-1")}
     )
-    addresses = SimpleNamespace(told=lambda *_: SimpleNamespace(host="host-1", port=9093))
+    addresses = SimpleNamespace(advertised=lambda *_: SimpleNamespace(host="host-1", port=9093))
     return cast(Backend, SimpleNamespace(image=image, addresses=addresses))
 
 

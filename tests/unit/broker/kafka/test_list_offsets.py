@@ -45,7 +45,7 @@ async def test_a_partition_that_is_named_twice_is_refused_and_looked_up_by_nobod
     ]
     asked = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[kind(name="t", partitions=partitions)])
     request = KafkaContext(VERSION, 1, "me", Reader(memoryview(b"")), Caller("127.0.0.1", "127.0.0.1"))
-    answer = await list_offsets.answer(backend, asked, request)
+    answer = await list_offsets.handle(backend, asked, request)
     (topic,) = answer.topics
     assert {p.partition_index: p.error_code for p in topic.partitions} == {0: ErrorCode.INVALID_REQUEST, 1: 0}
     assert looked_up == [1]

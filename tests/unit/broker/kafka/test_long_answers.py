@@ -39,7 +39,7 @@ class Backend:
         self.image = IMAGE
         self.node_id = 0
         self.clock = Told(wall_ms=lambda: 0)
-        self.log_dir = lambda: Told(figures=lambda: Told(path="/data"))
+        self.log_dir = lambda: Told(sizes=lambda: Told(path="/data"))
         self.replicas = Told(all=list)
         self.threads = DiskThreads()
         self.controller = self.metadata = self.coordinators = self
@@ -69,20 +69,20 @@ def request(version: int) -> KafkaContext:
 def quorum() -> Coroutine[Any, Any, Any]:
     partitions = [Told(partition_index=n) for n in range(MANY)]
     backend: Any = Backend(pb.DescribeQuorumResponse(leader_id=1, address="host:1"))
-    return describe_quorum.answer(backend, Told(topics=[Told(topic_name="t", partitions=partitions)]), request(2))
+    return describe_quorum.handle(backend, Told(topics=[Told(topic_name="t", partitions=partitions)]), request(2))
 
 
 def log_dirs() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend()
     wanted = Told(path="/data", topics=[Told(name="t", partitions=range(MANY))])
-    return alter_replica_log_dirs.answer(backend, Told(dirs=[wanted]), request(2))
+    return alter_replica_log_dirs.handle(backend, Told(dirs=[wanted]), request(2))
 
 
 def offsets() -> Coroutine[Any, Any, Any]:
     """Of a topic that nobody knows: there is nothing to ask the coordinator for."""
     backend: Any = Backend(group_pb2.FetchOffsetsResponse())
     group = Told(group_id="g", topics=[Told(topic_id=None, partition_indexes=range(MANY))])
-    return offset_fetch.answer(backend, Told(groups=[group]), request(10))
+    return offset_fetch.handle(backend, Told(groups=[group]), request(10))
 
 
 def configs() -> Coroutine[Any, Any, Any]:
@@ -104,33 +104,33 @@ def creating() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(pb.CreateTopicsResponse(topics=[pb.TopicCreated(name="u")]))
     assignments = [Told(partition_index=n, broker_ids=[]) for n in range(MANY)]
     topic = Told(name="u", num_partitions=-1, replication_factor=-1, configs=[], assignments=assignments)
-    return create_topics.answer(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
+    return create_topics.handle(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
 
 
 def growing() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(pb.CreatePartitionsResponse(topics=[pb.PartitionsCreated(name="t")]))
     topic = Told(name="t", count=MANY, assignments=[Told(broker_ids=[]) for _ in range(MANY)])
-    return create_partitions.answer(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
+    return create_partitions.handle(backend, Told(topics=[topic], validate_only=True, timeout_ms=1), request(2))
 
 
 def joining() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(group_pb2.JoinResponse())
     protocols = [Told(name=f"{n}", metadata=b"") for n in range(MANY)]
     who = {"member_id": "", "session_timeout_ms": 1, "rebalance_timeout_ms": 1, "protocol_type": "consumer"}
-    return join_group.answer(backend, Told(group_id="g", protocols=protocols, **who), request(1))
+    return join_group.handle(backend, Told(group_id="g", protocols=protocols, **who), request(1))
 
 
 def synchronizing() -> Coroutine[Any, Any, Any]:
     backend: Any = Backend(group_pb2.SyncResponse())
     assignments = [Told(member_id=f"{n}", assignment=b"") for n in range(MANY)]
-    return sync_group.answer(
+    return sync_group.handle(
         backend, Told(group_id="g", member_id="m", generation_id=1, assignments=assignments), request(1)
     )
 
 
 def resources() -> Coroutine[Any, Any, Any]:
     backend: Any = Told(image=Told(topics=dict.fromkeys(map(str, range(MANY)))))
-    return list_config_resources.answer(backend, Told(resource_types=[2]), request(1))
+    return list_config_resources.handle(backend, Told(resource_types=[2]), request(1))
 
 
 async def check_turns_during(answer: Callable[[], Coroutine[Any, Any, Any]]) -> None:
@@ -163,7 +163,7 @@ async def test_a_partition_that_nobody_has_is_unknown_and_one_that_others_have_i
     backend: Any = Backend()
     wanted = Told(path="/data", topics=[Told(name="t", partitions=[0, 3]), Told(name="nobody", partitions=[0])])
     elsewhere = Told(path="/elsewhere", topics=[Told(name="t", partitions=[1]), Told(name="other", partitions=[0])])
-    answer = await alter_replica_log_dirs.answer(backend, Told(dirs=[wanted, elsewhere]), request(2))
+    answer = await alter_replica_log_dirs.handle(backend, Told(dirs=[wanted, elsewhere]), request(2))
     codes = {(t.topic_name, p.partition_index): p.error_code for t in answer.results for p in t.partitions}
     assert codes == {
         ("t", 0): ErrorCode.REPLICA_NOT_AVAILABLE,

@@ -44,7 +44,7 @@ def told(listener: str, version: int, *, fenced: int | None = None) -> tuple[lis
     )
     caller = Caller("172.18.0.1", "172.18.0.2", listener)
     request = KafkaContext(version, 1, "test", Reader(memoryview(b"")), caller)
-    answer: Any = metadata.answer(backend, MetadataRequest(topics=None), request)
+    answer: Any = metadata.handle(backend, MetadataRequest(topics=None), request)
     partitions = answer.topics[0].partitions
     return (
         [(b.node_id, b.host, b.port) for b in answer.brokers],

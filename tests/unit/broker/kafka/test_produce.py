@@ -58,7 +58,7 @@ def begin(
     backend = cast(Backend, SimpleNamespace(replicas=replicas, id_of=lambda topic, number: PARTITION))
     caller = Caller("127.0.0.1", "127.0.0.1")
     request = KafkaContext(VERSION, 1, "me", Reader(memoryview(frame)), caller)
-    return produce.answer(backend, request), weakref.ref(frame)
+    return produce.handle(backend, request), weakref.ref(frame)
 
 
 def told(parts: Any) -> list[Any]:

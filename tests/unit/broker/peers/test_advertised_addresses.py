@@ -25,11 +25,11 @@ def dialled(address: str) -> RequestContext:
 def test_the_host_that_was_dialled_decides(dialled_address: str, told: str) -> None:
     addresses = Addresses(["localhost", "127.0.0.1", "[::1]"])
     context = dialled(dialled_address)
-    assert addresses.told("broker-1:9651", context) == told
+    assert addresses.advertised("broker-1:9651", context) == told
     assert context.client_id == "app"
 
 
 def test_without_published_hosts_and_without_the_header_the_registered_address_is_told() -> None:
-    assert Addresses(()).told("broker-1:9651", dialled("localhost:9650")) == "broker-1:9651"
-    assert Addresses(()).told("broker-1:9651", RequestContext()) == "broker-1:9651"
-    assert Addresses(["localhost"]).told("broker-1:9651", RequestContext()) == "broker-1:9651"
+    assert Addresses(()).advertised("broker-1:9651", dialled("localhost:9650")) == "broker-1:9651"
+    assert Addresses(()).advertised("broker-1:9651", RequestContext()) == "broker-1:9651"
+    assert Addresses(["localhost"]).advertised("broker-1:9651", RequestContext()) == "broker-1:9651"

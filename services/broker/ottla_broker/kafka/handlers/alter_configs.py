@@ -14,7 +14,7 @@ from ottla_broker.kafka import broker_loggers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said, translated
+from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields, translated
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers.describe_configs import describe, resource_of
 from ottla_core.config_values import Source
@@ -28,63 +28,66 @@ _DELETE: Final = 1
 _OWN_SOURCES: Final = {TOPIC: Source.TOPIC, GROUP: Source.GROUP, CLIENT_METRICS: Source.CLIENT_METRICS}
 
 
-async def incremental(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    return await _answer(backend, asked, request.version, IncrementalAlterConfigsResponse, replaces=False)
+async def incremental(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    return await _respond(backend, request, context.version, IncrementalAlterConfigsResponse, replaces=False)
 
 
-async def replacing(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    return await _answer(backend, asked, request.version, AlterConfigsResponse, replaces=True)
+async def replacing(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    return await _respond(backend, request, context.version, AlterConfigsResponse, replaces=True)
 
 
-async def _answer(backend: Backend, asked: Message, version: int, answer_type: Any, *, replaces: bool) -> Message:
-    twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)
-    once = [r for r in asked.resources if (r.resource_type, r.resource_name) not in twice]
+async def _respond(backend: Backend, request: Message, version: int, response_type: Any, *, replaces: bool) -> Message:
+    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)
+    once = [r for r in request.resources if (r.resource_type, r.resource_name) not in twice]
     stored = [r for r in once if r.resource_type != BROKER_LOGGER]
     try:
-        told = iter(await _altered(backend, asked, stored, replaces=replaces) if stored else ())
+        reported = iter(await _altered(backend, request, stored, replaces=replaces) if stored else ())
     except OttlaError as error:
-        told = iter([refused(error)] * len(stored))
-    response = answer_type.AlterConfigsResourceResponse
+        reported = iter([error_fields(error)] * len(stored))
+    response = response_type.AlterConfigsResourceResponse
 
-    def tell(resource: Message) -> Message:
+    def respond(resource: Message) -> Message:
         kind, name = resource.resource_type, resource.resource_name
         if error := twice.get((kind, name)):
-            result = refused(error)
+            result = error_fields(error)
         elif kind == BROKER_LOGGER:
-            result = _loggers_altered(backend, asked, resource, replaces=replaces)
+            result = _loggers_altered(backend, request, resource, replaces=replaces)
         else:
-            result = next(told)
+            result = next(reported)
         return response(version=version, resource_type=kind, resource_name=name, **result)
 
-    responses = await sliced(tell, asked.resources)
-    return answer_type(version=version, responses=responses)
+    responses = await sliced(respond, request.resources)
+    return response_type(version=version, responses=responses)
 
 
 async def _altered(
-    backend: Backend, asked: Message, resources: Sequence[Message], *, replaces: bool
+    backend: Backend, request: Message, resources: Sequence[Message], *, replaces: bool
 ) -> list[dict[str, Any]]:
     """Carry out what is asked for each resource; the fields of its answer."""
     planned = await (_replacements(backend, resources) if replaces else translated(backend, _changes, resources))
-    altered = [each for each in planned if not isinstance(each, OttlaError)]
-    request = pb.AlterConfigsRequest(resources=altered, validate_only=asked.validate_only)
-    response = await forward(backend, Controller.ALTER_CONFIGS, request, limit_s=UNTIMED_S)
-    told = iter(response.resources)
-    return [refused(each) if isinstance(each, OttlaError) else said(next(told).error) for each in planned]
+    altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
+    forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=request.validate_only)
+    response = await forward(backend, Controller.ALTER_CONFIGS, forwarded, limit_s=UNTIMED_S)
+    reported = iter(response.resources)
+    return [
+        error_fields(item) if isinstance(item, OttlaError) else reported_fields(next(reported).error)
+        for item in planned
+    ]
 
 
-def _loggers_altered(backend: Backend, asked: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
+def _loggers_altered(backend: Backend, request: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
     """This broker's own process is altered, and nobody else is asked."""
     error = broker_loggers.misplaced(resource.resource_name, backend.node_id)
     if error is None and replaces:
-        words = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
-        error = OttlaError(ErrorCode.INVALID_REQUEST, words, hint="use IncrementalAlterConfigs")
+        text = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"
+        error = OttlaError(ErrorCode.INVALID_REQUEST, text, hint="use IncrementalAlterConfigs")
     if error is not None:
-        return refused(error)
+        return error_fields(error)
     try:
         changes = [(c.name, c.config_operation, c.value) for c in resource.configs]
-        broker_loggers.alter(changes, dry=asked.validate_only)
-    except OttlaError as refusal:
-        return refused(refusal)
+        broker_loggers.alter(changes, dry=request.validate_only)
+    except OttlaError as failure:
+        return error_fields(failure)
     return {"error_code": 0, "error_message": None}
 
 
@@ -98,7 +101,7 @@ def _changes(resource: Message) -> pb.ConfigsAltered | OttlaError:
 
 async def _replacements(backend: Backend, resources: Sequence[Message]) -> list[pb.ConfigsAltered | OttlaError]:
     described, _ = await describe(backend, resources)
-    return await translated(backend, lambda each: replacement(*each), zip(resources, described, strict=True))
+    return await translated(backend, lambda entry: replacement(*entry), zip(resources, described, strict=True))
 
 
 def replacement(resource: Message, described: pb.ConfigsDescribed) -> pb.ConfigsAltered | OttlaError:
@@ -110,9 +113,9 @@ def replacement(resource: Message, described: pb.ConfigsDescribed) -> pb.Configs
     for config in resource.configs:
         if config.value is None:
             return _no_value(config.name)
-    wanted = {config.name for config in resource.configs}
+    requested = {config.name for config in resource.configs}
     own = _own_source(resource)
-    gone = [e.name for e in described.entries if Source(e.source) is own and e.name not in wanted]
+    gone = [e.name for e in described.entries if Source(e.source) is own and e.name not in requested]
     ops = [
         *(pb.ConfigOp(name=name, op=pb.CONFIG_OP_DELETE) for name in gone),
         *(pb.ConfigOp(name=c.name, op=pb.CONFIG_OP_SET, value=c.value) for c in resource.configs),

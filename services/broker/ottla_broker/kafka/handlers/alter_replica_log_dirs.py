@@ -22,26 +22,26 @@ _Topic: Final = AlterReplicaLogDirsResponse.AlterReplicaLogDirTopicResult
 _Partition: Final = _Topic.AlterReplicaLogDirPartitionResult
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     """A partition that is named for several directories is answered for the last one, as in Kafka."""
-    version, own = request.version, backend.log_dir().sizes().path
-    here = {replica.id for replica in backend.replicas.all()}
-    wanted = {(topic.name, n): each.path for each in asked.dirs for topic in each.topics for n in topic.partitions}
-    told: dict[str, list[Message]] = defaultdict(list)
+    version, own = context.version, backend.log_dir().sizes().path
+    local = {replica.id for replica in backend.replicas.all()}
+    requested = {(topic.name, n): item.path for item in request.dirs for topic in item.topics for n in topic.partitions}
+    reported: dict[str, list[Message]] = defaultdict(list)
 
-    def tell(each: tuple[tuple[str, int], str]) -> None:
-        (topic, number), path = each
-        code = _code(backend, topic, number, here) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
-        told[topic].append(_Partition(version=version, partition_index=number, error_code=int(code)))
+    def respond(entry: tuple[tuple[str, int], str]) -> None:
+        (topic, number), path = entry
+        code = _code(backend, topic, number, local) if path == own else ErrorCode.LOG_DIR_NOT_FOUND
+        reported[topic].append(_Partition(version=version, partition_index=number, error_code=int(code)))
 
-    await sliced(tell, wanted.items())
-    results = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in told.items()]
+    await sliced(respond, requested.items())
+    results = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in reported.items()]
     return AlterReplicaLogDirsResponse(version=version, results=results)
 
 
-def _code(backend: Backend, topic: str, number: int, here: Set[PartitionId]) -> ErrorCode:
+def _code(backend: Backend, topic: str, number: int, local: Set[PartitionId]) -> ErrorCode:
     """A replica that is where it is wanted has nothing to do."""
     partition = backend.id_of(topic, number)
     if partition is None or partition not in backend.image.partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE if partition in here else ErrorCode.REPLICA_NOT_AVAILABLE
+    return ErrorCode.NONE if partition in local else ErrorCode.REPLICA_NOT_AVAILABLE

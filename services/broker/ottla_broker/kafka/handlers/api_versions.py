@@ -31,13 +31,13 @@ class Served(Protocol):
     def max_version(self) -> int: ...
 
 
-def answer(request: KafkaContext, apis: Iterable[Served]) -> Parts:
-    asked = codec.decode(ApiVersionsRequest, request.version, request.body)
-    if request.version >= _NAMED_FROM and not all(
-        _SOFTWARE.fullmatch(text or "") for text in (asked.client_software_name, asked.client_software_version)
+def handle(context: KafkaContext, apis: Iterable[Served]) -> Parts:
+    request = codec.decode(ApiVersionsRequest, context.version, context.body)
+    if context.version >= _NAMED_FROM and not all(
+        _SOFTWARE.fullmatch(text or "") for text in (request.client_software_name, request.client_software_version)
     ):
-        return _encoded(request.version, ErrorCode.INVALID_REQUEST, ())
-    return _encoded(request.version, ErrorCode.NONE, tuple(apis))
+        return _encoded(context.version, ErrorCode.INVALID_REQUEST, ())
+    return _encoded(context.version, ErrorCode.NONE, tuple(apis))
 
 
 def unsupported(own: Served) -> Parts:

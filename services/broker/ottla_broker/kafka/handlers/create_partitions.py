@@ -12,7 +12,15 @@ from kafka.protocol.admin import CreatePartitionsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, translated, until_known
+from ottla_broker.kafka.forwarding import (
+    error_fields,
+    forward,
+    limit_s,
+    named_twice,
+    reported_fields,
+    translated,
+    until_known,
+)
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
@@ -23,33 +31,33 @@ from ottla_proto.contracts import Controller
 _Result: Final = CreatePartitionsResponse.CreatePartitionsTopicResult
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    results = {name: refused(error) for name, error in named_twice(t.name for t in asked.topics).items()}
-    wanted = [topic for topic in asked.topics if topic.name not in results]
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    results = {name: error_fields(error) for name, error in named_twice(t.name for t in request.topics).items()}
+    requested = [topic for topic in request.topics if topic.name not in results]
     try:
-        results |= await _grown(backend, wanted, asked)
+        results |= await _grown(backend, requested, request)
     except OttlaError as error:
-        results |= {topic.name: refused(error) for topic in wanted}
-    told = await sliced(lambda each: _Result(version=version, name=each[0], **each[1]), results.items())
-    return CreatePartitionsResponse(version=version, results=told)
+        results |= {topic.name: error_fields(error) for topic in requested}
+    reported = await sliced(lambda entry: _Result(version=version, name=entry[0], **entry[1]), results.items())
+    return CreatePartitionsResponse(version=version, results=reported)
 
 
-async def _grown(backend: Backend, topics: Sequence[Message], asked: Message) -> dict[str, dict[str, Any]]:
+async def _grown(backend: Backend, topics: Sequence[Message], request: Message) -> dict[str, dict[str, Any]]:
     """The error of each topic, or none."""
-    request = pb.CreatePartitionsRequest(
-        topics=await translated(backend, _increase, topics), validate_only=asked.validate_only
+    forwarded = pb.CreatePartitionsRequest(
+        topics=await translated(backend, _increase, topics), validate_only=request.validate_only
     )
-    response = await forward(backend, Controller.CREATE_PARTITIONS, request, limit_s=limit_s(asked.timeout_ms))
-    if not asked.validate_only:
+    response = await forward(backend, Controller.CREATE_PARTITIONS, forwarded, limit_s=limit_s(request.timeout_ms))
+    if not request.validate_only:
         done = {topic.name for topic in response.topics if not topic.error.code}
         counts = {topic.name: topic.count for topic in topics if topic.name in done}
         await until_known(backend, lambda image: all(_count(image, name) >= n for name, n in counts.items()))
-    return {topic.name: said(topic.error) for topic in response.topics}
+    return {topic.name: reported_fields(topic.error) for topic in response.topics}
 
 
 def _increase(topic: Message) -> pb.PartitionIncrease:
-    assignments = [pb.ReplicaList(replicas=each.broker_ids) for each in topic.assignments or ()]
+    assignments = [pb.ReplicaList(replicas=assignment.broker_ids) for assignment in topic.assignments or ()]
     return pb.PartitionIncrease(name=topic.name, total_count=topic.count, assignments=assignments)
 
 

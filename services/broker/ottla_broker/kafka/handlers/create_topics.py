@@ -15,7 +15,15 @@ from kafka.protocol.admin import CreateTopicsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import SOURCES
-from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, translated, until_known
+from ottla_broker.kafka.forwarding import (
+    error_fields,
+    forward,
+    limit_s,
+    named_twice,
+    reported_fields,
+    translated,
+    until_known,
+)
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.cluster.image import ClusterImage, Configs
 from ottla_core.config_table import TOPIC_CONFIGS
@@ -29,43 +37,43 @@ _Topic: Final = CreateTopicsResponse.CreatableTopicResult
 _CONFIGS_FROM: Final = 5
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version, names = request.version, dict.fromkeys(t.name for t in asked.topics)
-    results = {name: refused(error) for name, error in named_twice(t.name for t in asked.topics).items()}
-    wanted = [topic for topic in asked.topics if topic.name not in results]
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version, names = context.version, dict.fromkeys(t.name for t in request.topics)
+    results = {name: error_fields(error) for name, error in named_twice(t.name for t in request.topics).items()}
+    requested = [topic for topic in request.topics if topic.name not in results]
     try:
-        results |= await _created(backend, wanted, asked, version)
+        results |= await _created(backend, requested, request, version)
     except OttlaError as error:
-        results |= {topic.name: refused(error) for topic in wanted}
+        results |= {topic.name: error_fields(error) for topic in requested}
     topics = await sliced(lambda name: _Topic(version=version, name=name, **results[name]), names)
     return CreateTopicsResponse(version=version, topics=topics)
 
 
 async def _created(
-    backend: Backend, topics: Sequence[Message], asked: Message, version: int
+    backend: Backend, topics: Sequence[Message], request: Message, version: int
 ) -> dict[str, dict[str, Any]]:
     """The fields of each topic's answer."""
     results: dict[str, dict[str, Any]] = {}
-    request = pb.CreateTopicsRequest(validate_only=asked.validate_only)
+    forwarded = pb.CreateTopicsRequest(validate_only=request.validate_only)
     for topic, new in zip(topics, await translated(backend, _new_topic, topics), strict=True):
         if isinstance(new, OttlaError):
-            results[topic.name] = refused(new)
+            results[topic.name] = error_fields(new)
         else:
-            request.topics.append(new)
-    response = await forward(backend, Controller.CREATE_TOPICS, request, limit_s=limit_s(asked.timeout_ms))
-    there = [topic.name for topic in response.topics if not topic.error.code]
-    if not asked.validate_only:
-        await until_known(backend, lambda image: all(name in image.topics for name in there))
-    turn = Slice()
-    for wanted, made in zip(request.topics, response.topics, strict=True):
-        await turn.rest()
-        results[made.name] = said(made.error)
+            forwarded.topics.append(new)
+    response = await forward(backend, Controller.CREATE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
+    existing = [topic.name for topic in response.topics if not topic.error.code]
+    if not request.validate_only:
+        await until_known(backend, lambda image: all(name in image.topics for name in existing))
+    slice_ = Slice()
+    for requested, made in zip(forwarded.topics, response.topics, strict=True):
+        await slice_.rest()
+        results[made.name] = reported_fields(made.error)
         if version >= _CONFIGS_FROM and not made.error.code:
             results[made.name] |= {
-                "topic_id": uuid.UUID(int=0) if asked.validate_only else uuid.UUID(bytes=made.topic_id),
+                "topic_id": uuid.UUID(int=0) if request.validate_only else uuid.UUID(bytes=made.topic_id),
                 "num_partitions": made.partitions,
                 "replication_factor": made.replication_factor,
-                "configs": configs_of(backend.image, wanted.configs, version),
+                "configs": configs_of(backend.image, requested.configs, version),
             }
     return results
 

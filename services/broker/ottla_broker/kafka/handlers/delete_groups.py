@@ -22,8 +22,8 @@ from ottla_proto.contracts import Group
 _Result: Final = DeleteGroupsResponse.DeletableGroupResult
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version, names = request.version, list(dict.fromkeys(asked.groups_names))
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version, names = context.version, list(dict.fromkeys(request.groups_names))
     codes = await few_at_once(partial(_delete, backend), names, at_once=GROUPS_AT_ONCE)
     results = [_Result(version=version, group_id=g, error_code=code) for g, code in zip(names, codes, strict=True)]
     return DeleteGroupsResponse(version=version, results=results)
@@ -34,4 +34,4 @@ async def _delete(backend: Backend, group: str) -> int:
         response = await call(backend, group, Group.DELETE_GROUPS, pb.DeleteGroupsRequest(groups=[group]))
     except OttlaError as error:
         return code_of(error)
-    return code_of(response.error) or next((code_of(each.error) for each in response.groups), 0)
+    return code_of(response.error) or next((code_of(entry.error) for entry in response.groups), 0)

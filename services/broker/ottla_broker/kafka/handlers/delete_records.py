@@ -28,28 +28,33 @@ _AT_ONCE: Final = 100
 """Each may wait for its followers, all that is left of the time."""
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    deadline = asyncio.get_running_loop().time() + limit_s(asked.timeout_ms)
-    wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    deadline = asyncio.get_running_loop().time() + limit_s(request.timeout_ms)
+    requested = {
+        (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions
+    }
 
     async def delete(key: tuple[str, int]) -> Message:
-        return await _delete(backend, key[0], wanted[key], deadline, version)
+        return await _delete(backend, key[0], requested[key], deadline, version)
 
     topics: dict[str, list[Message]] = defaultdict(list)
-    for (name, _), told in zip(wanted, await few_at_once(delete, list(wanted), at_once=_AT_ONCE), strict=True):
-        topics[name].append(told)
+    for (name, _), reported in zip(
+        requested, await few_at_once(delete, list(requested), at_once=_AT_ONCE), strict=True
+    ):
+        topics[name].append(reported)
     return DeleteRecordsResponse(
-        version=version, topics=[_Topic(version=version, name=name, partitions=told) for name, told in topics.items()]
+        version=version,
+        topics=[_Topic(version=version, name=name, partitions=reported) for name, reported in topics.items()],
     )
 
 
-async def _delete(backend: Backend, topic: str, wanted: Message, deadline: float, version: int) -> Message:
-    number, low_watermark, code = wanted.partition_index, -1, 0
+async def _delete(backend: Backend, topic: str, requested: Message, deadline: float, version: int) -> Message:
+    number, low_watermark, code = requested.partition_index, -1, 0
     try:
         check_client_may_write(topic)  # also where there is no such topic yet
         replica = replica_by_name(backend, topic, number, -1)
-        low_watermark = await delete_records(replica, wanted.offset, deadline)
+        low_watermark = await delete_records(replica, requested.offset, deadline)
     except OttlaError as error:
         code = code_by_name(error)
     return _Partition(version=version, partition_index=number, low_watermark=low_watermark, error_code=code)

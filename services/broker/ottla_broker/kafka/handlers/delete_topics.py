@@ -15,7 +15,7 @@ from kafka.protocol.admin import DeleteTopicsResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import forward, limit_s, named_twice, refused, said, until_known
+from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, named_twice, reported_fields, until_known
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId
@@ -28,27 +28,27 @@ _IDS_FROM: Final = 6
 _DISABLED_FROM: Final = 3
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    names, ids = asked.topic_names, []
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    names, ids = request.topic_names, []
     if version >= _IDS_FROM:
-        names = [topic.name for topic in asked.topics if topic.name is not None]
-        ids = [topic.topic_id for topic in asked.topics if topic.name is None]
+        names = [topic.name for topic in request.topics if topic.name is not None]
+        ids = [topic.topic_id for topic in request.topics if topic.name is None]
     twice, twice_ids = named_twice(names), named_twice(ids)
-    told = [{"name": name, "topic_id": None, **refused(error)} for name, error in twice.items()]
-    told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id, error in twice_ids.items()]
+    reported = [{"name": name, "topic_id": None, **error_fields(error)} for name, error in twice.items()]
+    reported += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id, error in twice_ids.items()]
     names, ids = [n for n in names if n not in twice], [i for i in ids if i not in twice_ids]
     try:
-        _check_named(asked.topics or ())
-        wanted = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
-        response = await forward(backend, Controller.DELETE_TOPICS, wanted, limit_s=limit_s(asked.timeout_ms))
+        _check_named(request.topics or ())
+        forwarded = pb.DeleteTopicsRequest(names=names, topic_ids=[topic_id.bytes for topic_id in ids])
+        response = await forward(backend, Controller.DELETE_TOPICS, forwarded, limit_s=limit_s(request.timeout_ms))
         gone = {TopicId(topic.topic_id) for topic in response.topics if not topic.error.code}
         await until_known(backend, lambda image: gone.isdisjoint(image.topic_names))
-        told += await sliced(partial(_told, version=version), response.topics)
+        reported += await sliced(partial(_reported, version=version), response.topics)
     except OttlaError as error:
-        told += [{"name": name, "topic_id": None, **refused(error)} for name in names]
-        told += [{"name": None, "topic_id": topic_id, **refused(error)} for topic_id in ids]
-    results = await sliced(lambda each: _Result(version=version, **each), told)
+        reported += [{"name": name, "topic_id": None, **error_fields(error)} for name in names]
+        reported += [{"name": None, "topic_id": topic_id, **error_fields(error)} for topic_id in ids]
+    results = await sliced(lambda entry: _Result(version=version, **entry), reported)
     return DeleteTopicsResponse(version=version, responses=results)
 
 
@@ -57,8 +57,8 @@ def _check_named(topics: Iterable[Message]) -> None:
         raise OttlaError(ErrorCode.INVALID_REQUEST, "a topic is deleted by its name or its id", hint="give one of them")
 
 
-def _told(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
-    error = said(topic.error)
+def _reported(topic: pb.TopicDeleted, version: int) -> dict[str, Any]:
+    error = reported_fields(topic.error)
     if topic.error.code == ErrorCode.TOPIC_DELETION_DISABLED and version < _DISABLED_FROM:
         error["error_code"] = int(ErrorCode.INVALID_REQUEST)
     no_name = None if version >= _IDS_FROM else ""

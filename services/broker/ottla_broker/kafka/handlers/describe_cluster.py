@@ -21,23 +21,23 @@ _BROKERS: Final = 1
 _CONTROLLERS: Final = 2
 
 
-def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version, image = request.version, backend.image
-    if asked.endpoint_type != _BROKERS:
-        known = asked.endpoint_type == _CONTROLLERS
+def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version, image = context.version, backend.image
+    if request.endpoint_type != _BROKERS:
+        known = request.endpoint_type == _CONTROLLERS
         code = ErrorCode.MISMATCHED_ENDPOINT_TYPE if known else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
-        words = "a broker tells of brokers only; controllers are not reached by Kafka's protocol"
-        return DescribeClusterResponse(version=version, error_code=int(code), error_message=words, cluster_id="")
+        text = "a broker tells of brokers only; controllers are not reached by Kafka's protocol"
+        return DescribeClusterResponse(version=version, error_code=int(code), error_message=text, cluster_id="")
     brokers = []
     for broker in image.brokers.values():
-        told = backend.addresses.told(broker, request.caller)
-        if told is not None and (asked.include_fenced_brokers or not broker.fenced):
+        address = backend.addresses.advertised(broker, context.caller)
+        if address is not None and (request.include_fenced_brokers or not broker.fenced):
             brokers.append(
                 _Broker(
                     version=version,
                     broker_id=broker.id,
-                    host=told.host,
-                    port=told.port,
+                    host=address.host,
+                    port=address.port,
                     rack=broker.rack or None,
                     is_fenced=broker.fenced,
                 )
@@ -50,5 +50,5 @@ def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
         cluster_id=image.cluster_id,
         controller_id=controller_for(backend.node_id, (b.broker_id for b in brokers if not b.is_fenced)),
         brokers=brokers,
-        authorized_operations=ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None,
+        authorized_operations=ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None,
     )

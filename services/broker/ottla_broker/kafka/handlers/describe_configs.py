@@ -15,7 +15,7 @@ from ottla_broker.kafka import broker_loggers
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.config_numbers import BROKER, BROKER_LOGGER, GROUP, LOGGER_SOURCE, SOURCES, TOPIC, TYPES
-from ottla_broker.kafka.forwarding import UNTIMED_S, forward, named_twice, refused, said
+from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward, named_twice, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.config_key import ConfigType
 from ottla_core.config_table import SYNONYMS
@@ -38,29 +38,29 @@ class Value(NamedTuple):
     source: Source
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    twice = named_twice((r.resource_type, r.resource_name) for r in asked.resources)  # each is a large answer
-    here = await sliced(lambda r: _answered_here(r, twice, backend.node_id, version), asked.resources)
-    wanted = [resource for resource, result in zip(asked.resources, here, strict=True) if result is None]
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)  # each is a large answer
+    local = await sliced(lambda r: _local_result(r, twice, backend.node_id, version), request.resources)
+    requested = [resource for resource, result in zip(request.resources, local, strict=True) if result is None]
     try:
-        described, cluster = await describe(backend, wanted) if wanted else ((), {})
-        tell = partial(_told, cluster=cluster, asked=asked, version=version)
-        told = iter(await sliced(lambda each: tell(*each), zip(wanted, described, strict=True)))
+        described, cluster = await describe(backend, requested) if requested else ((), {})
+        respond = partial(_reported, cluster=cluster, request=request, version=version)
+        reported = iter(await sliced(lambda entry: respond(*entry), zip(requested, described, strict=True)))
     except OttlaError as error:
-        fields = refused(error)
-        told = iter(await sliced(lambda r: _result(r, version, **fields, configs=[]), wanted))
-    results = [next(told) if result is None else result for result in here]
+        fields = error_fields(error)
+        reported = iter(await sliced(lambda r: _result(r, version, **fields, configs=[]), requested))
+    results = [next(reported) if result is None else result for result in local]
     return DescribeConfigsResponse(version=version, results=results)
 
 
-def _answered_here(
+def _local_result(
     resource: Message, twice: Mapping[tuple[int, str], OttlaError], node_id: int, version: int
 ) -> Message | None:
     """What is refused, and this broker's loggers; the rest is the controller's to tell."""
     error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
-        return _result(resource, version, **refused(error), configs=[])
+        return _result(resource, version, **error_fields(error), configs=[])
     return _loggers(resource, version) if resource.resource_type == BROKER_LOGGER else None
 
 
@@ -99,26 +99,26 @@ def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
         return broker_loggers.misplaced(name, node_id)
     if resource.resource_type != BROKER or name in ("", str(node_id)):
         return None
-    words = f"Unexpected broker id, expected {node_id} or empty string, but received {name[:80]}"
-    return OttlaError(ErrorCode.INVALID_REQUEST, words, hint="ask that broker")
+    text = f"Unexpected broker id, expected {node_id} or empty string, but received {name[:80]}"
+    return OttlaError(ErrorCode.INVALID_REQUEST, text, hint="ask that broker")
 
 
-def _told(
-    resource: Message, described: pb.ConfigsDescribed, *, cluster: Mapping[str, str], asked: Message, version: int
+def _reported(
+    resource: Message, described: pb.ConfigsDescribed, *, cluster: Mapping[str, str], request: Message, version: int
 ) -> Message:
     keys = _keys(resource)
-    entries = [e for e in described.entries if _is_wanted(resource, e, keys)]
-    configs = [_entry(resource, e, cluster, asked, version) for e in entries]
-    return _result(resource, version, **said(described.error), configs=configs)
+    entries = [e for e in described.entries if _is_requested(resource, e, keys)]
+    configs = [_entry(resource, e, cluster, request, version) for e in entries]
+    return _result(resource, version, **reported_fields(described.error), configs=configs)
 
 
 async def describe(
     backend: Backend, resources: Sequence[Message]
 ) -> tuple[Sequence[pb.ConfigsDescribed], Mapping[str, str]]:
     """The configs of each resource, and those that are set for the cluster, as they are at one moment."""
-    wanted = await sliced(resource_of, resources)
-    wanted.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
-    request = pb.DescribeConfigsRequest(resources=wanted)
+    requested = await sliced(resource_of, resources)
+    requested.append(pb.ConfigResource(type=pb.CONFIG_RESOURCE_BROKER, name=""))
+    request = pb.DescribeConfigsRequest(resources=requested)
     response = await forward(backend, Controller.DESCRIBE_CONFIGS, request, limit_s=UNTIMED_S)
     *described, of_cluster = response.resources
     return described, {e.name: e.value for e in of_cluster.entries if Source(e.source) is Source.CLUSTER}
@@ -154,7 +154,7 @@ def _stand_ins(resource_type: int, name: str) -> list[str]:
     return [f"group.{name}"] if resource_type == GROUP else [name] if resource_type == BROKER else []
 
 
-def _is_wanted(resource: Message, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
+def _is_requested(resource: Message, entry: pb.ConfigEntry, keys: frozenset[str] | None) -> bool:
     """Of the cluster-wide default Kafka tells only what is set."""
     if resource.resource_type == BROKER and not resource.resource_name and Source(entry.source) is not Source.CLUSTER:
         return False
@@ -168,9 +168,9 @@ def _result(resource: Message, version: int, **fields: object) -> Message:
 
 
 def _entry(
-    resource: Message, entry: pb.ConfigEntry, cluster: Mapping[str, str], asked: Message, version: int
+    resource: Message, entry: pb.ConfigEntry, cluster: Mapping[str, str], request: Message, version: int
 ) -> Message:
-    others = synonyms(resource.resource_type, entry, cluster) if asked.include_synonyms else ()
+    rest = synonyms(resource.resource_type, entry, cluster) if request.include_synonyms else ()
     return _Entry(
         version=version,
         name=entry.name,
@@ -178,9 +178,9 @@ def _entry(
         read_only=entry.read_only,
         config_source=SOURCES[Source(entry.source)],
         is_sensitive=entry.sensitive,
-        synonyms=[_Synonym(version=version, name=o.name, value=o.text, source=SOURCES[o.source]) for o in others],
+        synonyms=[_Synonym(version=version, name=o.name, value=o.text, source=SOURCES[o.source]) for o in rest],
         config_type=TYPES[ConfigType(entry.type)],
-        documentation=_documentation(entry) if asked.include_documentation else None,
+        documentation=_documentation(entry) if request.include_documentation else None,
     )
 
 

@@ -15,7 +15,7 @@ from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.errors import shortened
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of, told_instance
+from ottla_broker.kafka.group_calls import GROUPS_AT_ONCE, call, code_of, instance_id_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.rpc.status import error_message
 from ottla_core.slices import few_at_once
@@ -30,12 +30,12 @@ _ALL_OPERATIONS: Final = frozenset({3, 6, 8})
 """Read, delete, describe: what may be done with a group."""
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    wanted = list(dict.fromkeys(asked.groups))  # each once, however often it is named
-    described = await few_at_once(partial(_describe, backend), wanted, at_once=GROUPS_AT_ONCE)
-    operations = _ALL_OPERATIONS if getattr(asked, "include_authorized_operations", False) else None
-    groups = [_told(each, request.version, operations) for each in described]
-    return DescribeGroupsResponse(version=request.version, groups=groups)
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    requested = list(dict.fromkeys(request.groups))  # each once, however often it is named
+    described = await few_at_once(partial(_describe, backend), requested, at_once=GROUPS_AT_ONCE)
+    operations = _ALL_OPERATIONS if getattr(request, "include_authorized_operations", False) else None
+    groups = [_reported(entry, context.version, operations) for entry in described]
+    return DescribeGroupsResponse(version=context.version, groups=groups)
 
 
 async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
@@ -46,13 +46,13 @@ async def _describe(backend: Backend, group: str) -> pb.GroupDescription:
     return response.groups[0] if response.groups else pb.GroupDescription(group=group, error=response.error)
 
 
-def _told(group: pb.GroupDescription, version: int, operations: frozenset[int] | None) -> Message:
-    code, state, words = code_of(group.error), group.state, shortened(group.error.message) or None
+def _reported(group: pb.GroupDescription, version: int, operations: frozenset[int] | None) -> Message:
+    code, state, text = code_of(group.error), group.state, shortened(group.error.message) or None
     if code == ErrorCode.GROUP_ID_NOT_FOUND:
         state = "Dead"
         if version < _NOT_FOUND_FROM:
-            code, words = 0, None
-    more: dict[str, Any] = {"error_message": words, "authorized_operations": operations}
+            code, text = 0, None
+    more: dict[str, Any] = {"error_message": text, "authorized_operations": operations}
     return _Group(
         version=version,
         error_code=code,
@@ -60,19 +60,19 @@ def _told(group: pb.GroupDescription, version: int, operations: frozenset[int] |
         group_state=state,
         protocol_type=group.protocol_type,
         protocol_data=group.protocol,
-        members=[_member(each, version) for each in group.members],
+        members=[_member(member, version) for member in group.members],
         **more,
     )
 
 
-def _member(told: pb.MemberDescription, version: int) -> Message:
-    who = told.member
+def _member(reported: pb.MemberDescription, version: int) -> Message:
+    who = reported.member
     return _Member(
         version=version,
         member_id=who.member_id,
-        group_instance_id=told_instance(who),
-        client_id=told.client_id,
-        client_host=told.client_host,
-        member_metadata=told.metadata,
-        member_assignment=told.assignment,
+        group_instance_id=instance_id_of(who),
+        client_id=reported.client_id,
+        client_host=reported.client_host,
+        member_metadata=reported.metadata,
+        member_assignment=reported.assignment,
     )

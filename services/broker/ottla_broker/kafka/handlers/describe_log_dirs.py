@@ -22,33 +22,33 @@ _Topic: Final = _Result.DescribeLogDirsTopic
 _Partition: Final = _Topic.DescribeLogDirsPartition
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version, figures = request.version, backend.log_dir().sizes()
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version, sizes = context.version, backend.log_dir().sizes()
     by_topic: dict[str, list[Replica]] = defaultdict(list)
-    for replica in _wanted(backend, asked):
+    for replica in _requested(backend, request):
         by_topic[replica.topic].append(replica)
-    topics, turn = [], Slice()
+    topics, slice_ = [], Slice()
     for name in sorted(by_topic):
-        partitions = await sliced(partial(_partition, version=version), by_topic[name], turn)
+        partitions = await sliced(partial(_partition, version=version), by_topic[name], slice_)
         topics.append(_Topic(version=version, name=name, partitions=partitions))
     result = _Result(
         version=version,
         error_code=0,
-        log_dir=figures.path,
+        log_dir=sizes.path,
         topics=topics,
-        total_bytes=figures.total_bytes,
-        usable_bytes=figures.usable_bytes,
+        total_bytes=sizes.total_bytes,
+        usable_bytes=sizes.usable_bytes,
         is_cordoned=False,
     )
     return DescribeLogDirsResponse(version=version, error_code=0, results=[result])
 
 
-def _wanted(backend: Backend, asked: Message) -> list[Replica]:
+def _requested(backend: Backend, request: Message) -> list[Replica]:
     """The replicas asked for, all where none are named, in the order of their partitions. Others are left out."""
     replicas = sorted(backend.replicas.all(), key=lambda replica: replica.id.partition)
-    if asked.topics is None:
+    if request.topics is None:
         return replicas
-    named = {(topic.topic, number) for topic in asked.topics for number in topic.partitions}
+    named = {(topic.topic, number) for topic in request.topics for number in topic.partitions}
     return [replica for replica in replicas if (replica.topic, replica.id.partition) in named]
 
 

@@ -20,16 +20,16 @@ _Partition: Final = _Topic.PartitionResponse
 _Producer: Final = _Partition.ProducerState
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    wanted: dict[str, dict[int, None]] = {}
-    for topic in asked.topics:  # each partition once, however often it is named: its answer may be large
-        wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    topics, turn = [], Slice()
-    for name, numbers in wanted.items():
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    requested: dict[str, dict[int, None]] = {}
+    for topic in request.topics:  # each partition once, however often it is named: its answer may be large
+        requested.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
+    topics, slice_ = [], Slice()
+    for name, numbers in requested.items():
         partitions = []
         for number in numbers:
-            await turn.rest()
+            await slice_.rest()
             partitions.append(await _described(backend, name, version, number))
         topics.append(_Topic(version=version, name=name, partitions=partitions))
     return DescribeProducersResponse(version=version, topics=topics)
@@ -49,17 +49,17 @@ async def _described(backend: Backend, topic: str, version: int, number: int) ->
         )
     producers = replica.log.producers
 
-    def tell(producer_id: int) -> Message | None:
+    def respond(producer_id: int) -> Message | None:
         known = producers.get(producer_id)
         return None if known is None else _producer(producer_id, known, version)
 
-    told = await sliced(tell, list(producers.entries()))
+    reported = await sliced(respond, list(producers.entries()))
     return _Partition(
         version=version,
         partition_index=number,
         error_code=0,
         error_message=None,
-        active_producers=[each for each in told if each is not None],
+        active_producers=[entry for entry in reported if entry is not None],
     )
 
 

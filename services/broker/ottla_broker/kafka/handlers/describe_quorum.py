@@ -17,7 +17,7 @@ from kafka.protocol.admin import DescribeQuorumResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import UNTIMED_S, forward, refused
+from ottla_broker.kafka.forwarding import UNTIMED_S, error_fields, forward
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER
@@ -39,30 +39,30 @@ _NO_DIRECTORY: Final = uuid.UUID(int=0)
 _INT32_MAX: Final = 2**31 - 1
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
     try:
         quorum = await forward(backend, Controller.DESCRIBE_QUORUM, pb.DescribeQuorumRequest(), limit_s=UNTIMED_S)
     except OttlaError as error:
-        return DescribeQuorumResponse(version=version, **refused(error), topics=[], nodes=[])
-    named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in asked.topics for p in topic.partitions)
-    told: dict[str, list[Message]] = {topic.topic_name: [] for topic in asked.topics}
-    await sliced(lambda each: told[each[0]].append(_partition(backend, quorum, each, version)), named)
-    topics = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in told.items()]
+        return DescribeQuorumResponse(version=version, **error_fields(error), topics=[], nodes=[])
+    named = dict.fromkeys((topic.topic_name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    reported: dict[str, list[Message]] = {topic.topic_name: [] for topic in request.topics}
+    await sliced(lambda entry: reported[entry[0]].append(_partition(backend, quorum, entry, version)), named)
+    topics = [_Topic(version=version, topic_name=name, partitions=partitions) for name, partitions in reported.items()]
     nodes = [_node(quorum, version)] if version >= _NODES_FROM else []
     return DescribeQuorumResponse(version=version, error_code=0, error_message=None, topics=topics, nodes=nodes)
 
 
 def _partition(backend: Backend, quorum: pb.DescribeQuorumResponse, named: tuple[str, int], version: int) -> Message:
     if named != METADATA:
-        words = f"the quorum is that of {METADATA[0]}-{METADATA[1]} alone"
-        error = refused(OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, words))
-        return _told(named[1], version, error, leader_id=NO_LEADER, leader_epoch=_UNKNOWN, high_watermark=_UNKNOWN)
+        text = f"the quorum is that of {METADATA[0]}-{METADATA[1]} alone"
+        error = error_fields(OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text))
+        return _reported(named[1], version, error, leader_id=NO_LEADER, leader_epoch=_UNKNOWN, high_watermark=_UNKNOWN)
     image = backend.image
     leader = _replica(quorum.leader_id, quorum.revision, _UNKNOWN, backend.clock.wall_ms(), version)
     followed = {backend.node_id: image.revision}
     observers = [_replica(n, followed.get(n, _UNKNOWN), _UNKNOWN, _UNKNOWN, version) for n in sorted(image.brokers)]
-    return _told(
+    return _reported(
         named[1],
         version,
         {"error_code": 0, "error_message": None},
@@ -81,9 +81,9 @@ def _node(quorum: pb.DescribeQuorumResponse, version: int) -> Message:
     return _Node(version=version, node_id=quorum.leader_id, listeners=[listener])
 
 
-def _told(number: int, version: int, error: Mapping[str, Any], **fields: Any) -> Message:
-    given = {"current_voters": [], "observers": []} | fields
-    return _Partition(version=version, partition_index=number, **error, **given)
+def _reported(number: int, version: int, error: Mapping[str, Any], **fields: Any) -> Message:
+    options = {"current_voters": [], "observers": []} | fields
+    return _Partition(version=version, partition_index=number, **error, **options)
 
 
 def _replica(number: int, end_offset: int, fetched_ms: int, caught_up_ms: int, version: int) -> Message:

@@ -35,13 +35,13 @@ class PartitionRange(NamedTuple):
     stop: int
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    image, version, cursor = backend.image, request.version, asked.cursor
-    names = {topic.name for topic in asked.topics} or set(image.topics)
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    image, version, cursor = backend.image, context.version, request.cursor
+    names = {topic.name for topic in request.topics} or set(image.topics)
     first = ("", 0) if cursor is None else (cursor.topic_name, max(0, cursor.partition_index))
     counts = {name: image.topics[name].partition_count if name in image.topics else 0 for name in names}
-    slices, rest = page(counts, first, min(max(asked.response_partition_limit, 1), MAX_PARTITIONS))
-    topics = await sliced(lambda each: _described(image, each, version), slices)
+    slices, rest = page(counts, first, min(max(request.response_partition_limit, 1), MAX_PARTITIONS))
+    topics = await sliced(lambda entry: _described(image, entry, version), slices)
     next_cursor = None if rest is None else _Cursor(version=version, topic_name=rest[0], partition_index=rest[1])
     return DescribeTopicPartitionsResponse(version=version, topics=topics, next_cursor=next_cursor)
 
@@ -66,19 +66,19 @@ def page(
     return slices, None
 
 
-def _described(image: ClusterImage, wanted: PartitionRange, version: int) -> Message:
-    topic = image.topics.get(wanted.name)
+def _described(image: ClusterImage, requested: PartitionRange, version: int) -> Message:
+    topic = image.topics.get(requested.name)
     if topic is None:
-        code, topic_id = _why_not(wanted.name), bytes(16)
+        code, topic_id = _why_not(requested.name), bytes(16)
     else:
         code, topic_id = ErrorCode.NONE, topic.id
     return _Topic(
         version=version,
         error_code=int(code),
-        name=wanted.name,
+        name=requested.name,
         topic_id=uuid.UUID(bytes=topic_id),
-        is_internal=wanted.name in INTERNAL_TOPICS,
-        partitions=[] if topic is None else list(_partitions(image, topic, wanted, version)),
+        is_internal=requested.name in INTERNAL_TOPICS,
+        partitions=[] if topic is None else list(_partitions(image, topic, requested, version)),
         topic_authorized_operations=_OPERATIONS,
     )
 
@@ -91,8 +91,8 @@ def _why_not(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partitions(image: ClusterImage, topic: Topic, wanted: PartitionRange, version: int) -> Iterator[Message]:
-    for partition_id, partition in image.partitions_of(topic)[wanted.start : wanted.stop]:
+def _partitions(image: ClusterImage, topic: Topic, requested: PartitionRange, version: int) -> Iterator[Message]:
+    for partition_id, partition in image.partitions_of(topic)[requested.start : requested.stop]:
         yield _partition(image, partition_id.partition, partition, version)
 
 

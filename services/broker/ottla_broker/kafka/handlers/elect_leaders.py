@@ -13,7 +13,7 @@ from kafka.protocol.admin import ElectLeadersResponse
 
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.forwarding import forward, limit_s, refused, said
+from ottla_broker.kafka.forwarding import error_fields, forward, limit_s, reported_fields
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
@@ -23,37 +23,43 @@ from ottla_proto.contracts import Controller
 _Topic: Final = ElectLeadersResponse.ReplicaElectionResult
 _Partition: Final = _Topic.PartitionResult
 
-_Told = tuple[str, int, dict[str, Any]]
+_Reported = tuple[str, int, dict[str, Any]]
 """Topic, partition, and the fields of its error."""
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     """Version 0 knows preferred leaders only, and no error of the request as a whole."""
-    version, code = request.version, 0
-    named = dict.fromkeys((each.topic, number) for each in asked.topic_partitions or () for number in each.partitions)
-    wanted = pb.ElectLeadersRequest(
-        type=asked.election_type,
-        partitions=await sliced(lambda each: pb.PartitionOfTopic(topic=each[0], partition=each[1]), named),
-        all_partitions=asked.topic_partitions is None,
+    version, code = context.version, 0
+    named = dict.fromkeys(
+        (topic_partition.topic, number)
+        for topic_partition in request.topic_partitions or ()
+        for number in topic_partition.partitions
     )
-    told: list[_Told]
+    forwarded = pb.ElectLeadersRequest(
+        type=request.election_type,
+        partitions=await sliced(lambda item: pb.PartitionOfTopic(topic=item[0], partition=item[1]), named),
+        all_partitions=request.topic_partitions is None,
+    )
+    reported: list[_Reported]
     try:
-        response = await forward(backend, Controller.ELECT_LEADERS, wanted, limit_s=limit_s(asked.timeout_ms))
-        told = await sliced(lambda each: (each.topic, each.partition, said(each.error)), response.partitions)
+        response = await forward(backend, Controller.ELECT_LEADERS, forwarded, limit_s=limit_s(request.timeout_ms))
+        reported = await sliced(
+            lambda entry: (entry.topic, entry.partition, reported_fields(entry.error)), response.partitions
+        )
     except OttlaError as error:
         code = int(error.code)
-        fields = refused(error)
-        told = [(topic, number, fields) for topic, number in named]
-    results = await _by_topic(told, version)
+        fields = error_fields(error)
+        reported = [(topic, number, fields) for topic, number in named]
+    results = await _by_topic(reported, version)
     return ElectLeadersResponse(version=version, error_code=code, replica_election_results=results)
 
 
-async def _by_topic(told: Iterable[_Told], version: int) -> list[Message]:
+async def _by_topic(reported: Iterable[_Reported], version: int) -> list[Message]:
     partitions: dict[str, list[Message]] = defaultdict(list)
 
-    def add(each: _Told) -> None:
-        topic, number, error = each
+    def add(entry: _Reported) -> None:
+        topic, number, error = entry
         partitions[topic].append(_Partition(version=version, partition_id=number, **error))
 
-    await sliced(add, told)
+    await sliced(add, reported)
     return [_Topic(version=version, topic=topic, partition_result=found) for topic, found in partitions.items()]

@@ -30,58 +30,62 @@ SPEED: Final = 8
 _NOWHERE: Final = PartitionId(TopicId(bytes(16)), -1)
 
 
-def read(request: KafkaContext) -> FetchRequest:
-    return fetch_wire.read(request.body, request.version)
+def read(context: KafkaContext) -> FetchRequest:
+    return fetch_wire.read(context.body, context.version)
 
 
-async def answer(backend: Backend, asked: FetchRequest, request: KafkaContext) -> Parts:
-    version, leaders = request.version, NewLeaders(backend, request.caller)
-    if asked.replica_id >= 0:
-        refused = FetchResult(_NOWHERE, error=_no_follower(asked.replica_id))
-        parts = [FetchedPartition(each, refused) for each in asked.partitions]
-        return fetch_wire.write(version, parts, leaders, isolation=asked.isolation)
-    asked = replace(asked, partitions=list({(each.topic, each.number): each for each in asked.partitions}.values()))
+async def handle(backend: Backend, request: FetchRequest, context: KafkaContext) -> Parts:
+    version, leaders = context.version, NewLeaders(backend, context.caller)
+    if request.replica_id >= 0:
+        rejected = FetchResult(_NOWHERE, error=_no_follower(request.replica_id))
+        parts = [FetchedPartition(partition, rejected) for partition in request.partitions]
+        return fetch_wire.write(version, parts, leaders, isolation=request.isolation)
+    request = replace(
+        request, partitions=list({(entry.topic, entry.number): entry for entry in request.partitions}.values())
+    )
     try:
-        turn = backend.sessions.begin(asked, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic())
+        fetch_context = backend.sessions.begin(request, by_id=version >= fetch_wire.TOPIC_ID_FROM, now=time.monotonic())
     except OttlaError as error:
-        return fetch_wire.write(version, (), leaders, isolation=asked.isolation, error_code=error.code)
-    read = await _read(backend, version, replace(asked, partitions=turn.asked), request.caller.room)
+        return fetch_wire.write(version, (), leaders, isolation=request.isolation, error_code=error.code)
+    read = await _read(backend, version, replace(request, partitions=fetch_context.requested), context.caller.room)
     slice_ = Slice()
-    told = turn.told(read)
+    reported = fetch_context.response(read)
     await slice_.rest()
-    return fetch_wire.write(version, told, leaders, isolation=asked.isolation, session_id=turn.session_id)
+    return fetch_wire.write(
+        version, reported, leaders, isolation=request.isolation, session_id=fetch_context.session_id
+    )
 
 
-async def _read(backend: Backend, version: int, asked: FetchRequest, room: ResponseRoom) -> list[FetchedPartition]:
-    wants = await sliced(partial(_want, backend), asked.partitions)
-    there = [want for want in wants if isinstance(want, PartitionFetch)]
-    max_bytes = min(max(0, asked.max_bytes), MAX_RESPONSE_BYTES)
+async def _read(backend: Backend, version: int, request: FetchRequest, room: ResponseRoom) -> list[FetchedPartition]:
+    requests = await sliced(partial(_request_of, backend), request.partitions)
+    existing = [requested for requested in requests if isinstance(requested, PartitionFetch)]
+    max_bytes = min(max(0, request.max_bytes), MAX_RESPONSE_BYTES)
     fetched = iter(
         await fetch(
-            there,
-            _audience(backend, version, asked.rack),
-            max_wait_s=0 if len(there) < len(wants) else max(0, asked.max_wait_ms) / 1000,
-            min_bytes=min(asked.min_bytes, max_bytes),
+            existing,
+            _audience(backend, version, request.rack),
+            max_wait_s=0 if len(existing) < len(requests) else max(0, request.max_wait_ms) / 1000,
+            min_bytes=min(request.min_bytes, max_bytes),
             max_bytes=max_bytes,
             room=room,
         )
     )
-    answered = (next(fetched) if isinstance(want, PartitionFetch) else want for want in wants)
-    return [FetchedPartition(*each) for each in zip(asked.partitions, answered, strict=True)]
+    results = (next(fetched) if isinstance(requested, PartitionFetch) else requested for requested in requests)
+    return [FetchedPartition(*entry) for entry in zip(request.partitions, results, strict=True)]
 
 
-def _want(backend: Backend, asked: RequestedPartition) -> PartitionFetch | FetchResult:
+def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:
     """What is to be read, or what is told of a topic that is not there."""
-    partition_id = _id_of(backend, asked)
+    partition_id = _id_of(backend, request)
     if partition_id is None:
-        return FetchResult(_NOWHERE, error=unknown_topic(str(asked.topic)))
-    return PartitionFetch(partition_id, known_epoch(asked.leader_epoch), asked.offset, max(0, asked.max_bytes))
+        return FetchResult(_NOWHERE, error=unknown_topic(str(request.topic)))
+    return PartitionFetch(partition_id, known_epoch(request.leader_epoch), request.offset, max(0, request.max_bytes))
 
 
-def _id_of(backend: Backend, asked: RequestedPartition) -> PartitionId | None:
-    if isinstance(asked.topic, str):
-        return backend.id_of(asked.topic, asked.number)
-    return PartitionId(asked.topic, asked.number)
+def _id_of(backend: Backend, request: RequestedPartition) -> PartitionId | None:
+    if isinstance(request.topic, str):
+        return backend.id_of(request.topic, request.number)
+    return PartitionId(request.topic, request.number)
 
 
 def _audience(backend: Backend, version: int, rack: str) -> Consumers:
@@ -96,13 +100,13 @@ class _NearbyConsumers(Consumers):
     The protocol does not say whether a leader has sent the consumer here.
     """
 
-    def replica(self, want: PartitionFetch) -> Replica:
-        replica = self._replicas.find(want.id)
-        replica.check_epoch(want.leader_epoch)
+    def replica(self, request: PartitionFetch) -> Replica:
+        replica = self._replicas.find(request.id)
+        replica.check_epoch(request.leader_epoch)
         return replica
 
-    def instead(self, want: PartitionFetch, replica: Replica) -> FetchResult | None:
-        return super().instead(want, replica) if replica.leads else None
+    def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
+        return super().instead(request, replica) if replica.leads else None
 
 
 def _no_follower(replica_id: int) -> OttlaError:

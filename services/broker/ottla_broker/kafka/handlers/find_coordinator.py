@@ -25,30 +25,30 @@ _MANY_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    key_type = getattr(asked, "key_type", 0)
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    key_type = getattr(request, "key_type", 0)
     if version < _MANY_FROM:
-        return FindCoordinatorResponse(version=version, **_told(backend, asked.key, key_type, request))
+        return FindCoordinatorResponse(version=version, **_reported(backend, request.key, key_type, context))
 
     def find(key: str) -> Message:
-        told = _told(backend, key, key_type, request)
-        return FindCoordinatorResponse.Coordinator(version=version, key=key, **told)
+        reported = _reported(backend, key, key_type, context)
+        return FindCoordinatorResponse.Coordinator(version=version, key=key, **reported)
 
-    found = await sliced(find, dict.fromkeys(asked.coordinator_keys))
+    found = await sliced(find, dict.fromkeys(request.coordinator_keys))
     return FindCoordinatorResponse(version=version, coordinators=found)
 
 
-def _told(backend: Backend, key: str, key_type: int, request: KafkaContext) -> dict[str, Any]:
+def _reported(backend: Backend, key: str, key_type: int, context: KafkaContext) -> dict[str, Any]:
     try:
         broker = _find(backend, key, key_type)
-        told = backend.addresses.told(broker, request.caller)
-        if told is None:
+        address = backend.addresses.advertised(broker, context.caller)
+        if address is None:
             raise not_available(_KINDS[key_type])
     except OttlaError as error:
-        nobody = {"node_id": -1, "host": "", "port": -1}
-        return nobody | {"error_code": int(error.code), "error_message": text_of(error)}
-    return {"node_id": broker.id, "host": told.host, "port": told.port, "error_code": 0, "error_message": None}
+        no_broker = {"node_id": -1, "host": "", "port": -1}
+        return no_broker | {"error_code": int(error.code), "error_message": text_of(error)}
+    return {"node_id": broker.id, "host": address.host, "port": address.port, "error_code": 0, "error_message": None}
 
 
 def _find(backend: Backend, key: str, key_type: int) -> Broker:

@@ -17,14 +17,14 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Group
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    who = member(asked.member_id, instance_of(asked))
-    wanted = pb.HeartbeatRequest(group=asked.group_id, member=who, generation=asked.generation_id)
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    who = member(request.member_id, instance_of(request))
+    forwarded = pb.HeartbeatRequest(group=request.group_id, member=who, generation=request.generation_id)
     try:
-        response = await call(backend, asked.group_id, Group.HEARTBEAT, wanted)
+        response = await call(backend, request.group_id, Group.HEARTBEAT, forwarded)
     except OttlaError as error:
-        return HeartbeatResponse(version=request.version, error_code=_code(error))
-    return HeartbeatResponse(version=request.version, error_code=_code(response.error))
+        return HeartbeatResponse(version=context.version, error_code=_code(error))
+    return HeartbeatResponse(version=context.version, error_code=_code(response.error))
 
 
 def _code(error: Error | OttlaError) -> int:

@@ -14,9 +14,9 @@ from ottla_broker.kafka.frames import KafkaContext
 from ottla_core.errors import OttlaError
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    if asked.transactional_id is not None:
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    if request.transactional_id is not None:
         return _failed(version, no_transactions().code)
     try:
         producer_id = await backend.producer_ids.next()

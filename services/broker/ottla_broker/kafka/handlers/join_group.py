@@ -13,7 +13,7 @@ from kafka.protocol.consumer import JoinGroupResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_of, member, told_instance
+from ottla_broker.kafka.group_calls import JOIN_S, call, code_of, host_of, instance_id_of, instance_of, member
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
@@ -26,14 +26,14 @@ _NO_PROTOCOL_FROM: Final = 7
 _SKIPS_ASSIGNMENT_FROM: Final = 9
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
     try:
-        response = await call(backend, asked.group_id, Group.JOIN, await _asked(asked, request), limit_s=JOIN_S)
+        response = await call(backend, request.group_id, Group.JOIN, await _asked(request, context), limit_s=JOIN_S)
     except OttlaError as error:
-        return _failed(version, code_of(error), asked.member_id)
+        return _failed(version, code_of(error), request.member_id)
     if response.error.code:
-        return _failed(version, code_of(response.error), response.member_id or asked.member_id)
+        return _failed(version, code_of(response.error), response.member_id or request.member_id)
     return JoinGroupResponse(
         version=version,
         error_code=0,
@@ -43,32 +43,32 @@ async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Mes
         leader=response.leader,
         skip_assignment=response.skip_assignment,
         member_id=response.member_id,
-        members=[_member(each, version) for each in response.members],
+        members=[_member(entry, version) for entry in response.members],
     )
 
 
-async def _asked(asked: Message, request: KafkaContext) -> pb.JoinRequest:
-    version = request.version
-    rebalance_timeout_ms = getattr(asked, "rebalance_timeout_ms", -1)
+async def _asked(request: Message, context: KafkaContext) -> pb.JoinRequest:
+    version = context.version
+    rebalance_timeout_ms = getattr(request, "rebalance_timeout_ms", -1)
     return pb.JoinRequest(
-        group=asked.group_id,
-        member=member(asked.member_id, instance_of(asked)),
-        session_timeout_ms=max(0, asked.session_timeout_ms),
+        group=request.group_id,
+        member=member(request.member_id, instance_of(request)),
+        session_timeout_ms=max(0, request.session_timeout_ms),
         rebalance_timeout_ms=max(0, rebalance_timeout_ms),
-        protocol_type=asked.protocol_type,
-        protocols=await sliced(lambda p: pb.Protocol(name=p.name, metadata=p.metadata), asked.protocols),
+        protocol_type=request.protocol_type,
+        protocols=await sliced(lambda p: pb.Protocol(name=p.name, metadata=p.metadata), request.protocols),
         member_id_required=version >= _MEMBER_ID_REQUIRED_FROM,
-        reason=getattr(asked, "reason", None) or "",
+        reason=getattr(request, "reason", None) or "",
         skips_assignment=version >= _SKIPS_ASSIGNMENT_FROM,
-        client_id=request.client_id,
-        client_host=host_of(request),
+        client_id=context.client_id,
+        client_host=host_of(context),
     )
 
 
 def _member(subscriber: pb.Subscriber, version: int) -> Message:
     who = subscriber.member
     return _Member(
-        version=version, member_id=who.member_id, group_instance_id=told_instance(who), metadata=subscriber.metadata
+        version=version, member_id=who.member_id, group_instance_id=instance_id_of(who), metadata=subscriber.metadata
     )
 
 

@@ -12,7 +12,7 @@ from kafka.protocol.consumer import LeaveGroupResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import call, code_of, instance_of, member, told_instance
+from ottla_broker.kafka.group_calls import call, code_of, instance_id_of, instance_of, member
 from ottla_core.errors import OttlaError
 from ottla_core.slices import sliced
 from ottla_proto import group_pb2 as pb
@@ -23,16 +23,16 @@ _Member: Final = LeaveGroupResponse.MemberResponse
 _MANY_FROM: Final = 3
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
     if version >= _MANY_FROM:
-        named = {(each.member_id, instance_of(each)): each for each in asked.members}
+        named = {(entry.member_id, instance_of(entry)): entry for entry in request.members}
         leavers = await sliced(_leaver, named.values())
     else:
-        leavers = [pb.Leaver(member=member(asked.member_id, None))]
+        leavers = [pb.Leaver(member=member(request.member_id, None))]
     try:
         response = await call(
-            backend, asked.group_id, Group.LEAVE, pb.LeaveRequest(group=asked.group_id, members=leavers)
+            backend, request.group_id, Group.LEAVE, pb.LeaveRequest(group=request.group_id, members=leavers)
         )
     except OttlaError as error:
         return LeaveGroupResponse(version=version, error_code=code_of(error), members=[])
@@ -41,17 +41,17 @@ async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Mes
         code = code or next((code_of(left.error) for left in response.members), 0)
         return LeaveGroupResponse(version=version, error_code=code)
     return LeaveGroupResponse(
-        version=version, error_code=code, members=[_left(each, version) for each in response.members]
+        version=version, error_code=code, members=[_left(item, version) for item in response.members]
     )
 
 
-def _leaver(each: Message) -> pb.Leaver:
-    who = member(each.member_id, instance_of(each))
-    return pb.Leaver(member=who, reason=getattr(each, "reason", None) or "")
+def _leaver(entry: Message) -> pb.Leaver:
+    who = member(entry.member_id, instance_of(entry))
+    return pb.Leaver(member=who, reason=getattr(entry, "reason", None) or "")
 
 
 def _left(left: pb.Left, version: int) -> Message:
     who = left.member
     return _Member(
-        version=version, member_id=who.member_id, group_instance_id=told_instance(who), error_code=code_of(left.error)
+        version=version, member_id=who.member_id, group_instance_id=instance_id_of(who), error_code=code_of(left.error)
     )

@@ -21,16 +21,16 @@ from ottla_core.slices import sliced
 _Resource: Final = ListConfigResourcesResponse.ConfigResource
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version, image = request.version, backend.image
-    kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else asked.resource_types or _NAMES)
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version, image = context.version, backend.image
+    kinds = dict.fromkeys([CLIENT_METRICS] if version == 0 else request.resource_types or _NAMES)
     if kinds.keys() - _NAMES.keys():
         return ListConfigResourcesResponse(
             version=version, error_code=int(ErrorCode.UNSUPPORTED_VERSION), config_resources=[]
         )
     named = ((kind, name) for kind in kinds for name in _NAMES[kind](image))
     resources = await sliced(
-        lambda each: _Resource(version=version, resource_type=each[0], resource_name=each[1]), named
+        lambda entry: _Resource(version=version, resource_type=entry[0], resource_name=entry[1]), named
     )
     return ListConfigResourcesResponse(version=version, error_code=0, config_resources=resources)
 

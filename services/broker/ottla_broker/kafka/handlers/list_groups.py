@@ -15,7 +15,7 @@ from kafka.protocol.admin import ListGroupsResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import ASK_S, code_of
+from ottla_broker.kafka.group_calls import CALL_S, code_of
 from ottla_broker.kafka.handlers.find_coordinator import spokesman
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.routing import GROUP
@@ -28,14 +28,15 @@ _INCOMPLETE: Final[dict[int, int]] = {ErrorCode.NOT_COORDINATOR: int(ErrorCode.C
 """A shard went from one coordinator to another meanwhile. Of all these errors clients ask again after this one."""
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    wanted = pb.ListGroupsRequest(
-        states=getattr(asked, "states_filter", None) or (), types=getattr(asked, "types_filter", None) or ()
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    forwarded = pb.ListGroupsRequest(
+        states=getattr(request, "states_filter", None) or (), types=getattr(request, "types_filter", None) or ()
     )
     coordinators = backend.coordinators.all_of(GROUP)
     responses = await asyncio.gather(
-        *(backend.coordinators.ask(c, Group.LIST_GROUPS, wanted, ASK_S) for c in coordinators), return_exceptions=True
+        *(backend.coordinators.ask(c, Group.LIST_GROUPS, forwarded, CALL_S) for c in coordinators),
+        return_exceptions=True,
     )
     code, groups = 0, []
     for response in responses:
@@ -45,18 +46,18 @@ async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Mes
             raise response
         else:
             code = code or _INCOMPLETE.get(response.error.code, code_of(response.error))
-            groups += [each for each in response.groups if spokesman(backend, GROUP, each.shard) == backend.node_id]
+            groups += [entry for entry in response.groups if spokesman(backend, GROUP, entry.shard) == backend.node_id]
     return ListGroupsResponse(
         version=version,
         error_code=code,
         groups=[
             _Group(
                 version=version,
-                group_id=each.group,
-                protocol_type=each.protocol_type,
-                group_state=each.state,
-                group_type=each.type,
+                group_id=group.group,
+                protocol_type=group.protocol_type,
+                group_state=group.state,
+                group_type=group.type,
             )
-            for each in groups
+            for group in groups
         ],
     )

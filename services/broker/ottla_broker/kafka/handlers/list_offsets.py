@@ -34,17 +34,19 @@ _NOT_AVAILABLE_FROM: Final = 5
 """Before it, clients knew LEADER_NOT_AVAILABLE for a leader that is new (KIP-207)."""
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     """A partition that is named twice is refused, as in Kafka; few are looked up at the same time."""
-    version = request.version
-    wanted = {(topic.name, each.partition_index): each for topic in asked.topics for each in topic.partitions}
-    twice = named_twice((topic.name, each.partition_index) for topic in asked.topics for each in topic.partitions)
+    version = context.version
+    requested = {
+        (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions
+    }
+    twice = named_twice((topic.name, entry.partition_index) for topic in request.topics for entry in topic.partitions)
 
     async def find(key: tuple[str, int]) -> Message:
-        return await _find(backend, key[0], wanted[key], version, twice.get(key))
+        return await _find(backend, key[0], requested[key], version, twice.get(key))
 
     topics: dict[str, list[Message]] = defaultdict(list)
-    for (name, _), found in zip(wanted, await few_at_once(find, list(wanted), at_once=_AT_ONCE), strict=True):
+    for (name, _), found in zip(requested, await few_at_once(find, list(requested), at_once=_AT_ONCE), strict=True):
         topics[name].append(found)
     return ListOffsetsResponse(
         version=version,
@@ -52,20 +54,20 @@ async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Mes
     )
 
 
-async def _find(backend: Backend, topic: str, wanted: Message, version: int, refused: OttlaError | None) -> Message:
-    answered = {"version": version, "partition_index": wanted.partition_index, "error_code": 0}
-    answered |= {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+async def _find(backend: Backend, topic: str, requested: Message, version: int, rejected: OttlaError | None) -> Message:
+    response = {"version": version, "partition_index": requested.partition_index, "error_code": 0}
+    response |= {"timestamp": -1, "offset": -1, "leader_epoch": -1}
     try:
-        if refused is not None:
-            raise refused
-        replica = replica_by_name(backend, topic, wanted.partition_index, wanted.current_leader_epoch)
-        found = await _offset_for(replica, wanted.timestamp)
+        if rejected is not None:
+            raise rejected
+        replica = replica_by_name(backend, topic, requested.partition_index, requested.current_leader_epoch)
+        found = await _offset_for(replica, requested.timestamp)
     except OttlaError as error:
-        return _Partition(**answered | {"error_code": _code(error, version)})
+        return _Partition(**response | {"error_code": _code(error, version)})
     if found is not None:
         epoch = replica.leader_epoch
-        answered |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": epoch}
-    return _Partition(**answered)
+        response |= {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": epoch}
+    return _Partition(**response)
 
 
 async def _offset_for(replica: Replica, timestamp_ms: int) -> FoundOffset | None:

@@ -46,57 +46,57 @@ class Reach(NamedTuple):
     fenced: Set[int]
 
 
-def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message | Coroutine[Any, Any, Message]:
-    if _is_large(backend.image, asked):
-        return _beside_the_loop(backend, asked, request)
-    unknown = auto_topics.to_create(backend.image, asked, request.version)
+def handle(backend: Backend, request: Message, context: KafkaContext) -> Message | Coroutine[Any, Any, Message]:
+    if _is_large(backend.image, request):
+        return _beside_the_loop(backend, request, context)
+    unknown = auto_topics.to_create(backend.image, request, context.version)
     if unknown:
-        return _after_creation(backend, unknown, asked, request)
-    return _answer(backend.image, backend, asked, request, {})
+        return _after_creation(backend, unknown, request, context)
+    return _respond(backend.image, backend, request, context, {})
 
 
-async def _after_creation(backend: Backend, names: Sequence[str], asked: Message, request: KafkaContext) -> Message:
-    refused = await auto_topics.create(backend, names)
-    return _answer(backend.image, backend, asked, request, refused)
+async def _after_creation(backend: Backend, names: Sequence[str], request: Message, context: KafkaContext) -> Message:
+    rejected = await auto_topics.create(backend, names)
+    return _respond(backend.image, backend, request, context, rejected)
 
 
-async def _beside_the_loop(backend: Backend, asked: Message, request: KafkaContext) -> Message:
+async def _beside_the_loop(backend: Backend, request: Message, context: KafkaContext) -> Message:
     """The same, of many partitions: the image never changes, whoever reads it."""
-    unknown = await backend.threads.work(auto_topics.to_create, backend.image, asked, request.version)
-    refused = await auto_topics.create(backend, unknown) if unknown else {}
-    return await backend.threads.work(_answer, backend.image, backend, asked, request, refused)
+    unknown = await backend.threads.work(auto_topics.to_create, backend.image, request, context.version)
+    rejected = await auto_topics.create(backend, unknown) if unknown else {}
+    return await backend.threads.work(_respond, backend.image, backend, request, context, rejected)
 
 
-def _is_large(image: ClusterImage, asked: Message) -> bool:
-    if asked.topics is None:
+def _is_large(image: ClusterImage, request: Message) -> bool:
+    if request.topics is None:
         return len(image.partitions) > _MANY
-    if len(asked.topics) + len(image.partitions) <= _MANY:
+    if len(request.topics) + len(image.partitions) <= _MANY:
         return False
-    if len(asked.topics) > _MANY or any(topic.name is None for topic in asked.topics):
+    if len(request.topics) > _MANY or any(topic.name is None for topic in request.topics):
         return True
-    named = (image.topics.get(topic.name) for topic in asked.topics)
+    named = (image.topics.get(topic.name) for topic in request.topics)
     return sum(topic.partition_count for topic in named if topic is not None) > _MANY
 
 
-def _answer(
-    image: ClusterImage, backend: Backend, asked: Message, request: KafkaContext, refused: Mapping[str, ErrorCode]
+def _respond(
+    image: ClusterImage, backend: Backend, request: Message, context: KafkaContext, rejected: Mapping[str, ErrorCode]
 ) -> Message:
-    """`refused`: topics that could not be created, and why."""
-    version = request.version
+    """`rejected`: topics that could not be created, and why."""
+    version = context.version
     brokers = []
     unreachable, fenced = set(), set()
     for broker in image.brokers.values():
-        told = backend.addresses.told(broker, request.caller)
-        if told is None:
+        address = backend.addresses.advertised(broker, context.caller)
+        if address is None:
             unreachable.add(broker.id)
         elif broker.fenced:
             fenced.add(broker.id)
         else:
             rack = broker.rack or None
-            brokers.append(_Broker(version=version, node_id=broker.id, host=told.host, port=told.port, rack=rack))
+            brokers.append(_Broker(version=version, node_id=broker.id, host=address.host, port=address.port, rack=rack))
     reach = Reach(unreachable, fenced)
-    topics = [_described(image, t, asked, version, reach) for t in _wanted(image, asked, version, refused)]
-    operations = ALL_CLUSTER_OPERATIONS if asked.include_cluster_authorized_operations else None
+    topics = [_described(image, t, request, version, reach) for t in _requested(image, request, version, rejected)]
+    operations = ALL_CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else None
     return MetadataResponse(
         version=version,
         brokers=brokers,
@@ -107,20 +107,20 @@ def _answer(
     )
 
 
-def _wanted(
-    image: ClusterImage, asked: Message, version: int, refused: Mapping[str, ErrorCode]
+def _requested(
+    image: ClusterImage, request: Message, version: int, rejected: Mapping[str, ErrorCode]
 ) -> Iterable[Topic | tuple[ErrorCode, str | None, bytes]]:
     """Each topic, or the error, the name and the id with which it was asked for in vain; once, as in Kafka."""
-    if asked.topics is None or (version == 0 and not asked.topics):
+    if request.topics is None or (version == 0 and not request.topics):
         yield from (image.topics[name] for name in sorted(image.topics))
         return
-    for wanted in {(topic.name, topic.topic_id): topic for topic in asked.topics}.values():
-        if wanted.name is None:
-            topic_id = wanted.topic_id.bytes if wanted.topic_id else bytes(16)
+    for requested in {(topic.name, topic.topic_id): topic for topic in request.topics}.values():
+        if requested.name is None:
+            topic_id = requested.topic_id.bytes if requested.topic_id else bytes(16)
             yield image.topic_by_id(TopicId(topic_id)) or (ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
         else:
-            why_not = refused.get(wanted.name) or _why_not(wanted.name)
-            yield image.topics.get(wanted.name) or (why_not, wanted.name, bytes(16))
+            why_not = rejected.get(requested.name) or _why_not(requested.name)
+            yield image.topics.get(requested.name) or (why_not, requested.name, bytes(16))
 
 
 def _why_not(name: str) -> ErrorCode:
@@ -134,7 +134,7 @@ def _why_not(name: str) -> ErrorCode:
 def _described(
     image: ClusterImage,
     topic: Topic | tuple[ErrorCode, str | None, bytes],
-    asked: Message,
+    request: Message,
     version: int,
     reach: Reach,
 ) -> Message:
@@ -153,7 +153,7 @@ def _described(
             _Partition(version=version, **_partition(image, i.partition, p, version, reach))
             for i, p in image.partitions_of(topic)
         ],
-        authorized_operations=ALL_TOPIC_OPERATIONS if asked.include_topic_authorized_operations else None,
+        authorized_operations=ALL_TOPIC_OPERATIONS if request.include_topic_authorized_operations else None,
     )
 
 

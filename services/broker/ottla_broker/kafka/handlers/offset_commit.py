@@ -13,7 +13,7 @@ from kafka.protocol.consumer import OffsetCommitResponse
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
 from ottla_broker.kafka.frames import KafkaContext
-from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, instance_of, member, name_of, partitions_there
+from ottla_broker.kafka.group_calls import IDS_FROM, call, code_of, existing_partitions, instance_of, member, name_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.slices import Slice, sliced
@@ -27,32 +27,32 @@ _Partition: Final = _Topic.OffsetCommitResponsePartition
 _TOO_LARGE: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE})
 
 
-class Wanted(NamedTuple):
+class RequestedTopic(NamedTuple):
     """A topic of the request; `name` is None where nobody knows it."""
 
     name: str | None
     topic: Message
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    wanted: list[Wanted] = []
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    requested: list[RequestedTopic] = []
     named: dict[TopicPartition, tuple[Message, bytes]] = {}
-    turn = Slice()
-    for topic in asked.topics:
-        await turn.rest()
+    slice_ = Slice()
+    for topic in request.topics:
+        await slice_.rest()
         name = name_of(backend, topic, version)
-        wanted.append(Wanted(name, topic))
+        requested.append(RequestedTopic(name, topic))
         if name is not None:  # of what names a partition twice the last holds, as it would if it were committed twice
-            there = partitions_there(backend, name)
+            existing = existing_partitions(backend, name)
             topic_id = topic.topic_id.bytes if version >= IDS_FROM else b""
             named |= {
                 TopicPartition(name, p.partition_index): (p, topic_id)
                 for p in topic.partitions
-                if p.partition_index in there
+                if p.partition_index in existing
             }
-    codes = await _commit(backend, asked, await sliced(_offset, named.items()))
-    topics = [await _told(each, codes, version, turn) for each in wanted]
+    codes = await _commit(backend, request, await sliced(_offset, named.items()))
+    topics = [await _reported(entry, codes, version, slice_) for entry in requested]
     return OffsetCommitResponse(version=version, topics=topics)
 
 
@@ -69,36 +69,43 @@ def _offset(named: tuple[TopicPartition, tuple[Message, bytes]]) -> pb.OffsetToC
     )
 
 
-async def _commit(backend: Backend, asked: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:
+async def _commit(backend: Backend, request: Message, offsets: list[pb.OffsetToCommit]) -> dict[TopicPartition, int]:
     """The code for each partition that was passed on."""
-    wanted = pb.CommitOffsetsRequest(
-        group=asked.group_id,
-        member=member(asked.member_id, instance_of(asked)),
-        generation=asked.generation_id_or_member_epoch,
+    forwarded = pb.CommitOffsetsRequest(
+        group=request.group_id,
+        member=member(request.member_id, instance_of(request)),
+        generation=request.generation_id_or_member_epoch,
         offsets=offsets,
     )
     try:
-        response = await call(backend, asked.group_id, Group.COMMIT_OFFSETS, wanted)
+        response = await call(backend, request.group_id, Group.COMMIT_OFFSETS, forwarded)
         whole = _whole(response.error)
     except OttlaError as error:
         whole = _whole(error)
     if whole:
-        return {TopicPartition(each.topic, each.partition): whole for each in offsets}
-    return {TopicPartition(each.topic, each.partition): code_of(each.error) for each in response.partitions}
+        return {TopicPartition(offset.topic, offset.partition): whole for offset in offsets}
+    return {
+        TopicPartition(partition.topic, partition.partition): code_of(partition.error)
+        for partition in response.partitions
+    }
 
 
 def _whole(error: Error | OttlaError) -> int:
     return int(ErrorCode.INVALID_COMMIT_OFFSET_SIZE) if error.code in _TOO_LARGE else code_of(error)
 
 
-async def _told(wanted: Wanted, codes: dict[TopicPartition, int], version: int, turn: Slice) -> Message:
-    unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if wanted.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+async def _reported(
+    requested: RequestedTopic, codes: dict[TopicPartition, int], version: int, slice_: Slice
+) -> Message:
+    unknown = int(ErrorCode.UNKNOWN_TOPIC_ID if requested.name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    def told(number: int) -> Message:
-        code = codes.get(TopicPartition(wanted.name or "", number), unknown)
+    def reported(number: int) -> Message:
+        code = codes.get(TopicPartition(requested.name or "", number), unknown)
         return _Partition(version=version, partition_index=number, error_code=code)
 
-    partitions = await sliced(told, dict.fromkeys(each.partition_index for each in wanted.topic.partitions), turn)
+    partitions = await sliced(
+        reported, dict.fromkeys(partition.partition_index for partition in requested.topic.partitions), slice_
+    )
     if version >= IDS_FROM:
-        return _Topic(version=version, topic_id=wanted.topic.topic_id, partitions=partitions)
-    return _Topic(version=version, name=wanted.topic.name, partitions=partitions)
+        return _Topic(version=version, topic_id=requested.topic.topic_id, partitions=partitions)
+    return _Topic(version=version, name=requested.topic.name, partitions=partitions)

@@ -34,44 +34,46 @@ _Group: Final = OffsetFetchResponse.OffsetFetchResponseGroup
 _GroupTopic: Final = _Group.OffsetFetchResponseTopics
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    require_stable = bool(getattr(asked, "require_stable", False))
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    require_stable = bool(getattr(request, "require_stable", False))
     if version >= _MANY_FROM:
-        twice = named_twice(each.group_id for each in asked.groups)
-        wanted = list({each.group_id: each for each in asked.groups}.values())
+        twice = named_twice(entry.group_id for entry in request.groups)
+        requested = list({item.group_id: item for item in request.groups}.values())
 
         async def fetch(group: Message) -> Message:
-            refused = twice.get(group.group_id)
-            return await _group(backend, group, version, require_stable, refused)
+            rejected = twice.get(group.group_id)
+            return await _group(backend, group, version, require_stable, rejected)
 
-        groups = await few_at_once(fetch, wanted, at_once=GROUPS_AT_ONCE)
+        groups = await few_at_once(fetch, requested, at_once=GROUPS_AT_ONCE)
         return OffsetFetchResponse(version=version, groups=groups)
-    code, topics = await _find(backend, asked, version, require_stable)
+    code, topics = await _find(backend, request, version, require_stable)
     if code and version < _GROUP_ERROR_FROM:
-        topics = await _everywhere(asked.topics, code, version, Slice())
+        topics = await _everywhere(request.topics, code, version, Slice())
     return OffsetFetchResponse(version=version, error_code=code, topics=topics)
 
 
 async def _group(
-    backend: Backend, asked: Message, version: int, require_stable: bool, refused: OttlaError | None
+    backend: Backend, request: Message, version: int, require_stable: bool, rejected: OttlaError | None
 ) -> Message:
     """A group that is named twice is refused: each is a call, and a large answer."""
-    if refused is not None:
-        return _Group(version=version, group_id=asked.group_id, topics=[], error_code=int(refused.code))
-    code, topics = await _find(backend, asked, version, require_stable)
-    return _Group(version=version, group_id=asked.group_id, topics=topics, error_code=code)
+    if rejected is not None:
+        return _Group(version=version, group_id=request.group_id, topics=[], error_code=int(rejected.code))
+    code, topics = await _find(backend, request, version, require_stable)
+    return _Group(version=version, group_id=request.group_id, topics=topics, error_code=code)
 
 
-async def _find(backend: Backend, asked: Message, version: int, require_stable: bool) -> tuple[int, list[Message]]:
+async def _find(backend: Backend, request: Message, version: int, require_stable: bool) -> tuple[int, list[Message]]:
     """The error of the whole, and the topics where there is none."""
-    wanted = pb.FetchOffsetsRequest(group=asked.group_id, all=asked.topics is None, require_stable=require_stable)
+    forwarded = pb.FetchOffsetsRequest(
+        group=request.group_id, all=request.topics is None, require_stable=require_stable
+    )
     found: dict[str, list[pb.CommittedOffset]] = {}
     unknown: list[Message] = []
     named: dict[TopicPartition, None] = {}
-    turn = Slice()
-    for topic in asked.topics or ():
-        await turn.rest()
+    slice_ = Slice()
+    for topic in request.topics or ():
+        await slice_.rest()
         name = name_of(backend, topic, version)
         if name is None:
             unknown.append(topic)
@@ -79,23 +81,23 @@ async def _find(backend: Backend, asked: Message, version: int, require_stable: 
         named |= dict.fromkeys(TopicPartition(name, n) for n in topic.partition_indexes)
     partitions = await sliced(group_partition, named)
     for at in range(0, max(1, len(partitions)), _AT_ONCE):
-        del wanted.partitions[:]
-        wanted.partitions.extend(partitions[at : at + _AT_ONCE])
+        del forwarded.partitions[:]
+        forwarded.partitions.extend(partitions[at : at + _AT_ONCE])
         try:
-            response = await call(backend, asked.group_id, Group.FETCH_OFFSETS, wanted)
+            response = await call(backend, request.group_id, Group.FETCH_OFFSETS, forwarded)
         except OttlaError as error:
             return code_of(error), []
         if response.error.code:
             return code_of(response.error), []
-        for each in response.offsets:
-            found.setdefault(each.topic, []).append(each)
-    topics = [await _told(backend, name, some, version, turn) for name, some in found.items()]
-    topics += await _everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version, turn)
+        for offset in response.offsets:
+            found.setdefault(offset.topic, []).append(offset)
+    topics = [await _reported(backend, name, entries, version, slice_) for name, entries in found.items()]
+    topics += await _everywhere(unknown, int(ErrorCode.UNKNOWN_TOPIC_ID), version, slice_)
     return 0, [topic for topic in topics if topic is not None]
 
 
-async def _told(
-    backend: Backend, name: str, found: list[pb.CommittedOffset], version: int, turn: Slice
+async def _reported(
+    backend: Backend, name: str, found: list[pb.CommittedOffset], version: int, slice_: Slice
 ) -> Message | None:
     """None for a topic that is gone, where topics have to be told by their ids."""
     named: dict[str, Any] = {"name": name}
@@ -104,20 +106,20 @@ async def _told(
         if topic is None:
             return None
         named = {"topic_id": uuid.UUID(bytes=topic.id)}
-        found = [each if each.topic_id in (b"", topic.id) else _nothing(each) for each in found]
-    return _topic(version, named, await sliced(partial(_partition, version), found, turn))
+        found = [entry if entry.topic_id in (b"", topic.id) else _nothing(entry) for entry in found]
+    return _topic(version, named, await sliced(partial(_partition, version), found, slice_))
 
 
-async def _everywhere(topics: Any, code: int, version: int, turn: Slice) -> list[Message]:
+async def _everywhere(topics: Any, code: int, version: int, slice_: Slice) -> list[Message]:
     """The same error for each partition that was asked for."""
     nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
     partition = partial(_partition_type(version), version=version, **nothing)
-    told = []
+    reported = []
     for topic in topics or ():
         named = {"topic_id": topic.topic_id} if version >= IDS_FROM else {"name": topic.name}
-        partitions = await sliced(lambda n: partition(partition_index=n), topic.partition_indexes, turn)
-        told.append(_topic(version, named, partitions))
-    return told
+        partitions = await sliced(lambda n: partition(partition_index=n), topic.partition_indexes, slice_)
+        reported.append(_topic(version, named, partitions))
+    return reported
 
 
 def _partition(version: int, found: pb.CommittedOffset) -> Message:

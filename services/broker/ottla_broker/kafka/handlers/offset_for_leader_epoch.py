@@ -21,23 +21,25 @@ _Topic: Final = OffsetForLeaderEpochResponse.OffsetForLeaderTopicResult
 _Partition: Final = _Topic.EpochEndOffset
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    topics, turn = [], Slice()
-    for topic in asked.topics:
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    topics, slice_ = [], Slice()
+    for topic in request.topics:
         end = partial(_end, backend, topic.topic, version)
-        topics.append(_Topic(version=version, topic=topic.topic, partitions=await sliced(end, topic.partitions, turn)))
+        topics.append(
+            _Topic(version=version, topic=topic.topic, partitions=await sliced(end, topic.partitions, slice_))
+        )
     return OffsetForLeaderEpochResponse(version=version, topics=topics)
 
 
-def _end(backend: Backend, topic: str, version: int, wanted: Message) -> Message:
-    number = wanted.partition
+def _end(backend: Backend, topic: str, version: int, requested: Message) -> Message:
+    number = requested.partition
     try:
-        log = replica_by_name(backend, topic, number, wanted.current_leader_epoch).log
+        log = replica_by_name(backend, topic, number, requested.current_leader_epoch).log
     except OttlaError as error:
         code = code_by_name(error)
         return _Partition(version=version, error_code=code, partition=number, leader_epoch=-1, end_offset=-1)
-    end = log.end_offset_for_epoch(wanted.leader_epoch)
+    end = log.end_offset_for_epoch(requested.leader_epoch)
     return _Partition(
         version=version, error_code=0, partition=number, leader_epoch=end.epoch, end_offset=end.start_offset
     )

@@ -56,19 +56,19 @@ class _Context(NamedTuple):
     acks: int
 
 
-def answer(backend: Backend, request: KafkaContext) -> HandlerResult:
+def handle(backend: Backend, context: KafkaContext) -> HandlerResult:
     """Everything has its place in the order of its partition when this returns, and most of it is appended; what it
     returns may still wait for that, or for acknowledgements."""
-    acks, timeout_ms, topics = _read(request.body)
+    acks, timeout_ms, topics = _read(context.body)
     produce, twice = Produce(backend.replicas.leader, acks), _named_twice(topics)
     results = [
         (topic, [_append(backend, produce, topic, number, records, acks, twice) for number, records in partitions])
         for topic, partitions in topics
     ]
-    context = _Context(request.version, request.body.flexible, request.caller, acks)
+    kept = _Context(context.version, context.body.flexible, context.caller, acks)
     if produce.waits:
-        return _when_acknowledged(backend, produce, context, results, timeout_ms)
-    return _finish(backend, context, results)
+        return _when_acknowledged(backend, produce, kept, results, timeout_ms)
+    return _finish(backend, kept, results)
 
 
 def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
@@ -143,9 +143,11 @@ def _finish(backend: Backend, context: _Context, results: _Results) -> Parts | N
 def _check_silence(results: _Results) -> None:
     """acks=0: silence, or the end of the connection where something failed, so that the client looks again (66)."""
     for topic, partitions in results:
-        for each in partitions:
-            if each.error is not None:
-                raise CloseConnectionError(f"an acks=0 produce to {topic}-{each.id.partition} failed: {each.error}")
+        for partition in partitions:
+            if partition.error is not None:
+                raise CloseConnectionError(
+                    f"an acks=0 produce to {topic}-{partition.id.partition} failed: {partition.error}"
+                )
 
 
 def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
@@ -165,18 +167,18 @@ def _encoded(backend: Backend, context: _Context, results: _Results) -> Parts:
     for topic, partitions in results:
         writer.string(topic)
         writer.array(len(partitions))
-        for each in partitions:
-            error = each.error
+        for partition in partitions:
+            error = partition.error
             code = 0 if error is None else code_by_name(error)
-            writer.pack(_RESULT, each.id.partition, code, each.base_offset, each.log_append_time_ms)
+            writer.pack(_RESULT, partition.id.partition, code, partition.base_offset, partition.log_append_time_ms)
             if version >= _LOG_START_FROM:
-                writer.pack(_INT64, each.log_start_offset)
+                writer.pack(_INT64, partition.log_start_offset)
             if version >= _MESSAGE_FROM:
                 _write_record_errors(writer, error)
                 writer.string(None if error is None else text_of(error))
             leader = None
             if version >= _LEADER_FROM and error is not None and error.code in CHANGED:
-                leader = leaders.of(each.id)
+                leader = leaders.of(partition.id)
             writer.tags(None if leader is None else {0: leader})
         writer.tags()
     writer.int32(0)  # throttle

@@ -22,20 +22,20 @@ from ottla_proto.contracts import Group
 _NAMES_PROTOCOL_FROM: Final = 5
 
 
-async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Message:
-    version = request.version
-    if version >= _NAMES_PROTOCOL_FROM and None in (asked.protocol_type, asked.protocol_name):
+async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
+    version = context.version
+    if version >= _NAMES_PROTOCOL_FROM and None in (request.protocol_type, request.protocol_name):
         return _failed(version, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    wanted = pb.SyncRequest(
-        group=asked.group_id,
-        member=member(asked.member_id, instance_of(asked)),
-        generation=asked.generation_id,
-        protocol_type=getattr(asked, "protocol_type", None) or "",
-        protocol=getattr(asked, "protocol_name", None) or "",
-        assignments=await sliced(_assignment, asked.assignments),
+    forwarded = pb.SyncRequest(
+        group=request.group_id,
+        member=member(request.member_id, instance_of(request)),
+        generation=request.generation_id,
+        protocol_type=getattr(request, "protocol_type", None) or "",
+        protocol=getattr(request, "protocol_name", None) or "",
+        assignments=await sliced(_assignment, request.assignments),
     )
     try:
-        response = await call(backend, asked.group_id, Group.SYNC, wanted, limit_s=JOIN_S)
+        response = await call(backend, request.group_id, Group.SYNC, forwarded, limit_s=JOIN_S)
     except OttlaError as error:
         return _failed(version, _code(error))
     if response.error.code:
@@ -49,8 +49,8 @@ async def answer(backend: Backend, asked: Message, request: KafkaContext) -> Mes
     )
 
 
-def _assignment(each: Message) -> pb.MemberAssignment:
-    return pb.MemberAssignment(member_id=each.member_id, assignment=each.assignment)
+def _assignment(entry: Message) -> pb.MemberAssignment:
+    return pb.MemberAssignment(member_id=entry.member_id, assignment=entry.assignment)
 
 
 def _failed(version: int, code: int) -> Message:
