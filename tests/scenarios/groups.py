@@ -28,15 +28,15 @@ from typing import Any, Final
 from batches import NOON
 from groups import EveryTopic, subscription
 
+from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.batches import read_batches
-from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, ShardLimits, Tell
+from ottla_core.coordination.effects import Effect, Leave, Perform, Reject, Report, Respond, Send, ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, Decision, Entry
 from ottla_core.coordination.shard_log import Append, Appended, Result, Unknown
 from ottla_core.coordination.timers import LoopClock, Moment
-from ottla_core.coordination.turn import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.records.batch import read_header
@@ -213,7 +213,7 @@ class GroupWorld:
             self._lines.append(f"{client.name}: {command}: {process.number} does not own the shard")
         else:
             now = self._moment(process)
-            request = Request(sent, decide, now.at + LIMITS.append_s, without_confirmation)
+            request = ShardRequest(sent, decide, now.at + LIMITS.append_s, without_confirmation)
             self._carry_out(process, process.owner.on_request(request, now))
 
     # ---- coordinators -----------------------------------------------------------------------------------------------
@@ -302,13 +302,13 @@ class GroupWorld:
             match effect:
                 case Send():
                     self._send(process, effect)
-                case Answer(sent, response):
+                case Respond(sent, response):
                     self._respond(sent, response)
-                case Refuse(sent, error):
+                case Reject(sent, error):
                     self._respond(sent, error)
                 case Perform(happened):
                     self._lines += _happened(happened)
-                case Tell(trouble):
+                case Report(trouble):
                     self._lines.append(f"{process.number} reports: {trouble}")
                 case Leave(reason, needs_epoch):
                     asks = ", and asks for another epoch" if needs_epoch else ""

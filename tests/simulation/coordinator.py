@@ -11,11 +11,11 @@ from tests.simulation.network import Network
 from tests.simulation.partition import Partition
 from tests.simulation.schedule import Schedule
 
-from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, ShardLimits
+from ottla_core.coordination.append_round import ShardRequest
+from ottla_core.coordination.effects import Effect, Leave, Perform, Reject, Respond, Send, ShardLimits
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.shard_log import Call, Read, Result
-from ottla_core.coordination.timers import BEAT_S, NEVER, LoopClock, Moment
-from ottla_core.coordination.turn import Request
+from ottla_core.coordination.timers import NEVER, TICK_S, LoopClock, Moment
 from ottla_core.records.fence import ShardFence
 
 LIMITS: Final = ShardLimits(
@@ -83,17 +83,17 @@ class Coordinator:
             if self.owner is not None:
                 self._perform(self.owner.on_leader(now))
 
-    def on_request(self, request: Request[Counters], timeout_s: float) -> None:
+    def on_request(self, request: ShardRequest[Counters], timeout_s: float) -> None:
         now = self._now()
         owner = self.owner
         if owner is not None:
-            request = Request(request.token, request.decide, now.at + timeout_s, request.without_confirmation)
+            request = ShardRequest(request.token, request.decide, now.at + timeout_s, request.without_confirmation)
             self._perform(owner.on_request(request, now))
 
     def beat(self, life: int) -> None:
         if life == self.life:
             self._tick()
-            self._schedule.after(BEAT_S, self.deliver, life, self.beat, life)
+            self._schedule.after(TICK_S, self.deliver, life, self.beat, life)
 
     def deliver(self, life: int, event: Callable[..., None], *args: object) -> None:
         """Whatever reaches the process passes here: a dead one hears nothing, a stopped one when it wakes up."""
@@ -108,7 +108,7 @@ class Coordinator:
         self.up, self.life, self.incarnation = True, self.life + 1, incarnation
         self.owner, self._epoch, self._wake_at, self.paused_until, self.deaf_until = None, -1, NEVER, 0.0, 0.0
         self._clock = LoopClock(self._schedule.now)
-        self._schedule.after(BEAT_S, self.deliver, self.life, self.beat, self.life)
+        self._schedule.after(TICK_S, self.deliver, self.life, self.beat, self.life)
 
     def crash(self) -> None:
         self.up, self.owner = False, None
@@ -124,9 +124,9 @@ class Coordinator:
                     self._check_progress(call)
                     response = self._response_to(owner, number)
                     self._network.call(self.leader, self.leader_epoch, owner.fence, call, self._life_id, response)
-                case Answer(token, response_value):
+                case Respond(token, response_value):
                     self._desk.on_answer(token, response_value)
-                case Refuse(token, error):
+                case Reject(token, error):
                     self._desk.on_refusal(token, error)
                 case Leave():
                     self._desk.on_leave(owner.fence, effect)

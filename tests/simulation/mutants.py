@@ -9,12 +9,12 @@ from tests.simulation.partition import Asked, Partition, Replica, Response, Wait
 from tests.simulation.world import Build
 
 from ottla_broker.machines.shard import find_place
-from ottla_core.coordination.effects import Answer, Effect, Refuse
+from ottla_core.coordination.append_round import ShardRequest
+from ottla_core.coordination.effects import Effect, Reject, Respond
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard_log import Appended, Call, Check, Read, Result, Unknown
 from ottla_core.coordination.timers import Moment
-from ottla_core.coordination.turn import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
@@ -43,11 +43,11 @@ class FenceForgotten(Partition):
 class IndefiniteAppendReverted(Owner[Counters]):
     """What was not answered has failed."""
 
-    def _on_turn_result(self, result: Result, now: Moment) -> None:
+    def _on_round_result(self, result: Result, now: Moment) -> None:
         if isinstance(result, Unknown):
             self._leave(OwnerEvent.DIVERGED, "it failed", failed=result.error)
         else:
-            super()._on_turn_result(result, now)
+            super()._on_round_result(result, now)
 
 
 class NoReadCheck(Owner[Counters]):
@@ -55,27 +55,27 @@ class NoReadCheck(Owner[Counters]):
 
     def _begin(self, call: Call, now: Moment) -> None:
         super()._begin(call, now)
-        if isinstance(call, Check) and self._turn is not None:
+        if isinstance(call, Check) and self._round is not None:
             self._out.pop()
-            self._on_proved(self._turn, self.next_offset, now)
+            self._on_proved(self._round, self.next_offset, now)
 
 
 class UncommittedRead(Owner[Counters]):
     """What writes nothing is answered from the state that a turn under way has made."""
 
-    def on_request(self, request: Request[Counters], now: Moment) -> list[Effect]:
-        if self._turn is not None and self._turn.entries:
+    def on_request(self, request: ShardRequest[Counters], now: Moment) -> list[Effect]:
+        if self._round is not None and self._round.entries:
             decision = request.decide(self.shard, now)
             if not decision.records and not decision.memory:
-                return [Answer(request.token, decision.response)]
+                return [Respond(request.token, decision.response)]
         return super().on_request(request, now)
 
 
 class RefusalBelieved(Owner[Counters]):
     """What the last sending did not do, the ones before it have not done either."""
 
-    def _again(self, now: Moment, *, doubtful: bool) -> None:
-        super()._again(now, doubtful=False)
+    def _retry(self, now: Moment, *, doubtful: bool) -> None:
+        super()._retry(now, doubtful=False)
 
 
 class GapUnnoticed(Owner[Counters]):
@@ -92,37 +92,37 @@ class LoadBegunAgain(Owner[Counters]):
         super().on_gap(gap_s)
         if self.phase is Phase.LOADING:
             self.shard, self.next_offset = Counters(), 0
-            self._call, self._in_the_air, self._retry_at = Read(0), False, 0.0
+            self._call, self._in_flight, self._retry_at = Read(0), False, 0.0
 
 
 class StateDroppedWhenLate(Owner[Counters]):
     """A shard whose log is late is given up."""
 
-    def _refuse_late(self, now: Moment) -> None:
-        if self._turn is not None and now.at >= self._late_at:
+    def _reject_late(self, now: Moment) -> None:
+        if self._round is not None and now.at >= self._late_at:
             self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")
         else:
-            super()._refuse_late(now)
+            super()._reject_late(now)
 
 
 class LateReadAnswered(Owner[Counters]):
     """Who has waited for a proof for long enough is answered without one."""
 
-    def _refuse_late(self, now: Moment) -> None:
-        if self._turn is not None and now.at >= self._late_at and not self._turn.entries:
-            self._on_proved(self._turn, self.next_offset, now)
+    def _reject_late(self, now: Moment) -> None:
+        if self._round is not None and now.at >= self._late_at and not self._round.entries:
+            self._on_proved(self._round, self.next_offset, now)
         else:
-            super()._refuse_late(now)
+            super()._reject_late(now)
 
 
 class LateIsFailed(Owner[Counters]):
     """Who has waited for an append for long enough is told that it has failed."""
 
-    def _refuse_late(self, now: Moment) -> None:
+    def _reject_late(self, now: Moment) -> None:
         before = len(self._out)
-        super()._refuse_late(now)
+        super()._reject_late(now)
         failed = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "not in time")
-        self._out[before:] = [Refuse(e.token, failed) if isinstance(e, Refuse) else e for e in self._out[before:]]
+        self._out[before:] = [Reject(e.token, failed) if isinstance(e, Reject) else e for e in self._out[before:]]
 
 
 class CheckUnproved(Partition):

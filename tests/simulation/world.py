@@ -17,10 +17,10 @@ from tests.simulation.network import TIMEOUT_S, Network, Weather
 from tests.simulation.partition import TAKES_NOTHING, Partition
 from tests.simulation.schedule import Schedule
 
+from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.effects import Leave
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.turn import Request
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import ShardFence
 
@@ -250,7 +250,7 @@ class World:
         coordinator.deliver(coordinator.life, coordinator.on_request, request, 3 * TIMEOUT_S)
         return operation
 
-    def _request(self, operation: Operation) -> Request[Counters]:
+    def _request(self, operation: Operation) -> ShardRequest[Counters]:
         key = operation.key
         match operation.kind:
             case "write":
@@ -260,7 +260,7 @@ class World:
                 decide = watch(key, operation.name)
             case _:
                 decide = get(key)
-        return Request(operation, decide, 0.0, without_confirmation=operation.kind == "memory")
+        return ShardRequest(operation, decide, 0.0, without_confirmation=operation.kind == "memory")
 
     def on_answer(self, token: Any, response: int) -> None:
         self._refused = False

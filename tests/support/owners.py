@@ -7,13 +7,13 @@ from typing import Any
 
 from batches import NOON
 
-from ottla_core.coordination.effects import Answer, Effect, Leave, Refuse, Send, ShardLimits
+from ottla_core.coordination.append_round import ShardRequest
+from ottla_core.coordination.effects import Effect, Leave, Reject, Respond, Send, ShardLimits
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decision, Entry, Later, Marker, Record, Resolve
 from ottla_core.coordination.shard_log import Append, Appended, Batches, Call, Confirmed, Result
 from ottla_core.coordination.timers import Moment, TimerKey
-from ottla_core.coordination.turn import Request
 from ottla_core.records.batch import placed_prefix, read_header
 from ottla_core.records.fence import ShardFence, seal_fence
 
@@ -106,7 +106,7 @@ class Hand:
         self._take(self.owner.on_result(self.sent[of].number, result, self.now))
 
     def ask(self, token: str, decide: BookDecide, *, wait_s: float = 60.0, without_confirmation: bool = False) -> None:
-        self._take(self.owner.on_request(Request(token, decide, self.at + wait_s, without_confirmation), self.now))
+        self._take(self.owner.on_request(ShardRequest(token, decide, self.at + wait_s, without_confirmation), self.now))
 
     def tick(self, after_s: float = 0.0) -> None:
         self.at += after_s
@@ -147,10 +147,10 @@ class Hand:
             match effect:
                 case Send():
                     self.sent.append(effect)
-                case Answer(token, response):
+                case Respond(token, response):
                     assert token not in self.answers
                     self.answers[token] = response
-                case Refuse(token, error):
+                case Reject(token, error):
                     assert token not in self.refusals
                     self.refusals[token] = error
                 case Leave():

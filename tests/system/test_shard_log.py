@@ -30,7 +30,7 @@ from ottla_core.coordination.shard_log import (
     Fenced,
     Mismatch,
     Read,
-    Refused,
+    Rejected,
     Result,
     ShardLog,
     Unknown,
@@ -185,7 +185,7 @@ def test_the_log_on_brokers(cluster: Cluster) -> None:
         await log.start()
         await examine(log)
         nobody = await log.call(4, FIRST, Check(0), timeout_s=TIMEOUT_S)
-        assert isinstance(nobody, Refused)
+        assert isinstance(nobody, Rejected)
         assert nobody.error.code == ErrorCode.LEADER_NOT_AVAILABLE
         await log.stop()
         await coordinator.stop()

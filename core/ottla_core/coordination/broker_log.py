@@ -16,7 +16,7 @@ from ottla_core.coordination.shard_log import (
     Check,
     Confirmed,
     Read,
-    Refused,
+    Rejected,
     Result,
     Unknown,
     result_of,
@@ -34,7 +34,7 @@ READ_BYTES: Final = 128 << 10
 """What is replayed without a pause for whoever else is on the loop."""
 
 
-class _Place(NamedTuple):
+class _LogPartition(NamedTuple):
     """A shard's partition, and who leads it as far as is known."""
 
     topic_id: TopicId
@@ -62,25 +62,25 @@ class BrokerShardLog:
         await asyncio.gather(*(peer.close() for peer in peers.values()))
 
     async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
-        place = self._place(shard)
-        if place is None:
-            return Refused(_no_leader(SHARD_TOPICS[self._kind], shard))
+        target = self._find_partition(shard)
+        if target is None:
+            return Rejected(_no_leader(SHARD_TOPICS[self._kind], shard))
         try:
             match call:
                 case Append():
-                    return await self._append(place, owner, call, timeout_s)
+                    return await self._append(target, owner, call, timeout_s)
                 case Check():
-                    return await self._check(place, owner, call, timeout_s)
+                    return await self._check(target, owner, call, timeout_s)
                 case Read():
-                    return await self._read(place, call, timeout_s)
+                    return await self._read(target, call, timeout_s)
         except TransportError as error:
             return Unknown(error)
 
-    async def _append(self, place: _Place, owner: ShardFence, call: Append, timeout_s: float) -> Result:
+    async def _append(self, target: _LogPartition, owner: ShardFence, call: Append, timeout_s: float) -> Result:
         request = pb.ShardAppendRequest(
-            topic_id=place.topic_id,
-            partition=place.partition,
-            leader_epoch=place.leader_epoch,
+            topic_id=target.topic_id,
+            partition=target.partition,
+            leader_epoch=target.leader_epoch,
             kind=self._kind,
             shard_epoch=owner.epoch,
             incarnation=owner.incarnation,
@@ -88,52 +88,52 @@ class BrokerShardLog:
             records=call.batch,
             timeout_ms=int(timeout_s * 1000),
         )
-        response = await self._appends(place).append(request, timeout_s)
+        response = await self._appends(target).append(request, timeout_s)
         if response.error.code:
             return result_of(_error(response.error), response.log_end_offset)
         return Appended(response.base_offset, response.high_watermark)
 
-    async def _check(self, place: _Place, owner: ShardFence, call: Check, timeout_s: float) -> Result:
+    async def _check(self, target: _LogPartition, owner: ShardFence, call: Check, timeout_s: float) -> Result:
         request = pb.CheckFenceRequest(
-            topic_id=place.topic_id,
-            partition=place.partition,
-            leader_epoch=place.leader_epoch,
+            topic_id=target.topic_id,
+            partition=target.partition,
+            leader_epoch=target.leader_epoch,
             shard_epoch=owner.epoch,
             incarnation=owner.incarnation,
             next_offset=call.next_offset,
             timeout_ms=int(timeout_s * 1000),
         )
-        response = await self._peer(place).ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
+        response = await self._peer(target).ask(Broker.CHECK_FENCE, request, timeout=timeout_s)
         return result_of(_error(response.error), 0) if response.error.code else Confirmed()
 
-    async def _read(self, place: _Place, call: Read, timeout_s: float) -> Result:
+    async def _read(self, target: _LogPartition, call: Read, timeout_s: float) -> Result:
         """A consumer's fetch, so it ends at the high watermark; where the log begins later, from there on."""
         offset = call.offset
-        stream = self._peer(place).open_stream(Broker.FETCH)
+        stream = self._peer(target).open_stream(Broker.FETCH)
         try:
             while True:
                 request = pb.FetchRequest(min_bytes=1, max_bytes=READ_BYTES)
                 request.partitions.add(
-                    topic_id=place.topic_id,
-                    partition=place.partition,
-                    current_leader_epoch=place.leader_epoch,
+                    topic_id=target.topic_id,
+                    partition=target.partition,
+                    current_leader_epoch=target.leader_epoch,
                     fetch_offset=offset,
                     max_bytes=READ_BYTES,
                 )
                 response = await stream.exchange(request, timeout_ms=int(timeout_s * 1000), timeout=timeout_s)
-                [part] = response.partitions
-                if part.error.code != ErrorCode.OFFSET_OUT_OF_RANGE or part.log_start_offset <= offset:
+                [fetched] = response.partitions
+                if fetched.error.code != ErrorCode.OFFSET_OUT_OF_RANGE or fetched.log_start_offset <= offset:
                     break
-                offset = part.log_start_offset
+                offset = fetched.log_start_offset
         except OttlaError as error:
             return Unknown(error)
         finally:
             await stream.close()
-        if part.error.code:
-            return Unknown(_error(part.error))
-        return Batches(part.records, part.high_watermark)
+        if fetched.error.code:
+            return Unknown(_error(fetched.error))
+        return Batches(fetched.records, fetched.high_watermark)
 
-    def _place(self, shard: int) -> _Place | None:
+    def _find_partition(self, shard: int) -> _LogPartition | None:
         """None while nobody leads the partition: then nothing is sent."""
         image = self._image()
         topic = image.topics.get(SHARD_TOPICS[self._kind])
@@ -143,18 +143,18 @@ class BrokerShardLog:
         leader = image.brokers.get(partition.leader)
         if leader is None:
             return None
-        return _Place(topic.id, partition_id.partition, partition.leader_epoch, leader.address)
+        return _LogPartition(topic.id, partition_id.partition, partition.leader_epoch, leader.address)
 
-    def _peer(self, place: _Place) -> AioPeer:
-        peer = self._peers.get(place.address)
+    def _peer(self, target: _LogPartition) -> AioPeer:
+        peer = self._peers.get(target.address)
         if peer is None:
-            peer = self._peers[place.address] = AioPeer(place.address, client_id=self._client_id)
+            peer = self._peers[target.address] = AioPeer(target.address, client_id=self._client_id)
         return peer
 
-    def _appends(self, place: _Place) -> GatheredAppends:
-        gathered = self._gathered.get(place.address)
+    def _appends(self, target: _LogPartition) -> GatheredAppends:
+        gathered = self._gathered.get(target.address)
         if gathered is None:
-            gathered = self._gathered[place.address] = GatheredAppends(self._peer(place))
+            gathered = self._gathered[target.address] = GatheredAppends(self._peer(target))
         return gathered
 
 

@@ -35,7 +35,7 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Respond:
     """Exactly one of `Answer` and `Refuse` comes for every token."""
 
     token: Any
@@ -43,7 +43,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class Reject:
     """Without a token it tells of a decision of the owner's own that failed: a bug."""
 
     token: Any
@@ -58,7 +58,7 @@ class Perform:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Report:
     """A fence or a load does not get on, and is tried on: whoever runs the cluster should know why."""
 
     trouble: str
@@ -72,7 +72,7 @@ class Leave:
     needs_epoch: bool
 
 
-Effect: TypeAlias = Send | Answer | Refuse | Perform | Tell | Leave
+Effect: TypeAlias = Send | Respond | Reject | Perform | Report | Leave
 
 
 def not_coordinator() -> OttlaError:

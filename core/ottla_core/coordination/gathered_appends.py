@@ -22,12 +22,12 @@ class GatheredAppends:
 
     def __init__(self, peer: AioPeer) -> None:
         self._peer: Final = peer
-        self._gathered: Final = Gathered(self._call, GATHER_S, most=MAX_BYTES, weigh=lambda each: len(each.records))
+        self._gathered: Final = Gathered(self._call, GATHER_S, most=MAX_BYTES, weigh=lambda append: len(append.records))
 
     async def append(self, request: pb.ShardAppendRequest, timeout_s: float) -> pb.ShardAppendResponse:
         """The response, with the error that it may carry. Raises TransportError."""
         return await self._gathered.ask(request, timeout_s)
 
     async def _call(self, appends: list[pb.ShardAppendRequest], timeout_s: float) -> Sequence[pb.ShardAppendResponse]:
-        asked = pb.ShardAppendsRequest(appends=appends)
-        return (await self._peer.call(Broker.SHARD_APPENDS, asked, timeout=timeout_s)).appends
+        request = pb.ShardAppendsRequest(appends=appends)
+        return (await self._peer.call(Broker.SHARD_APPENDS, request, timeout=timeout_s)).appends

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, Protocol
 
-from ottla_core.coordination.effects import Answer, Effect, Leave, Perform, Refuse, Send, Tell
+from ottla_core.coordination.effects import Effect, Leave, Perform, Reject, Report, Respond, Send
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard import S
@@ -20,7 +20,7 @@ from ottla_core.telemetry import Histogram
 _log = logging.getLogger(__name__)
 
 
-class Around(Protocol):
+class ShardProcess(Protocol):
     """What it needs of the process that holds it (`runtime.OwnedShards`)."""
 
     @property
@@ -43,7 +43,7 @@ class Around(Protocol):
     def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None: ...
 
 
-def refuse(token: asyncio.Future[Any], error: Exception) -> None:
+def reject(token: asyncio.Future[Any], error: Exception) -> None:
     token.set_exception(error)
     token.exception()  # whoever waited may have gone: that is no bug, as which asyncio would log it
 
@@ -51,12 +51,12 @@ def refuse(token: asyncio.Future[Any], error: Exception) -> None:
 class HeldShard(Generic[S]):
     """One owner's life: events in, effects carried out."""
 
-    def __init__(self, number: int, owner: Owner[S], around: Around) -> None:
+    def __init__(self, number: int, owner: Owner[S], process: ShardProcess) -> None:
         self.number: Final = number
         self.owner: Final = owner
         self.leader_epoch = -1  # of its partition, as it was heard last
-        self._around = around
-        self._taken_at = around.loop.time()
+        self._process = process
+        self._taken_at = process.loop.time()
         self._started = False
         self._loading = True
         self._wake: asyncio.TimerHandle | None = None
@@ -71,18 +71,18 @@ class HeldShard(Generic[S]):
     @property
     def age_s(self) -> float:
         """Since its load began, or it was given."""
-        return self._around.loop.time() - self._taken_at
+        return self._process.loop.time() - self._taken_at
 
     def start(self) -> None:
-        self._taken_at, self._started = self._around.loop.time(), True
+        self._taken_at, self._started = self._process.loop.time(), True
         self.handle(lambda owner, now: owner.on_start(now))
 
     def handle(self, event: Callable[[Owner[S], Moment], list[Effect]]) -> None:
         try:
-            effects = event(self.owner, self._around.now())
+            effects = event(self.owner, self._process.now())
         except Exception:
             # In `apply`, or in the machine: the state can't be trusted any more.
-            _log.exception("%s shard %d has failed", self._around.kind, self.number)
+            _log.exception("%s shard %d has failed", self._process.kind, self.number)
             effects = self.owner.leave("it has failed", OwnerEvent.FAILED)
         for effect in effects:
             self._carry_out(effect)
@@ -91,65 +91,65 @@ class HeldShard(Generic[S]):
     def _carry_out(self, effect: Effect) -> None:
         match effect:
             case Send():
-                call = self._around.spawn(self._call(effect))
+                call = self._process.spawn(self._call(effect))
                 self._calls.add(call)
                 call.add_done_callback(self._calls.discard)
-            case Answer(token, response):
+            case Respond(token, response):
                 if not token.done():
                     token.set_result(response)
-            case Refuse(token, error):
-                self._refuse(token, error)
-            case Perform(wanted):
+            case Reject(token, error):
+                self._reject(token, error)
+            case Perform(own):
                 try:
-                    self._around.perform(self.number, wanted)
+                    self._process.perform(self.number, own)
                 except Exception:
-                    _log.exception("an effect of %s shard %d failed", self._around.kind, self.number)
-            case Tell(trouble):
-                served_for = f"{self._around.kind} shard {self.number} is not served for {self.age_s:.0f} s"
+                    _log.exception("an effect of %s shard %d failed", self._process.kind, self.number)
+            case Report(trouble):
+                served_for = f"{self._process.kind} shard {self.number} is not served for {self.age_s:.0f} s"
                 _log.error("%s: %s", served_for, trouble)
             case Leave():
                 for call in self._calls:
                     call.cancel()
                 if self._wake is not None:
                     self._wake.cancel()  # or it would keep the state until then, and a timer may be far
-                self._around.on_left(self.number, self.owner.fence, effect, self.age_s)
+                self._process.on_left(self.number, self.owner.fence, effect, self.age_s)
 
-    def _refuse(self, token: Any, error: Exception) -> None:
+    def _reject(self, token: Any, error: Exception) -> None:
         if not isinstance(error, OttlaError):
-            _log.error("a decision of %s shard %d failed", self._around.kind, self.number, exc_info=error)
+            _log.error("a decision of %s shard %d failed", self._process.kind, self.number, exc_info=error)
         if token is not None and not token.done():
-            refuse(token, error)
+            reject(token, error)
 
     async def _call(self, send: Send) -> None:
-        around = self._around
-        sent_at = around.loop.time()
+        process = self._process
+        sent_at = process.loop.time()
         try:
-            result = await around.log.call(self.number, self.owner.fence, send.call, timeout_s=send.timeout_s)
+            result = await process.log.call(self.number, self.owner.fence, send.call, timeout_s=send.timeout_s)
         except Exception as error:
-            _log.exception("a call of %s shard %d failed", around.kind, self.number)
+            _log.exception("a call of %s shard %d failed", process.kind, self.number)
             result = Unknown(OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the call failed: {error!r}"))
         if isinstance(send.call, Append):
-            around.append_seconds.observe(around.loop.time() - sent_at)
+            process.append_seconds.observe(process.loop.time() - sent_at)
         self.handle(lambda owner, now: owner.on_result(send.number, result, now))
 
     def _after(self) -> None:
         if self._loading and self.owner.phase is Phase.SERVING:
             self._loading = False
-            self._observe_load(self._around.load_seconds)
+            self._observe_load(self._process.load_seconds)
         if self.owner.wake_at < self._wake_at:  # one that is too early, as after every heartbeat, does no harm
             self._sleep_until(self.owner.wake_at)
-        self._around.on_settled()
+        self._process.on_settled()
 
     def _observe_load(self, load_seconds: Histogram) -> None:
         took_s = self.age_s
         load_seconds.observe(took_s)
-        _log.info("%s shard %d is served after %.2f s", self._around.kind, self.number, took_s)
+        _log.info("%s shard %d is served after %.2f s", self._process.kind, self.number, took_s)
 
     def _sleep_until(self, wake_at: float) -> None:
         if self._wake is not None:
             self._wake.cancel()
         self._wake_at = wake_at
-        self._wake = self._around.loop.call_at(self._around.loop_time(wake_at), self._on_wake)
+        self._wake = self._process.loop.call_at(self._process.loop_time(wake_at), self._on_wake)
 
     def _on_wake(self) -> None:
         self._wake, self._wake_at = None, NEVER

@@ -5,11 +5,11 @@
                                     ▼                 ▼                                                   ▼
                                   LEFT ◄────────────── fenced, out of step, unassigned, stopped
 
-Serving goes by *turns* (module `turn`), one at a time, and each is one call to the log: an append, or a check where
+Serving goes by *rounds* (module `append_round`), one at a time, and each is one call to the log: an append, or a check where
 nobody writes. What comes meanwhile waits, undecided. So whenever nothing is under way the state is exactly the log up
-to `next_offset`, and while a turn is under way it is ahead by that turn's batch; nobody is answered from it before the
+to `next_offset`, and while a round is under way it is ahead by that round's batch; nobody is answered from it before the
 batch is committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state that runs ahead of several
-appends, and takes it back from snapshots where one fails. Here the next turn begins when the last one is known, which
+appends, and takes it back from snapshots where one fails. Here the next round begins when the last one is known, which
 costs no time (its records would have gone into the next batch anyway) and needs no snapshots: there is nothing to take
 back, because a state whose batch is refused is dropped.
 
@@ -27,16 +27,17 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic
 
+from ottla_core.coordination.append_round import AppendRound, RoundOutcome, ShardRequest, apply_decision
 from ottla_core.coordination.batches import read_batches, seal_entries
 from ottla_core.coordination.effects import (
-    Answer,
     Effect,
     Leave,
     Perform,
-    Refuse,
+    Reject,
+    Report,
+    Respond,
     Send,
     ShardLimits,
-    Tell,
     crowded,
     late,
     loading,
@@ -55,16 +56,15 @@ from ottla_core.coordination.shard_log import (
     Fenced,
     Mismatch,
     Read,
-    Refused,
+    Rejected,
     Result,
     Unknown,
 )
 from ottla_core.coordination.timers import NEVER, Moment, Timers
-from ottla_core.coordination.turn import Outcome, Request, Turn, take_up
 from ottla_core.errors import OttlaError
 from ottla_core.records.fence import ShardFence, seal_fence
 
-_TELL_AFTER: Final = 8
+_REPORT_AFTER: Final = 8
 """Tries of a fence or a read, which take some seconds; and again whenever they are twice as many."""
 
 
@@ -89,21 +89,21 @@ class Owner(Generic[S]):
         self.next_offset = 0
         """The state is what lies before it. While fencing: where the log may end."""
         self._timers = Timers()
-        self._waiting: deque[Request[S]] = deque()
+        self._waiting: deque[ShardRequest[S]] = deque()
         self._later: dict[Hashable, Any] = {}
         self._chance: Final = chance
         self._call: Call | None = None
         self._number = 0  # of the call that was sent last
-        self._in_the_air = False
+        self._in_flight = False
         self._sent_at = now.at
         self._failures = 0  # of that call, one after another
         self.trouble = ""
         """Why a fence or a load does not get on, once it was tried in vain for seconds; "" while it does."""
         self._retry_at = NEVER
-        self._turn: Turn[S] | None = None
-        self._began_at = now.at  # the turn
+        self._round: AppendRound[S] | None = None
+        self._began_at = now.at  # the round
         self._late_at = NEVER
-        self._doubtful = False  # whether a sending of the turn's batch may have been carried out
+        self._doubtful = False  # whether a sending of the round's batch may have been carried out
         self._proved_until = -NEVER
         self._fence_batch: Final = seal_fence(fence, now.wall_ms)
         self._fence_end = 0
@@ -116,47 +116,47 @@ class Owner(Generic[S]):
         self._ask(Append(self.next_offset, self._fence_batch), now)
         return self._effects()
 
-    def on_request(self, request: Request[S], now: Moment) -> list[Effect]:
+    def on_request(self, request: ShardRequest[S], now: Moment) -> list[Effect]:
         if self.phase is not Phase.SERVING:
-            self._out.append(Refuse(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator()))
+            self._out.append(Reject(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator()))
         elif request.without_confirmation and now.at < self._proved_until:
-            self._answer_without_confirmation(request, now)
+            self._respond_without_confirmation(request, now)
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
-                self._take_turn(now, ask=True)  # so that no heartbeat has to wait for the next proof
-        elif self.parked >= self.limits.max_waiting:
-            self._out.append(Refuse(request.token, crowded()))
+                self._begin_round(now, ask=True)  # so that no heartbeat has to wait for the next proof
+        elif self.unanswered >= self.limits.max_waiting:
+            self._out.append(Reject(request.token, crowded()))
         else:
             self._waiting.append(request)
-            self._take_turn(now)
+            self._begin_round(now)
         return self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
         """What the log says; of an older call than the one that is in the air, nothing is believed."""
-        if number == self._number and self._in_the_air and self.phase is not Phase.LEFT:
-            self._in_the_air = False
+        if number == self._number and self._in_flight and self.phase is not Phase.LEFT:
+            self._in_flight = False
             match self.phase:
                 case Phase.FENCING:
                     self._on_fence_result(result, now)
                 case Phase.LOADING:
                     self._on_read_result(result, now)
                 case Phase.SERVING:
-                    self._on_turn_result(result, now)
+                    self._on_round_result(result, now)
         return self._effects()
 
     def on_tick(self, now: Moment) -> list[Effect]:
         """Time has passed; to be called at `wake_at`, and as often as one likes."""
         if self.phase is not Phase.LEFT:
-            self._refuse_late(now)
+            self._reject_late(now)
             if now.at >= self._retry_at and self._call is not None:
                 self._send(self._call, now)
             else:
-                self._take_turn(now)
+                self._begin_round(now)
         return self._effects()
 
     def on_leader(self, now: Moment) -> list[Effect]:
         """Another broker leads the shard's partition, or the same one anew: it is asked at once what is unknown yet."""
         if self._call is not None and self.phase is not Phase.LEFT:
-            self._doubtful = self._doubtful or self._in_the_air
+            self._doubtful = self._doubtful or self._in_flight
             self._ask(self._call, now)
         return self._effects()
 
@@ -177,18 +177,18 @@ class Owner(Generic[S]):
         if self.phase is Phase.LEFT:
             return NEVER
         patient_until = self._waiting[0].give_up_at if self._waiting else NEVER
-        timers_at = NEVER if self._turn is not None else self._timers.next_at
+        timers_at = NEVER if self._round is not None else self._timers.next_at
         return min(self._retry_at, self._late_at, patient_until, timers_at)
 
     @property
-    def parked(self) -> int:
+    def unanswered(self) -> int:
         """How many requests have no answer yet."""
-        return len(self._waiting) + len(self._later) + (0 if self._turn is None else len(self._turn.outcomes))
+        return len(self._waiting) + len(self._later) + (0 if self._round is None else len(self._round.outcomes))
 
     @property
     def is_busy(self) -> bool:
         """Whether somebody waits for a decision or its proof; a join that waits for others does not count."""
-        return self._turn is not None or bool(self._waiting)
+        return self._round is not None or bool(self._waiting)
 
     @property
     def is_stuck(self) -> bool:
@@ -210,22 +210,22 @@ class Owner(Generic[S]):
                 self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
             case _:
                 self._ask_later(now)
-                self._tell("its fence can't be written", _why(result))
+                self._report("its fence can't be written", _reason(result))
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
         """Replay what lies below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
-        before, why = self.next_offset, _why(result)
+        before, reason = self.next_offset, _reason(result)
         if isinstance(result, Batches):
             try:
                 self._replay(result.data)
             except OttlaError as error:  # damaged on its way, or in that replica: it is read again, maybe from another
-                why = str(error)
+                reason = str(error)
         if self.next_offset < self._fence_end:
             if self.next_offset > before:
                 self._ask(Read(self.next_offset), now)
             else:
                 self._ask_later(now)  # such as a new leader, whose high watermark is behind
-                self._tell(f"its log can't be read from offset {self.next_offset} on", why)
+                self._report(f"its log can't be read from offset {self.next_offset} on", reason)
         elif self._fence_seen and self.next_offset == self._fence_end:
             self._serve(now)
         else:
@@ -241,62 +241,64 @@ class Owner(Generic[S]):
                 self.next_offset = batch.next_offset
                 self._fence_seen = batch.fence == self.fence
 
-    def _tell(self, what: str, why: str) -> None:
+    def _report(self, failure: str, reason: str) -> None:
         tries = self._failures
-        if tries >= _TELL_AFTER:
-            self.trouble = f"{what}, tried {tries} times: {why}"
+        if tries >= _REPORT_AFTER:
+            self.trouble = f"{failure}, tried {tries} times: {reason}"
             if tries & (tries - 1) == 0:
-                self._out.append(Tell(self.trouble))
+                self._out.append(Report(self.trouble))
 
     def _serve(self, now: Moment) -> None:
         self._move(OwnerEvent.LOADED)
         self._call, self._failures, self.trouble = None, 0, ""
-        self._waiting.append(Request(None, lambda shard, then: shard.on_loaded(then), NEVER))
-        self._take_turn(now)
+        self._waiting.append(ShardRequest(None, lambda shard, then: shard.on_loaded(then), NEVER))
+        self._begin_round(now)
 
-    # ---- turns ----------------------------------------------------------------------------------------------------
+    # ---- rounds ----------------------------------------------------------------------------------------------------
 
-    def _take_turn(self, now: Moment, *, ask: bool = False) -> None:
-        """Begin a turn if there is something for it; with `ask`, a check if there is not."""
-        if self.phase is not Phase.SERVING or self._turn is not None:
+    def _begin_round(self, now: Moment, *, ask: bool = False) -> None:
+        """Begin a round if there is something for it; with `ask`, a check if there is not."""
+        if self.phase is not Phase.SERVING or self._round is not None:
             return
-        self._turn = turn = Turn(self.shard, self._timers, self.limits.max_batch_bytes)
-        turn.decide_all(self._waiting, now)
-        if turn.entries:
-            self._begin(Append(self.next_offset, seal_entries(turn.entries, now.wall_ms)), now)
-        elif turn.outcomes or ask:
+        self._round = append_round = AppendRound(self.shard, self._timers, self.limits.max_batch_bytes)
+        append_round.decide_all(self._waiting, now)
+        if append_round.entries:
+            self._begin(Append(self.next_offset, seal_entries(append_round.entries, now.wall_ms)), now)
+        elif append_round.outcomes or ask:
             self._begin(Check(self.next_offset), now)
         else:
-            self._turn = None
+            self._round = None
 
     def _begin(self, call: Call, now: Moment) -> None:
         self._doubtful = False
         self._began_at, self._late_at = now.at, now.at + self.limits.append_s
         self._ask(call, now)
 
-    def _on_turn_result(self, result: Result, now: Moment) -> None:
-        assert self._turn is not None, "every call of a serving owner belongs to a turn"
-        end = self.next_offset + len(self._turn.entries)
+    def _on_round_result(self, result: Result, now: Moment) -> None:
+        assert self._round is not None, "every call of a serving owner belongs to a round"
+        end = self.next_offset + len(self._round.entries)
         match result:
             case Appended(base_offset, high_watermark):
                 if base_offset != self.next_offset:  # Kafka's rule 54
                     self._leave(OwnerEvent.DIVERGED, "a batch was written where it does not belong")
                 elif self._is_committed(high_watermark, end):
-                    self._on_proved(self._turn, end, now)
+                    self._on_proved(self._round, end, now)
                 else:
-                    self._again(now, doubtful=True)
+                    self._retry(now, doubtful=True)
             case Confirmed():
-                self._on_proved(self._turn, end, now)
+                self._on_proved(self._round, end, now)
             case Mismatch():
                 self._leave(OwnerEvent.DIVERGED, "the log holds what is not of this state")
             case Fenced():
                 self._leave(OwnerEvent.DEPOSED, "another owner has a higher fence")
-            case Refused(error) if not self._doubtful and not error.retriable:
-                self._leave(OwnerEvent.DIVERGED, _untaken(error), failed=error)
-            case Refused(error) | Unknown(error) if not error.retriable and self._is_late(now):
-                self._leave(OwnerEvent.DIVERGED, _untaken(error))  # it will say so for ever, and the state is of no use
-            case Refused() | Unknown():
-                self._again(now, doubtful=isinstance(result, Unknown))
+            case Rejected(error) if not self._doubtful and not error.retriable:
+                self._leave(OwnerEvent.DIVERGED, _rejected_batch(error), failed=error)
+            case Rejected(error) | Unknown(error) if not error.retriable and self._is_late(now):
+                self._leave(
+                    OwnerEvent.DIVERGED, _rejected_batch(error)
+                )  # it will say so for ever, and the state is of no use
+            case Rejected() | Unknown():
+                self._retry(now, doubtful=isinstance(result, Unknown))
             case Batches():
                 raise AssertionError("a serving owner reads nothing")
 
@@ -307,63 +309,63 @@ class Owner(Generic[S]):
         """Rule 6. The leader answers there; if one does not, what it appended may be lost with it."""
         return high_watermark >= end
 
-    def _again(self, now: Moment, *, doubtful: bool) -> None:
+    def _retry(self, now: Moment, *, doubtful: bool) -> None:
         self._doubtful = self._doubtful or doubtful
         self._ask_later(now)
 
-    def _on_proved(self, turn: Turn[S], end: int, now: Moment) -> None:
-        """The log has the turn's batch, and this was the owner after the call was sent: everybody is answered.
+    def _on_proved(self, append_round: AppendRound[S], end: int, now: Moment) -> None:
+        """The log has the round's batch, and this was the owner after the call was sent: everybody is answered.
 
         Heartbeats may have been refused while the log was late. So nobody's time ran meanwhile: the timers move by it.
         """
-        self._turn, self._call = None, None
+        self._round, self._call = None, None
         self._failures, self._late_at = 0, NEVER
         self.next_offset = end
         self._proved_until = self._sent_at + self.limits.unproved_s
         if (late_s := now.at - self._began_at) > self.limits.unproved_s:
             self._timers.shift(late_s)
-        for outcome in turn.outcomes:
+        for outcome in append_round.outcomes:
             self._settle(outcome)
-        self._take_turn(now)
+        self._begin_round(now)
 
-    def _refuse_late(self, now: Moment) -> None:
+    def _reject_late(self, now: Moment) -> None:
         """Whoever has waited for long enough is told to ask again. What was decided for him may be in the log, and is
         written all the same."""
         while self._waiting and self._waiting[0].give_up_at <= now.at:
-            self._out.append(Refuse(self._waiting.popleft().token, late()))
-        if self._turn is not None and now.at >= self._late_at:
+            self._out.append(Reject(self._waiting.popleft().token, late()))
+        if self._round is not None and now.at >= self._late_at:
             self._late_at = NEVER
-            self._out += [Refuse(token, late()) for token in self._turn.dismiss()]
+            self._out += [Reject(token, late()) for token in self._round.dismiss()]
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
-    def _answer_without_confirmation(self, request: Request[S], now: Moment) -> None:
+    def _respond_without_confirmation(self, request: ShardRequest[S], now: Moment) -> None:
         try:
             decision = request.decide(self.shard, now)
         except Exception as error:
-            self._out.append(Refuse(request.token, error))
+            self._out.append(Reject(request.token, error))
             return
-        assert not decision.records, "what is written waits for its turn"
-        take_up(decision, self.shard, self._timers)
-        self._settle(Outcome(request.token, decision))
+        assert not decision.records, "what is written waits for its round"
+        apply_decision(decision, self.shard, self._timers)
+        self._settle(RoundOutcome(request.token, decision))
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: RoundOutcome) -> None:
         token, decision, error = outcome
         if decision is None:
             assert error is not None, "an outcome is a decision or an error"
-            self._out.append(Refuse(token, error))
+            self._out.append(Reject(token, error))
             return
         if token is not None:
             if isinstance(decision.response, Later):
-                self._park(decision.response.key, token)
+                self._defer(decision.response.key, token)
             else:
-                self._out.append(Answer(token, decision.response))
+                self._out.append(Respond(token, decision.response))
         self._perform(decision)
 
-    def _park(self, key: Hashable, token: Any) -> None:
+    def _defer(self, key: Hashable, token: Any) -> None:
         former = self._later.pop(key, None)
         if former is not None:
-            self._out.append(Refuse(former, superseded()))
+            self._out.append(Reject(former, superseded()))
         self._later[key] = token
 
     def _perform(self, decision: Decision[Any]) -> None:
@@ -371,8 +373,8 @@ class Owner(Generic[S]):
             if not isinstance(effect, Resolve):
                 self._out.append(Perform(effect))
             elif (token := self._later.pop(effect.key, None)) is not None:
-                refused = isinstance(effect.response, OttlaError)
-                self._out.append(Refuse(token, effect.response) if refused else Answer(token, effect.response))
+                rejected = isinstance(effect.response, OttlaError)
+                self._out.append(Reject(token, effect.response) if rejected else Respond(token, effect.response))
 
     def _move(self, event: OwnerEvent) -> None:
         self.phase = NEXT_PHASE[self.phase, event]
@@ -380,14 +382,14 @@ class Owner(Generic[S]):
     def _leave(self, event: OwnerEvent, reason: str, *, failed: OttlaError | None = None) -> None:
         """`failed` is what those are told whose records are surely not in the log, and never will be."""
         self._move(event)
-        turn, self._turn = self._turn, None
-        for token, decision, _ in turn.outcomes if turn is not None else ():
+        append_round, self._round = self._round, None
+        for token, decision, _ in append_round.outcomes if append_round is not None else ():
             if token is not None:
                 wrote = decision is not None and decision.records
-                self._out.append(Refuse(token, failed if failed and wrote else not_coordinator()))
+                self._out.append(Reject(token, failed if failed and wrote else not_coordinator()))
         for token in (*self._later.values(), *(request.token for request in self._waiting)):
             if token is not None:
-                self._out.append(Refuse(token, not_coordinator()))
+                self._out.append(Reject(token, not_coordinator()))
         self._later.clear()
         self._waiting.clear()
         self._timers = Timers()
@@ -411,7 +413,7 @@ class Owner(Generic[S]):
         """One call is in the air at a time: what is sent anew is what the former sending left unknown, or the next."""
         self._call, self._retry_at = call, NEVER
         self._number += 1
-        self._in_the_air, self._sent_at = True, now.at
+        self._in_flight, self._sent_at = True, now.at
         timeout_s = self.limits.call_s * min(1.0 + self._failures / 2, 2.0)
         self._out.append(Send(self._number, call, timeout_s))
 
@@ -420,9 +422,9 @@ class Owner(Generic[S]):
         return out
 
 
-def _why(result: Result) -> str:
-    return str(result.error) if isinstance(result, Refused | Unknown) else "its high watermark is behind"
+def _reason(result: Result) -> str:
+    return str(result.error) if isinstance(result, Rejected | Unknown) else "its high watermark is behind"
 
 
-def _untaken(error: OttlaError) -> str:
+def _rejected_batch(error: OttlaError) -> str:
     return f"the log does not take a batch: {error}"

@@ -1,7 +1,7 @@
 """The shards of one coordinator process: given and taken by the metadata, each with its owner's machine around a log.
 
 This is the edge of `owner`: it reads the clock, carries calls to the log, wakes owners when their time has come, and
-turns answers into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that stood
+rounds answers into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that stood
 still shifts its deadlines before it does anything else (rule 10). A few shards are loaded at a time, those first that
 somebody asks for; one whose log has trouble keeps nobody waiting.
 """
@@ -17,15 +17,15 @@ from typing import Any, Final
 
 from ottla_core.clock import Clock, SystemClock
 from ottla_core.cluster.image import ClusterImage
+from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.effects import Leave, ShardLimits, crowded, not_coordinator
-from ottla_core.coordination.held_shard import HeldShard, refuse
+from ottla_core.coordination.held_shard import HeldShard, reject
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, S
 from ottla_core.coordination.shard_log import ShardLog
 from ottla_core.coordination.shards import Shards, ShardStatus
-from ottla_core.coordination.timers import BEAT_S, LoopClock, Moment
-from ottla_core.coordination.turn import Request
+from ottla_core.coordination.timers import TICK_S, LoopClock, Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.processor import ProcessorTime
@@ -88,7 +88,7 @@ class OwnedShards(Shards[S]):
         self._seen_as: int | None = None  # the incarnation that was compared with what the image says
         self._stopping = False
         self._idle = asyncio.Event()
-        self._beating: asyncio.Task[None] | None = None
+        self._ticking: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._clock = LoopClock(0.0)
         self._processor = ProcessorTime(0.0)
@@ -105,12 +105,12 @@ class OwnedShards(Shards[S]):
         }
         metrics.gauge("ottla_shards_serving", "Shards that are loaded and served.", self._serving, kind=kind)
         metrics.gauge("ottla_shard_loading_seconds", "Of the load that takes longest now.", self._loading_s, kind=kind)
-        metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._parked, kind=kind)
+        metrics.gauge("ottla_shard_requests_parked", "Requests without an answer yet.", self._unanswered, kind=kind)
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock, self._processor = LoopClock(self._loop.time()), ProcessorTime(self._loop.time())
-        self._beating = asyncio.create_task(self._beat(), name=f"{self.kind}-beat")
+        self._ticking = asyncio.create_task(self._tick(), name=f"{self.kind}-beat")
 
     async def stop(self) -> None:
         """Take nothing new, finish what is under way, and drop the rest; the seat's end gives the shards to others."""
@@ -132,7 +132,7 @@ class OwnedShards(Shards[S]):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await end_task(self._beating)
+        await end_task(self._ticking)
 
     # ---- what the service asks ------------------------------------------------------------------------------------
 
@@ -147,14 +147,14 @@ class OwnedShards(Shards[S]):
     async def ask_shard(
         self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
     ) -> Any:
-        answer = self.begin(
+        response = self.begin(
             shard, decide, timeout=timeout, without_confirmation=without_confirmation, size_bytes=size_bytes
         )
-        if answer.done():  # as a heartbeat's is
-            return answer.result()
+        if response.done():  # as a heartbeat's is
+            return response.result()
         try:
             async with asyncio.timeout(timeout):
-                return await answer
+                return await response
         except TimeoutError:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"no answer within {timeout:g} s; it may have been done", hint="ask again"
@@ -163,25 +163,25 @@ class OwnedShards(Shards[S]):
     def begin(
         self, shard: int, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
     ) -> asyncio.Future[Any]:
-        answer: asyncio.Future[Any] = self.loop.create_future()
+        response: asyncio.Future[Any] = self.loop.create_future()
         held = self._held.get(shard)
         if held is None or self._stopping:
-            refuse(answer, not_coordinator())
+            reject(response, not_coordinator())
         elif self._waiting_bytes + size_bytes > self.limits.max_waiting_bytes:
-            refuse(answer, crowded())
+            reject(response, crowded())
         else:
             if shard in self._to_load:
                 self._to_load.move_to_end(shard, last=False)
             patience_s = min(timeout, self.limits.append_s)  # before it is decided
             held.handle(
                 lambda owner, now: owner.on_request(
-                    Request(answer, decide, now.at + patience_s, without_confirmation), now
+                    ShardRequest(response, decide, now.at + patience_s, without_confirmation), now
                 )
             )
-            if size_bytes and not answer.done():
+            if size_bytes and not response.done():
                 self._waiting_bytes += size_bytes
-                answer.add_done_callback(lambda _: self._release_bytes(size_bytes))
-        return answer
+                response.add_done_callback(lambda _: self._release_bytes(size_bytes))
+        return response
 
     def _release_bytes(self, size_bytes: int) -> None:
         self._waiting_bytes -= size_bytes
@@ -232,10 +232,10 @@ class OwnedShards(Shards[S]):
                 if held is not None:
                     held.handle(lambda owner, now: owner.leave("it was given anew"))
                 self._take(number, fence)
-        self._hear_of_leaders(image)
+        self._notice_leaders(image)
         self._load_more()
 
-    def _hear_of_leaders(self, image: ClusterImage) -> None:
+    def _notice_leaders(self, image: ClusterImage) -> None:
         """A shard whose partition has another leader asks there at once, however long it had meant to wait."""
         topic = image.topics.get(SHARD_TOPICS[self.kind])
         for number, held in list(self._held.items()):
@@ -269,8 +269,8 @@ class OwnedShards(Shards[S]):
         """Why there was one is told, and changes nothing: the proofs are as old either way."""
         for held in self._held.values():
             held.owner.on_gap(gap_s)
-        passed_s, wanted_s = self._processor.look(self.loop.time())
-        starved = wanted_s > passed_s / 2
+        passed_s, runnable_s = self._processor.look(self.loop.time())
+        starved = runnable_s > passed_s / 2
         self._gaps[starved].value += 1
         _log.warning(
             "nothing was done for %.1f s: %s; the deadlines are shifted by it",
@@ -322,19 +322,19 @@ class OwnedShards(Shards[S]):
                 return
             await asyncio.sleep(backoff.next())
 
-    async def _beat(self) -> None:
+    async def _tick(self) -> None:
         while True:
             self.now()
             self._processor.look(self.loop.time())
             if self._image is not None and self._incarnation() != self._seen_as:
                 self._look(self._image)  # shards may be given to a registration before it knows that it stands
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(TICK_S)
 
     def _serving(self) -> float:
         return sum(held.owner.phase is Phase.SERVING for held in list(self._held.values()))
 
     def _loading_s(self) -> float:
-        return max((each.for_s for each in self.statuses() if not each.is_served), default=0.0)
+        return max((status.for_s for status in self.statuses() if not status.is_served), default=0.0)
 
-    def _parked(self) -> float:
-        return sum(held.owner.parked for held in list(self._held.values()))
+    def _unanswered(self) -> float:
+        return sum(held.owner.unanswered for held in list(self._held.values()))

@@ -73,7 +73,7 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """Nothing was appended by this call: too few replicas in sync, too large, no leader to send it to."""
 
     error: OttlaError
@@ -86,7 +86,7 @@ class Unknown:
     error: OttlaError
 
 
-Result: TypeAlias = Appended | Confirmed | Batches | Mismatch | Fenced | Refused | Unknown
+Result: TypeAlias = Appended | Confirmed | Batches | Mismatch | Fenced | Rejected | Unknown
 
 
 _DEFINITE: Final = frozenset(
@@ -100,13 +100,13 @@ _DEFINITE: Final = frozenset(
 """With these a leader says that it has not appended. All that it says besides leaves that open."""
 
 
-def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Refused | Unknown:
+def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Rejected | Unknown:
     """What a leader's error means for the call that it answers."""
     if error.code == ErrorCode.OFFSET_MISMATCH:
         return Mismatch(log_end_offset)
     if error.code == ErrorCode.SHARD_FENCED:
         return Fenced()
-    return Refused(error) if error.code in _DEFINITE else Unknown(error)
+    return Rejected(error) if error.code in _DEFINITE else Unknown(error)
 
 
 class ShardLog(Protocol):

@@ -15,7 +15,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 GAP_S: Final = 1.0
-BEAT_S: Final = 0.25
+TICK_S: Final = 0.25
 """How often the loop shows its clock that it is awake; well below GAP_S, so that an idle loop leaves no gap."""
 
 NEVER: Final = float("inf")

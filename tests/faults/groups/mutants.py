@@ -44,7 +44,7 @@ def _fetch_without_check() -> None:
     def begin_unless_check(self: Any, call: Call, now: Moment) -> None:
         if isinstance(call, Check):
             self._began_at = self._sent_at = now.at
-            self._on_proved(self._turn, self.next_offset, now)
+            self._on_proved(self._round, self.next_offset, now)
         else:
             begin(self, call, now)
 
@@ -110,15 +110,15 @@ def _deadlines_by_the_wall_clock() -> None:
 
 def _given_up_when_late() -> None:
     """An owner whose log has not answered for a third of a session drops its state, and loads it again."""
-    refuse_late = Owner._refuse_late
+    refuse_late = Owner._reject_late
 
     def give_up(self: Any, now: Moment) -> None:
-        if self._turn is not None and now.at >= self._began_at + self.limits.unproved_s:
+        if self._round is not None and now.at >= self._began_at + self.limits.unproved_s:
             self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")
         else:
             refuse_late(self, now)
 
-    _replace(Owner, "_refuse_late", give_up)
+    _replace(Owner, "_reject_late", give_up)
     described: Any = Owner.wake_at
     wake_at = described.fget
     assert wake_at is not None
@@ -127,7 +127,7 @@ def _given_up_when_late() -> None:
         "wake_at",
         property(
             lambda self: (
-                wake_at(self) if self._turn is None else min(wake_at(self), self._began_at + self.limits.unproved_s)
+                wake_at(self) if self._round is None else min(wake_at(self), self._began_at + self.limits.unproved_s)
             )
         ),
     )

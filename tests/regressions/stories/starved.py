@@ -12,8 +12,8 @@ STORIES = (
         "An append that was not answered within 2 s cost its coordinator the shard, its state and a load: 59 times",
         Edit(
             "core/ottla_core/coordination/owner.py",
-            "            self._refuse_late(now)\n",
-            "            if self._turn is not None and self._is_late(now):\n"
+            "            self._reject_late(now)\n",
+            "            if self._round is not None and self._is_late(now):\n"
             '                self._leave(OwnerEvent.DIVERGED, "the log could not be reached in time")\n',
         ),
     ),
@@ -70,8 +70,8 @@ STORIES = (
         "A batch that the log will never take, of which one sending was unknown, was sent for ever",
         Edit(
             "core/ottla_core/coordination/owner.py",
-            "case Refused(error) | Unknown(error) if not error.retriable and self._is_late(now):",
-            "case Refused(error) | Unknown(error) if self._number < 0:",
+            "case Rejected(error) | Unknown(error) if not error.retriable and self._is_late(now):",
+            "case Rejected(error) | Unknown(error) if self._number < 0:",
         ),
     ),
     Story(

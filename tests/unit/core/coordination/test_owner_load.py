@@ -7,7 +7,7 @@ from batches import NOON
 from owners import MINE, Hand, get, put, stored
 
 from ottla_core.coordination.batches import seal_entries
-from ottla_core.coordination.effects import Leave, Tell
+from ottla_core.coordination.effects import Leave, Report
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry
 from ottla_core.coordination.shard_log import (
@@ -17,7 +17,7 @@ from ottla_core.coordination.shard_log import (
     Fenced,
     Mismatch,
     Read,
-    Refused,
+    Rejected,
     Unknown,
 )
 from ottla_core.errors import ErrorCode, OttlaError
@@ -46,8 +46,8 @@ def test_the_fence_comes_first_and_where_the_log_ends_is_learned_by_trying() -> 
     assert hand.owner.phase is Phase.FENCING
 
 
-@pytest.mark.parametrize("said", [Unknown(TIMED_OUT), Refused(TOO_FEW), Appended(0, 0)])
-def test_a_fence_that_may_not_count_is_sent_again(said: Unknown | Refused | Appended) -> None:
+@pytest.mark.parametrize("said", [Unknown(TIMED_OUT), Rejected(TOO_FEW), Appended(0, 0)])
+def test_a_fence_that_may_not_count_is_sent_again(said: Unknown | Rejected | Appended) -> None:
     """The same bytes at the same offset, and for as long as it takes: nobody is promised anything yet."""
     hand = Hand()
     hand.start()
@@ -124,7 +124,7 @@ def test_a_load_that_does_not_get_on_says_so_with_its_place_and_goes_on_trying()
         hand.result(Batches(bytes(damaged), 4))
         hand.tick(hand.owner.limits.retry_most_s)
         assert (hand.owner.phase, hand.call) == (Phase.LOADING, Read(2))
-    told = [effect.trouble for effect in hand.effects if isinstance(effect, Tell)]
+    told = [effect.trouble for effect in hand.effects if isinstance(effect, Report)]
     assert [told.count(t) for t in told] == [1] * 4  # after 8 tries, 16, 32 and 64
     assert all("can't be read from offset 2 on" in each and "CORRUPT_MESSAGE" in each for each in told)
     assert "tried 100 times" in hand.owner.trouble
@@ -133,16 +133,16 @@ def test_a_load_that_does_not_get_on_says_so_with_its_place_and_goes_on_trying()
 
 
 @pytest.mark.parametrize(
-    ("said", "words"), [(Refused(TOO_FEW), "NOT_ENOUGH_REPLICAS"), (Appended(0, 0), "its high watermark is behind")]
+    ("said", "words"), [(Rejected(TOO_FEW), "NOT_ENOUGH_REPLICAS"), (Appended(0, 0), "its high watermark is behind")]
 )
-def test_a_fence_that_can_not_be_written_says_so(said: Refused | Appended, words: str) -> None:
+def test_a_fence_that_can_not_be_written_says_so(said: Rejected | Appended, words: str) -> None:
     hand = Hand()
     hand.start()
     for _ in range(8):
         assert hand.owner.trouble == ""
         hand.result(said)
         hand.tick(hand.owner.limits.retry_most_s)
-    (told,) = [effect.trouble for effect in hand.effects if isinstance(effect, Tell)]
+    (told,) = [effect.trouble for effect in hand.effects if isinstance(effect, Report)]
     assert told == hand.owner.trouble
     assert told.startswith("its fence can't be written, tried 8 times: ")
     assert words in told

@@ -13,7 +13,7 @@ from ottla_core.coordination.batches import seal_entries
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import NEEDS_EPOCH, NEXT_PHASE, OwnerEvent, Phase
 from ottla_core.coordination.shard import Entry
-from ottla_core.coordination.shard_log import Appended, Batches, Confirmed, Fenced, Mismatch, Refused, Result, Unknown
+from ottla_core.coordination.shard_log import Appended, Batches, Confirmed, Fenced, Mismatch, Rejected, Result, Unknown
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.fence import seal_fence
 
@@ -27,7 +27,7 @@ OTHER = stored(seal_entries([Entry(b"k", b"v")], NOON), 0)
 
 RESULTS: list[Result] = [
     Appended(0, 0), Appended(0, 1), Appended(1, 2), Appended(7, 8), Mismatch(0), Mismatch(5), Fenced(), Confirmed(),
-    Unknown(LATER), Unknown(FINAL), Refused(LATER), Refused(FINAL), Batches(FENCE, 1), Batches(OTHER, 1),
+    Unknown(LATER), Unknown(FINAL), Rejected(LATER), Rejected(FINAL), Batches(FENCE, 1), Batches(OTHER, 1),
     Batches(b"", 0),
 ]  # fmt: skip
 
@@ -36,7 +36,7 @@ def fitting(hand: Hand, result: Result) -> bool:
     """Batches answer a read and nothing else does; an append is not confirmed."""
     kind, phase = type(result), hand.owner.phase
     if phase is Phase.LOADING:
-        return kind in (Batches, Unknown, Refused)
+        return kind in (Batches, Unknown, Rejected)
     return kind is not Batches and not (kind is Confirmed and phase is Phase.FENCING)
 
 

@@ -28,7 +28,7 @@ from ottla_core.coordination.shard_log import (
     Check,
     Fenced,
     Mismatch,
-    Refused,
+    Rejected,
     Result,
     Unknown,
 )
@@ -240,7 +240,7 @@ async def test_a_zombie_can_not_write_and_does_not_answer() -> None:
 async def test_what_the_log_surely_refused_is_told_as_it_is(process: Process) -> None:
     process.on_image(given(2))
     await process.until_serving(1)
-    process.log.script[:] = [Refused(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "the topic takes less"))]
+    process.log.script[:] = [Rejected(OttlaError(ErrorCode.MESSAGE_TOO_LARGE, "the topic takes less"))]
     with pytest.raises(OttlaError) as raised:
         await process.put(b"1")
     assert code(raised) == ErrorCode.MESSAGE_TOO_LARGE
@@ -399,7 +399,7 @@ class SlowLog(MemoryShardLog):
 
     async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
         if shard in self.refused:
-            return Refused(OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads it"))
+            return Rejected(OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, "nobody leads it"))
         self.waiting[shard] = asyncio.get_running_loop().create_future()
         await self.waiting[shard]
         del self.waiting[shard]

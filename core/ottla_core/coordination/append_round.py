@@ -1,6 +1,6 @@
-"""One turn of a shard: what waits is decided, one after another, and one call to the log proves all of it.
+"""One round of a shard: what waits is decided, one after another, and one call to the log proves all of it.
 
-Each decision is applied before the next one is taken, so that two joins of one turn see each other. What they write is
+Each decision is applied before the next one is taken, so that two joins of one round see each other. What they write is
 one batch (group commit), appended by one call. Where nobody writes, the call is a check. Either way the answers wait
 for it, in the order of their decisions.
 """
@@ -18,11 +18,11 @@ from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
 MAX_DECISIONS: Final = 500
-"""Of one turn: it holds the loop, which has other shards and heartbeats to serve."""
+"""Of one round: it holds the loop, which has other shards and heartbeats to serve."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request(Generic[S]):
+class ShardRequest(Generic[S]):
     """What a client asks. `token` is who is answered; None for what the owner asks itself.
 
     `without_confirmation`: a heartbeat, which changes timers only and is answered by who owned the shard a moment ago.
@@ -34,19 +34,19 @@ class Request(Generic[S]):
     without_confirmation: bool = False
 
 
-class Outcome(NamedTuple):
-    """What a request comes to once the turn is proved: a decision, or the error that refuses it."""
+class RoundOutcome(NamedTuple):
+    """What a request comes to once the round is proved: a decision, or the error that refuses it."""
 
     token: Any
     decision: Decision[Any] | None
     error: Exception | None = None
 
 
-class Turn(Generic[S]):
-    """A turn in the making, and then under way; of at most `max_batch_bytes`."""
+class AppendRound(Generic[S]):
+    """A round in the making, and then under way; of at most `max_batch_bytes`."""
 
     def __init__(self, shard: S, timers: Timers, max_batch_bytes: int) -> None:
-        self.outcomes: Final[list[Outcome]] = []
+        self.outcomes: Final[list[RoundOutcome]] = []
         self.entries: Final[list[Entry]] = []
         self._decided = 0
         self._shard = shard
@@ -54,7 +54,7 @@ class Turn(Generic[S]):
         self._room_bytes = max_batch_bytes - EMPTY_BATCH_BYTES
         self._largest_bytes: Final = self._room_bytes
 
-    def decide_all(self, waiting: deque[Request[S]], now: Moment) -> None:
+    def decide_all(self, waiting: deque[ShardRequest[S]], now: Moment) -> None:
         """Take from `waiting` what fits into the batch, in order; then the timers that are due, if nobody is left.
 
         Those who waited come first: among them is the heartbeat that moves the timer.
@@ -62,7 +62,7 @@ class Turn(Generic[S]):
         while waiting and self._decided < MAX_DECISIONS:
             request = waiting[0]
             if request.give_up_at <= now.at:
-                self._refuse(request.token, _too_late())
+                self._reject(request.token, _too_late())
             elif not self._decide(request.token, request.decide, now):
                 return  # it is decided anew in the next turn: a decision changes nothing
             waiting.popleft()
@@ -73,8 +73,8 @@ class Turn(Generic[S]):
 
     def dismiss(self) -> list[Any]:
         """Whoever waits for it, and from now on waits no longer. What else was to come of the decisions still does."""
-        tokens = [each.token for each in self.outcomes if each.token is not None]
-        self.outcomes[:] = [each._replace(token=None) for each in self.outcomes if each.decision is not None]
+        tokens = [outcome.token for outcome in self.outcomes if outcome.token is not None]
+        self.outcomes[:] = [outcome._replace(token=None) for outcome in self.outcomes if outcome.decision is not None]
         return tokens
 
     def _decide(self, token: Any, decide: Decide[S], now: Moment) -> bool:
@@ -83,11 +83,11 @@ class Turn(Generic[S]):
         try:
             decision = decide(self._shard, now)
         except Exception as error:  # a refusal, or a bug in it: nothing has changed
-            self._refuse(token, error)
+            self._reject(token, error)
             return True
         size_bytes = size_limit(decision.records)
         if size_bytes > self._largest_bytes:
-            self._refuse(token, _too_large(size_bytes, self._largest_bytes))
+            self._reject(token, _too_large(size_bytes, self._largest_bytes))
         elif size_bytes > self._room_bytes:
             return False
         else:
@@ -95,17 +95,17 @@ class Turn(Generic[S]):
         return True
 
     def _take(self, token: Any, decision: Decision[Any], size_bytes: int) -> None:
-        take_up(decision, self._shard, self._timers)
+        apply_decision(decision, self._shard, self._timers)
         self.entries.extend(decision.records)
         self._room_bytes -= size_bytes
         if token is not None or decision.effects:
-            self.outcomes.append(Outcome(token, decision))
+            self.outcomes.append(RoundOutcome(token, decision))
 
-    def _refuse(self, token: Any, error: Exception) -> None:
-        self.outcomes.append(Outcome(token, None, error))
+    def _reject(self, token: Any, error: Exception) -> None:
+        self.outcomes.append(RoundOutcome(token, None, error))
 
 
-def take_up(decision: Decision[Any], shard: Shard, timers: Timers) -> None:
+def apply_decision(decision: Decision[Any], shard: Shard, timers: Timers) -> None:
     """Make the state what the decision says."""
     for entry in decision.records:
         shard.apply(entry)

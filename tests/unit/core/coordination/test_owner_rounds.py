@@ -8,10 +8,10 @@ import pytest
 from owners import LIMITS, MINE, Hand, get, later, put, resolve, set_timers, stored
 
 from ottla_core.coordination.batches import read_batches
-from ottla_core.coordination.effects import Answer, Leave, Perform, ShardLimits
+from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decision, Entry
-from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Refused, Unknown
+from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Rejected, Unknown
 from ottla_core.errors import ErrorCode, OttlaError
 
 TIMED_OUT = OttlaError(ErrorCode.REQUEST_TIMED_OUT, "no answer")
@@ -53,7 +53,7 @@ def test_nobody_is_answered_before_the_high_watermark_is_past_the_batch(hand: Ha
     assert hand.call == hand.sent[-2].call
     hand.result(Appended(1, 2))
     assert (hand.answers, hand.owner.next_offset) == ({"put": None}, 2)
-    assert hand.effects[-2:] == [Answer("put", None), Perform("news")]
+    assert hand.effects[-2:] == [Respond("put", None), Perform("news")]
 
 
 def test_what_comes_meanwhile_is_one_batch_and_each_decision_sees_the_one_before(hand: Hand) -> None:
@@ -127,7 +127,7 @@ def test_who_is_fenced_leaves_and_asks_for_nothing(hand: Hand) -> None:
 def test_the_same_bytes_are_sent_until_the_result_is_known(hand: Hand) -> None:
     hand.ask("put", put(b"a", b"1"))
     first = hand.call
-    for said in (Unknown(TIMED_OUT), Refused(TOO_FEW), Unknown(TIMED_OUT)):
+    for said in (Unknown(TIMED_OUT), Rejected(TOO_FEW), Unknown(TIMED_OUT)):
         hand.result(said)
         hand.ask(f"after {len(hand.sent)}", get(b"a"))
         hand.tick(hand.owner.limits.retry_s)
@@ -138,14 +138,14 @@ def test_the_same_bytes_are_sent_until_the_result_is_known(hand: Hand) -> None:
 
 
 @pytest.mark.story("late-log-takes-the-shard-away")
-@pytest.mark.parametrize("said", [Unknown(TIMED_OUT), Refused(TOO_FEW), None])
-def test_a_log_that_is_late_takes_no_shard_away(hand: Hand, said: Unknown | Refused | None) -> None:
+@pytest.mark.parametrize("said", [Unknown(TIMED_OUT), Rejected(TOO_FEW), None])
+def test_a_log_that_is_late_takes_no_shard_away(hand: Hand, said: Unknown | Rejected | None) -> None:
     """Whatever it says meanwhile; None: nothing. Who has waited for long enough asks again, and nobody hears that a
     write failed which may come into the log yet. Then it comes, once, and the state is what it was."""
     hand.ask("put", put(b"a", b"1", effects=("news",)))
     first = hand.call
     for _ in range(600):  # a minute of it
-        if said is not None and hand.owner._in_the_air:
+        if said is not None and hand.owner._in_flight:
             hand.result(said)
         hand.tick(0.1)
         assert hand.call == first
@@ -194,14 +194,14 @@ def test_what_says_that_it_will_never_take_a_batch_is_not_asked_for_ever(hand: H
     hand.ask("put", put(b"a"))
     hand.result(Unknown(TIMED_OUT))
     hand.tick(hand.owner.limits.retry_s)
-    hand.result(Refused(TOO_LARGE))
+    hand.result(Rejected(TOO_LARGE))
     assert hand.left is None, "the first sending may be in the log: a new leader may not have heard of a config yet"
     hand.tick(60.0)
     hand.result(Unknown(TIMED_OUT))
     hand.ask("waiting", put(b"b"))
     assert hand.left is None
     hand.tick(hand.owner.limits.retry_s)
-    hand.result(Refused(TOO_LARGE))
+    hand.result(Rejected(TOO_LARGE))
     assert code(hand, "put") == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert code(hand, "waiting") == ErrorCode.NOT_COORDINATOR
     assert hand.left is not None
@@ -226,7 +226,7 @@ def test_a_late_log_is_asked_less_and_less_often_and_a_new_leader_at_once() -> N
     hand.hear_of_a_leader()
     assert (len(hand.sent), hand.sent[-1].timeout_s) == (sent + 1, 1.0)
     hand.hear_of_a_leader()  # while it is on its way to the former one
-    hand.result(Refused(TOO_LARGE))
+    hand.result(Rejected(TOO_LARGE))
     assert hand.refusals == {}, "the former one may have it"
     hand.hear_of_a_leader()
     hand.prove()
@@ -256,7 +256,7 @@ def test_a_join_that_was_told_to_ask_again_is_not_waited_for(hand: Hand) -> None
     hand.tick(hand.owner.limits.append_s)
     assert code(hand, "join") == ErrorCode.COORDINATOR_NOT_AVAILABLE
     hand.prove()
-    assert hand.owner.parked == 0
+    assert hand.owner.unanswered == 0
     hand.ask("end", resolve("m1", "joined"))
     hand.prove()
     assert list(hand.answers) == ["end"]
@@ -264,7 +264,7 @@ def test_a_join_that_was_told_to_ask_again_is_not_waited_for(hand: Hand) -> None
 
 def test_what_will_always_be_refused_fails_at_once_unless_it_may_be_in_the_log(hand: Hand) -> None:
     hand.ask("put", put(b"a"))
-    hand.result(Refused(TOO_LARGE))
+    hand.result(Rejected(TOO_LARGE))
     assert code(hand, "put") == ErrorCode.MESSAGE_TOO_LARGE
     assert hand.left is not None
 
@@ -273,7 +273,7 @@ def test_what_will_always_be_refused_fails_at_once_unless_it_may_be_in_the_log(h
     hand.ask("put", put(b"a"))
     hand.result(Unknown(TIMED_OUT))
     hand.tick(hand.owner.limits.retry_s)
-    hand.result(Refused(TOO_LARGE))
+    hand.result(Rejected(TOO_LARGE))
     assert (hand.refusals, hand.left) == ({}, None)
 
 
@@ -317,7 +317,7 @@ def test_without_proof_nobody_is_answered_and_the_state_is_kept(hand: Hand) -> N
     for n in range(20):
         hand.ask(f"heartbeat {n}", get(b"a"), without_confirmation=True, wait_s=1.0)
         hand.ask(f"read {n}", get(b"a"), wait_s=1.0)
-        if hand.owner._in_the_air:
+        if hand.owner._in_flight:
             hand.result(Unknown(TIMED_OUT))
         hand.tick(1.0)
     assert (list(hand.answers), hand.left) == (["proved"], None)
@@ -353,7 +353,7 @@ def test_a_proof_is_renewed_while_heartbeats_come_and_none_of_them_waits(hand: H
         hand.at += hand.owner.limits.unproved_s / 5
         hand.ask(f"heartbeat {n}", get(b"a"), without_confirmation=True)
         assert f"heartbeat {n}" in hand.answers
-        if hand.owner._in_the_air:
+        if hand.owner._in_flight:
             hand.prove()
     assert len(hand.sent) <= 3 + 7
 
@@ -422,11 +422,11 @@ def test_timers_that_are_due_together_are_not_decided_in_one_go() -> None:
 def test_a_response_may_come_with_a_later_decision(hand: Hand) -> None:
     hand.ask("join", later("m1"))
     hand.prove()
-    assert (hand.answers, hand.owner.parked) == ({}, 1)
+    assert (hand.answers, hand.owner.unanswered) == ({}, 1)
     hand.ask("sync", resolve("m1", "joined"))
     assert "join" not in hand.answers
     hand.prove()
-    assert (hand.answers["join"], hand.owner.parked) == ("joined", 0)
+    assert (hand.answers["join"], hand.owner.unanswered) == ("joined", 0)
 
 
 def test_the_same_request_again_takes_the_place_of_the_first(hand: Hand) -> None:
@@ -447,7 +447,7 @@ def test_who_leaves_refuses_everybody_once(hand: Hand) -> None:
     hand.ask("waiting", get(b"a"))
     hand.leave()
     assert {code(hand, token) for token in ("join", "put", "waiting")} == {ErrorCode.NOT_COORDINATOR}
-    assert hand.owner.parked == 0
+    assert hand.owner.unanswered == 0
     hand.leave()
     hand.result(Appended(1, 2))
     assert hand.left == Leave("unassigned", needs_epoch=False)
