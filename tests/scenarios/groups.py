@@ -45,8 +45,8 @@ from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
     GroupSettings,
     Join,
+    MemberIdentity,
     Sync,
-    Who,
     decide_heartbeat,
     decide_join,
     decide_leave,
@@ -75,8 +75,8 @@ class Client:
     instance_id: str | None = None
 
     @property
-    def who(self) -> Who:
-        return Who(self.member_id, self.instance_id)
+    def identity(self) -> MemberIdentity:
+        return MemberIdentity(self.member_id, self.instance_id)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class GroupWorld:
         self._numbers += 1
         topics = options.get("topics", "t").split(",")
         join = Join(
-            client.who,
+            client.identity,
             f"{client.name}-{self._numbers}",
             f"join-{self._numbers}",
             session_timeout_ms=_ms(options.get("session", "10s")),
@@ -150,17 +150,19 @@ class GroupWorld:
         self._numbers += 1
         assignments = {self._client(n).member_id: v.encode() for n, v in options.items() if n in self._clients}
         generation = int(options.get("generation", client.generation))
-        sync = Sync(client.who, generation, f"sync-{self._numbers}", assignments=assignments)
+        sync = Sync(client.identity, generation, f"sync-{self._numbers}", assignments=assignments)
         self._request(client, "sync", options, lambda s, now: decide_sync(s.group_or_new(GROUP), sync, s.settings, now))
 
     def _do_heartbeat(self, words: Words, options: Options) -> None:
         for client in map(self._client, words):
             generation = int(options.get("generation", client.generation))
-            self._request(client, "heartbeat", options, _heartbeat(client.who, generation), without_confirmation=True)
+            self._request(
+                client, "heartbeat", options, _heartbeat(client.identity, generation), without_confirmation=True
+            )
 
     def _do_leave(self, words: Words, options: Options) -> None:
         client = self._client(words[0])
-        leavers = [(Who("", client.instance_id) if client.instance_id else client.who, "")]
+        leavers = [(MemberIdentity("", client.instance_id) if client.instance_id else client.identity, "")]
         self._request(
             client, "leave", options, lambda s, now: decide_leave(s.group_or_new(GROUP), leavers, s.settings, now)
         )
@@ -173,12 +175,12 @@ class GroupWorld:
         client = self._client(words[0])
         simple = "simple" in words
         generation = NO_GENERATION if simple else int(options.get("generation", client.generation))
-        who = Who("") if simple else client.who
+        identity = MemberIdentity("") if simple else client.identity
         offsets = [ToCommit(PARTITION, int(words[1]), -1, "")]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             group = shard.group_or_new(GROUP)
-            return decide_commit(group, who, generation, offsets, self._topics, shard.settings, now)
+            return decide_commit(group, identity, generation, offsets, self._topics, shard.settings, now)
 
         self._request(client, f"commit of {words[1]}", options, decide)
 
@@ -388,8 +390,8 @@ class GroupWorld:
             offset = batch.next_offset
 
 
-def _heartbeat(who: Who, generation: int) -> Decide[GroupShard]:
-    return lambda shard, now: decide_heartbeat(shard.group_or_new(GROUP), who, generation, now)
+def _heartbeat(identity: MemberIdentity, generation: int) -> Decide[GroupShard]:
+    return lambda shard, now: decide_heartbeat(shard.group_or_new(GROUP), identity, generation, now)
 
 
 def _ms(text: str) -> int:

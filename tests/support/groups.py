@@ -18,8 +18,8 @@ from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
     GroupSettings,
     Join,
+    MemberIdentity,
     Sync,
-    Who,
     decide_heartbeat,
     decide_join,
     decide_leave,
@@ -136,28 +136,32 @@ class Shard:
             "client_id": "client",
             **more,
         }
-        asked = Join(Who(member_id, instance_id), fresh_id, key or fresh_id, **fields)
+        asked = Join(MemberIdentity(member_id, instance_id), fresh_id, key or fresh_id, **fields)
         return self._try(lambda: decide_join(self.group(group), asked, self.settings, self.now))
 
     def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
         instance_id = more.pop("instance_id", None)
         key = more.pop("key", f"sync-{member_id}-{generation}")
-        asked = Sync(Who(member_id, instance_id), generation, key, assignments=assignments, **more)
+        asked = Sync(MemberIdentity(member_id, instance_id), generation, key, assignments=assignments, **more)
         return self._try(lambda: decide_sync(self.group(), asked, self.settings, self.now))
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
-        return self._try(lambda: decide_heartbeat(self.group(), Who(member_id, instance_id), generation, self.now))
+        return self._try(
+            lambda: decide_heartbeat(self.group(), MemberIdentity(member_id, instance_id), generation, self.now)
+        )
 
     def leave(self, *member_ids: str) -> Any:
-        leavers = [(Who(member_id), "") for member_id in member_ids]
+        leavers = [(MemberIdentity(member_id), "") for member_id in member_ids]
         return self._try(lambda: decide_leave(self.group(), leavers, self.settings, self.now))
 
     def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
         partition = TopicPartition(more.pop("topic", "t"), more.pop("partition", 0))
         wanted = [ToCommit(partition, offset, -1, more.pop("metadata", ""), more.pop("topic_id", None))]
-        who = Who(member_id, more.pop("instance_id", None))
+        identity = MemberIdentity(member_id, more.pop("instance_id", None))
         group = self.group(more.pop("group", "g"))
-        return self._try(lambda: decide_commit(group, who, generation, wanted, self.topics, self.settings, self.now))
+        return self._try(
+            lambda: decide_commit(group, identity, generation, wanted, self.topics, self.settings, self.now)
+        )
 
     def _try(self, decide: Any) -> Any:
         try:

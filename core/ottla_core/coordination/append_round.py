@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple
 
 from ottla_core.coordination.batches import EMPTY_BATCH_BYTES, size_limit
-from ottla_core.coordination.shard import Decide, Decision, Entry, S, Shard
+from ottla_core.coordination.shard import Decide, Decision, Entry, S, ShardState
 from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -105,7 +105,7 @@ class AppendRound(Generic[S]):
         self.outcomes.append(RoundOutcome(token, None, error))
 
 
-def apply_decision(decision: Decision[Any], shard: Shard, timers: Timers) -> None:
+def apply_decision(decision: Decision[Any], shard: ShardState, timers: Timers) -> None:
     """Make the state what the decision says."""
     for entry in decision.records:
         shard.apply(entry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ottla_core.coordination.shard import Entry, Marker, Producer, Record
+from ottla_core.coordination.shard import Entry, Marker, Record, TransactionProducer
 from ottla_core.records.batch import HEADER_SIZE, NO_PRODUCER_ID, BatchHeader, Buffer, iter_headers
 from ottla_core.records.control import decode_marker
 from ottla_core.records.fence import ShardFence, fence_of
@@ -59,13 +59,13 @@ def read_batches(data: Buffer) -> Iterator[StoredBatch]:
 
 
 def _entries(header: BatchHeader, batch: Buffer) -> list[Record]:
-    producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+    producer = TransactionProducer(header.producer_id, header.producer_epoch) if header.is_transactional else None
     return [Entry(key, value, producer) for _, _, key, value, _ in read_records(batch) if key is not None]
 
 
 def _markers(header: BatchHeader, batch: Buffer) -> list[Record]:
     if header.producer_id == NO_PRODUCER_ID:
         return []
-    producer = Producer(header.producer_id, header.producer_epoch)
+    producer = TransactionProducer(header.producer_id, header.producer_epoch)
     found = (decode_marker(key, value) for _, _, key, value, _ in read_records(batch))
     return [Marker(producer, marker.committed, marker.coordinator_epoch) for marker in found if marker is not None]

@@ -1,22 +1,23 @@
-"""One life of one shard at its owner: fence, load, serve, and leave. It is never loaded twice.
+"""One shard under one epoch of its owner: fence, load, serve, and leave. It is never loaded twice.
 
     FENCING ── own fence at the high watermark ──► LOADING ── all before it, and itself, read back ──► SERVING
        └────────── fenced ──────────┐                 │                                                   │
                                     ▼                 ▼                                                   ▼
                                   LEFT ◄────────────── fenced, out of step, unassigned, stopped
 
-Serving goes by *rounds* (module `append_round`), one at a time, and each is one call to the log: an append, or a check where
-nobody writes. What comes meanwhile waits, undecided. So whenever nothing is under way the state is exactly the log up
-to `next_offset`, and while a round is under way it is ahead by that round's batch; nobody is answered from it before the
-batch is committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state that runs ahead of several
-appends, and takes it back from snapshots where one fails. Here the next round begins when the last one is known, which
-costs no time (its records would have gone into the next batch anyway) and needs no snapshots: there is nothing to take
-back, because a state whose batch is refused is dropped.
+Serving goes by *rounds* (module `append_round`), one at a time, and each is one call to the log: an append, or a check
+where no request writes. Requests that come meanwhile wait, undecided. So whenever nothing is under way the state is
+exactly the log up to `next_offset`, and while a round is under way it is ahead by that round's batch; no request is
+answered from it before the batch is committed (rules 6 and 7, Kafka's rule 52). Kafka decides on arrival, against state
+that runs ahead of several appends, and takes it back from snapshots where one fails. Here the next round begins when
+the last one is known, which costs no time (its records would have gone into the next batch anyway) and needs no
+snapshots: there is nothing to take back, because a state whose batch is rejected is dropped.
 
 An append is sent again, the same bytes at the same offset, until its result is known (rule 5). A log that is late takes
-no shard away: whoever waited for `append_s` is told to ask again, the state stays what it is, the log's and one batch,
-and the batch is sent for as long as the fence is the own one (docs/adr/0012). Nobody is told that it failed, for it may
-come into the log yet. What fails surely is what the log will never take; clients hear why, and this life is over.
+no shard away: a client that has waited for `append_s` is told to try again, the state stays what it is, the log's and
+one batch, and the batch is sent for as long as the fence is the own one (docs/adr/0012). No client is told that it
+failed, for it may come into the log yet. What fails surely is what the log will never take; clients get the reason, and
+the owner leaves.
 
 Pure: events, the time and chance go in, effects come out.
 """
@@ -69,9 +70,9 @@ _REPORT_AFTER: Final = 8
 
 
 class Owner(Generic[S]):
-    """Owns a shard under `fence`, which the controller has given to no other life. `shard` is empty at first.
+    """Owns a shard under `fence`, which the controller gives only once. `shard` is empty at first.
 
-    `chance()` is between 0 and 1, and keeps fifty shards of one process from asking a tired log again at one moment.
+    `chance()` is between 0 and 1, and keeps fifty shards of one process from calling a slow log at the same moment.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Owner(Generic[S]):
         self._sent_at = now.at
         self._failures = 0  # of that call, one after another
         self.trouble = ""
-        """Why a fence or a load does not get on, once it was tried in vain for seconds; "" while it does."""
+        """Why a fence or a load makes no progress, after seconds of attempts; "" while it does."""
         self._retry_at = NEVER
         self._round: AppendRound[S] | None = None
         self._began_at = now.at  # the round
@@ -131,7 +132,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
-        """What the log says; of an older call than the one that is in the air, nothing is believed."""
+        """What the log responds; the result of an older call than the one in flight is ignored."""
         if number == self._number and self._in_flight and self.phase is not Phase.LEFT:
             self._in_flight = False
             match self.phase:
@@ -144,7 +145,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_tick(self, now: Moment) -> list[Effect]:
-        """Time has passed; to be called at `wake_at`, and as often as one likes."""
+        """Time has passed; to be called at `wake_at`, and as often as the caller likes."""
         if self.phase is not Phase.LEFT:
             self._reject_late(now)
             if now.at >= self._retry_at and self._call is not None:
@@ -154,7 +155,7 @@ class Owner(Generic[S]):
         return self._effects()
 
     def on_leader(self, now: Moment) -> list[Effect]:
-        """Another broker leads the shard's partition, or the same one anew: it is asked at once what is unknown yet."""
+        """Another broker leads the shard's partition, or the same one anew: an unfinished call goes there at once."""
         if self._call is not None and self.phase is not Phase.LEFT:
             self._doubtful = self._doubtful or self._in_flight
             self._ask(self._call, now)
@@ -166,7 +167,7 @@ class Owner(Generic[S]):
         self._sent_at -= gap_s
 
     def leave(self, reason: str, event: OwnerEvent = OwnerEvent.RELEASED) -> list[Effect]:
-        """Drop the state and refuse every request; what is in the air may still be carried out."""
+        """Drop the state and reject every request; a call in flight may still be carried out."""
         if self.phase is not Phase.LEFT:
             self._leave(event, reason)
         return self._effects()
@@ -182,17 +183,17 @@ class Owner(Generic[S]):
 
     @property
     def unanswered(self) -> int:
-        """How many requests have no answer yet."""
+        """The number of requests without a response."""
         return len(self._waiting) + len(self._later) + (0 if self._round is None else len(self._round.outcomes))
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody waits for a decision or its proof; a join that waits for others does not count."""
+        """Whether a request waits for its decision or for confirmation; a join that waits for others does not count."""
         return self._round is not None or bool(self._waiting)
 
     @property
     def is_stuck(self) -> bool:
-        """Whether what it asks the log for has failed, and is asked for again."""
+        """Whether its call to the log has failed, and is repeated."""
         return self._failures > 0
 
     # ---- fence and load -------------------------------------------------------------------------------------------
@@ -213,7 +214,7 @@ class Owner(Generic[S]):
                 self._report("its fence can't be written", _reason(result))
 
     def _on_read_result(self, result: Result, now: Moment) -> None:
-        """Replay what lies below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
+        """Replay the records below the high watermark, up to the own fence (rule 3); beyond it there is nothing yet."""
         before, reason = self.next_offset, _reason(result)
         if isinstance(result, Batches):
             try:
@@ -296,7 +297,7 @@ class Owner(Generic[S]):
             case Rejected(error) | Unknown(error) if not error.retriable and self._is_late(now):
                 self._leave(
                     OwnerEvent.DIVERGED, _rejected_batch(error)
-                )  # it will say so for ever, and the state is of no use
+                )  # it will never take it, and the state is of no use
             case Rejected() | Unknown():
                 self._retry(now, doubtful=isinstance(result, Unknown))
             case Batches():
@@ -306,7 +307,7 @@ class Owner(Generic[S]):
         return now.at >= self._began_at + self.limits.append_s
 
     def _is_committed(self, high_watermark: int, end: int) -> bool:
-        """Rule 6. The leader answers there; if one does not, what it appended may be lost with it."""
+        """Rule 6. The leader responds once it is; if one does not, what it appended may be lost with it."""
         return high_watermark >= end
 
     def _retry(self, now: Moment, *, doubtful: bool) -> None:
@@ -314,9 +315,9 @@ class Owner(Generic[S]):
         self._ask_later(now)
 
     def _on_proved(self, append_round: AppendRound[S], end: int, now: Moment) -> None:
-        """The log has the round's batch, and this was the owner after the call was sent: everybody is answered.
+        """The log has the round's batch, and this was the owner after the call was sent: every request is answered.
 
-        Heartbeats may have been refused while the log was late. So nobody's time ran meanwhile: the timers move by it.
+        Heartbeats may have been rejected while the log was late. So that time counts for no session: the timers move.
         """
         self._round, self._call = None, None
         self._failures, self._late_at = 0, NEVER
@@ -329,8 +330,8 @@ class Owner(Generic[S]):
         self._begin_round(now)
 
     def _reject_late(self, now: Moment) -> None:
-        """Whoever has waited for long enough is told to ask again. What was decided for him may be in the log, and is
-        written all the same."""
+        """Clients that have waited for long enough are told to try again. What was decided for them may be in the log,
+        and is written all the same."""
         while self._waiting and self._waiting[0].give_up_at <= now.at:
             self._out.append(Reject(self._waiting.popleft().token, late()))
         if self._round is not None and now.at >= self._late_at:
@@ -380,7 +381,7 @@ class Owner(Generic[S]):
         self.phase = NEXT_PHASE[self.phase, event]
 
     def _leave(self, event: OwnerEvent, reason: str, *, failed: OttlaError | None = None) -> None:
-        """`failed` is what those are told whose records are surely not in the log, and never will be."""
+        """`failed`: the error of requests whose records are surely not in the log, and never will be."""
         self._move(event)
         append_round, self._round = self._round, None
         for token, decision, _ in append_round.outcomes if append_round is not None else ():
@@ -398,19 +399,19 @@ class Owner(Generic[S]):
     # ---- calls ----------------------------------------------------------------------------------------------------
 
     def _ask(self, call: Call, now: Moment) -> None:
-        """Another call than the last one, or the same of somebody else."""
+        """Another call than the last one, or the same to another leader."""
         self._failures, self.trouble = 0, ""
         self._send(call, now)
 
     def _ask_later(self, now: Moment) -> None:
-        """The same once more, after ever longer pauses: a log that is late is not helped by more questions."""
+        """The same once more, after ever longer pauses: more calls do not help a log that is late."""
         limits = self.limits
         pause_s = min(limits.retry_most_s, limits.retry_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
         self._retry_at = now.at + pause_s * (0.5 + self._chance() / 2)
 
     def _send(self, call: Call, now: Moment) -> None:
-        """One call is in the air at a time: what is sent anew is what the former sending left unknown, or the next."""
+        """One call is in flight at a time: a repeated one whose former result is unknown, or the next."""
         self._call, self._retry_at = call, NEVER
         self._number += 1
         self._in_flight, self._sent_at = True, now.at

@@ -1,9 +1,9 @@
 """The shards of one coordinator process: given and taken by the metadata, each with its owner's machine around a log.
 
 This is the edge of `owner`: it reads the clock, carries calls to the log, wakes owners when their time has come, and
-rounds answers into what the service's methods await. Every look at the clock passes `LoopClock`, so a process that stood
-still shifts its deadlines before it does anything else (rule 10). A few shards are loaded at a time, those first that
-somebody asks for; one whose log has trouble keeps nobody waiting.
+makes of responses what the service's methods await. Every look at the clock passes `LoopClock`, so a process that stood
+still shifts its deadlines before it does anything else (rule 10). A few shards are loaded at a time, first those for
+which requests come; one whose log has trouble does not keep the others waiting.
 """
 
 from __future__ import annotations

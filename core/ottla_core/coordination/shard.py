@@ -18,10 +18,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from ottla_core.coordination.timers import Moment, TimerKey
 
 Response = TypeVar("Response", covariant=True)
-S = TypeVar("S", bound="Shard")
+S = TypeVar("S", bound="ShardState")
 
 
-class Producer(NamedTuple):
+class TransactionProducer(NamedTuple):
     """Who wrote a transactional batch."""
 
     id: int
@@ -33,13 +33,13 @@ class Entry(NamedTuple):
 
     key: bytes
     value: bytes | None
-    producer: Producer | None = None
+    producer: TransactionProducer | None = None
 
 
 class Marker(NamedTuple):
     """The end of a producer's transaction: what is pending for it becomes true or is dropped."""
 
-    producer: Producer
+    producer: TransactionProducer
     committed: bool
     coordinator_epoch: int
 
@@ -78,7 +78,7 @@ class Decision(Generic[Response]):
     effects: tuple[Any, ...] = ()
 
 
-class Shard(Protocol):
+class ShardState(Protocol):
     """The state of one shard. What is durable of it is the same wherever the same records were applied.
 
     `apply` and `remember` raise nothing: what can't be done was refused when it was decided.

@@ -40,10 +40,10 @@ class GroupCoordinatorConfig:
     metrics_max_partitions: int = 1_000  # whose lag /metrics shows, two series each
     log_level: str = "INFO"
 
-    def with_cluster(self, told: Mapping[str, str]) -> GroupCoordinatorConfig:
+    def with_cluster(self, configs: Mapping[str, str]) -> GroupCoordinatorConfig:
         """These settings under the cluster's configs: canonical texts, by Kafka's names."""
-        heard = {name.replace(".", "_"): int(told[name]) for name in OF_GROUPS if name in told}
-        return replace(self, **heard)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
+        altered = {name.replace(".", "_"): int(configs[name]) for name in OF_GROUPS if name in configs}
+        return replace(self, **altered)  # type: ignore[arg-type]  # all of them are numbers: test_config_listener
 
     def limits(self) -> ShardLimits:
         """What holds for the shards' owners."""

@@ -26,15 +26,15 @@ class GroupConfigListener:
         self.settings = config.groups()
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
-        told = new.configs.get(_EVERY_BROKER)
-        if old.configs.get(_EVERY_BROKER) == told:
+        configs = new.configs.get(_EVERY_BROKER)
+        if old.configs.get(_EVERY_BROKER) == configs:
             return
-        config = self._config.with_cluster({} if told is None else told.values)
+        config = self._config.with_cluster({} if configs is None else configs.values)
         try:
             self.settings = config.groups()
         except OttlaError as error:
-            _log.warning("the cluster's configs can't be heeded, and what held before goes on: %s", error)
+            _log.warning("the cluster's configs of groups are not valid, and the former ones stay: %s", error)
             return
         self._shards.limit(config.limits())
-        for each in self._shards.statuses():
-            each.state.settings = self.settings
+        for status in self._shards.statuses():
+            status.state.settings = self.settings

@@ -27,16 +27,18 @@ _LONGEST_PAUSE_S: Final = 5.0
 _log = logging.getLogger(__name__)
 
 
-class Metadata(Protocol):
+class MetadataCatchUp(Protocol):
     """What this instance knows of the cluster (ottla_core.cluster.follower)."""
 
-    async def catch_up(self, timeout: float) -> ClusterImage: ...
+    async def catch_up(self, timeout: float) -> ClusterImage:
+        """Raises StoreUnavailableError, TimeoutError or OttlaError."""
+        ...
 
 
 class DeletedTopics:
     """A component. `on_image` is for the metadata follower, `on_effect` for the runtime."""
 
-    def __init__(self, shards: Shards[GroupShard], metadata: Metadata) -> None:
+    def __init__(self, shards: Shards[GroupShard], metadata: MetadataCatchUp) -> None:
         self._shards: Final = shards
         self._metadata: Final = metadata
         self._gone: Final[dict[int, set[str]]] = {}

@@ -9,13 +9,13 @@ from enum import Enum
 from typing import Any, Final
 
 from ottla_core.telemetry import Metrics
-from ottla_group_coordinator.machines.history import Event, Happened, Kind
+from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind
 from ottla_group_coordinator.machines.shard import Loaded
 
 _log = logging.getLogger(__name__)
 
 
-class Cause(Enum):
+class RebalanceCause(Enum):
     """What set a rebalance off. PARTITIONS: the leading member says that its topics have changed (KIP-800)."""
 
     JOINED = "joined"
@@ -23,10 +23,12 @@ class Cause(Enum):
     EVICTED = "evicted"
     REPLACED = "replaced"
     PARTITIONS = "partitions"
-    ASKED = "asked"
+    REQUESTED = "asked"
 
 
-_OF_A_MEMBER: Final = {kind: Cause(kind.value) for kind in (Kind.JOINED, Kind.LEFT, Kind.EVICTED, Kind.REPLACED)}
+_OF_A_MEMBER: Final = {
+    kind: RebalanceCause(kind.value) for kind in (Kind.JOINED, Kind.LEFT, Kind.EVICTED, Kind.REPLACED)
+}
 
 _NEW_PARTITIONS: Final = re.compile(r"new partitions|metadata has changed|has \d+ partitions")
 """In the reasons of ottla's SDK and of Kafka's own client."""
@@ -43,7 +45,7 @@ class GroupMetrics:
         self._seconds: Final = metrics.histogram("ottla_group_rebalance_seconds", "From its cause to its assignment.")
         self._rebalances: Final = {
             cause: metrics.counter("ottla_group_rebalances_total", "Rebalances, by cause.", cause=cause.value)
-            for cause in Cause
+            for cause in RebalanceCause
         }
 
     def commit(self, offsets: int) -> None:
@@ -58,7 +60,7 @@ class GroupMetrics:
             for n, event in enumerate(effect.events):
                 self._count(event, effect.events[:n])
 
-    def _count(self, event: Event, before: Sequence[Event]) -> None:
+    def _count(self, event: HistoryEvent, before: Sequence[HistoryEvent]) -> None:
         match event.kind:
             case Kind.REBALANCE_BEGAN:
                 self._rebalances[cause_of(event, before)].value += 1
@@ -69,9 +71,9 @@ class GroupMetrics:
                 self._evicted.value += 1
 
 
-def cause_of(began: Event, before: Sequence[Event]) -> Cause:
+def cause_of(began: HistoryEvent, before: Sequence[HistoryEvent]) -> RebalanceCause:
     """Of a rebalance: what happened to a member in the same decision, else what a member that asked for it says."""
     for event in reversed(before):
         if event.kind in _OF_A_MEMBER:
             return _OF_A_MEMBER[event.kind]
-    return Cause.PARTITIONS if _NEW_PARTITIONS.search(began.cause) else Cause.ASKED
+    return RebalanceCause.PARTITIONS if _NEW_PARTITIONS.search(began.cause) else RebalanceCause.REQUESTED

@@ -76,8 +76,8 @@ class LagReader:
                 found[partition] = Lag(offset, error=error)
             else:
                 by_leader.setdefault(address, {})[partition_id] = partition
-        for some in await asyncio.gather(*(self._of_leader(a, ids, committed) for a, ids in by_leader.items())):
-            found |= some
+        for lags in await asyncio.gather(*(self._of_leader(a, ids, committed) for a, ids in by_leader.items())):
+            found |= lags
         return found
 
     def _leader(self, partition: TopicPartition) -> tuple[str, PartitionId]:
@@ -108,14 +108,14 @@ class LagReader:
 async def _ends(
     peer: AioPeer, partitions: Mapping[PartitionId, TopicPartition], committed: Mapping[TopicPartition, int]
 ) -> Lags:
-    asked = pb.ListOffsetsRequest(
+    request = pb.ListOffsetsRequest(
         partitions=[
             pb.ListOffsetsPartition(topic_id=i.topic_id, partition=i.partition, timestamp_ms=when)
             for i in partitions
             for when in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         ]
     )
-    response = await peer.call(Broker.LIST_OFFSETS, asked, timeout=_ASK_S)
+    response = await peer.call(Broker.LIST_OFFSETS, request, timeout=_ASK_S)
     offsets = iter(response.partitions)  # in the order in which they were asked for
     return {
         partition: _lag(committed[partition], first, last)
@@ -124,9 +124,9 @@ async def _ends(
 
 
 def _lag(committed: int, first: pb.PartitionOffset, last: pb.PartitionOffset) -> Lag:
-    for each in (first, last):
-        if each.error.code:
-            return Lag(committed, error=OttlaError(each.error.code, each.error.message))
+    for end in (first, last):
+        if end.error.code:
+            return Lag(committed, error=OttlaError(end.error.code, end.error.message))
     return Lag(committed, first.offset, last.offset)
 
 
@@ -138,14 +138,14 @@ async def _add_times(
     try:
         for partition_id in behind:
             lag = lags[partitions[partition_id]]
-            asked = pb.FetchRequest(min_bytes=1, max_bytes=_FIRST_BATCH)
-            asked.partitions.add(
+            request = pb.FetchRequest(min_bytes=1, max_bytes=_FIRST_BATCH)
+            request.partitions.add(
                 topic_id=partition_id.topic_id,
                 partition=partition_id.partition,
                 fetch_offset=lag.next_unread,
                 max_bytes=_FIRST_BATCH,
             )
-            response = await stream.exchange(asked, timeout_ms=int(_ASK_S * 1000), timeout=_ASK_S)
+            response = await stream.exchange(request, timeout_ms=int(_ASK_S * 1000), timeout=_ASK_S)
             oldest = _timestamp_at(response.partitions[0].records, lag.next_unread)
             lags[partitions[partition_id]] = replace(lag, oldest_unread_ms=oldest)
     finally:

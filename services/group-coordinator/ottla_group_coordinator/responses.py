@@ -10,7 +10,7 @@ from ottla_core.model import TopicPartition
 from ottla_core.rpc.status import error_message
 from ottla_group_coordinator.lag import Lag
 from ottla_group_coordinator.machines.group import Group, Member
-from ottla_group_coordinator.machines.history import Event
+from ottla_group_coordinator.machines.history import HistoryEvent
 from ottla_group_coordinator.machines.shard import GroupShard
 from ottla_proto import group_pb2 as pb
 
@@ -53,11 +53,11 @@ def described(group: Group) -> pb.GroupDescription:
     )
 
 
-def explained(group: Group) -> list[Event]:
+def explained(group: Group) -> list[HistoryEvent]:
     return list(group.events)
 
 
-def event(of: Event) -> pb.GroupEvent:
+def event(of: HistoryEvent) -> pb.GroupEvent:
     return pb.GroupEvent(
         at_ms=of.at_ms,
         kind=of.kind.value,
@@ -80,7 +80,7 @@ def assigned(group: Group) -> dict[TopicPartition, Member]:
 
 
 def partition_lag(partition: TopicPartition, lag: Lag, member: Member | None) -> pb.PartitionLag:
-    told = pb.PartitionLag(
+    shown = pb.PartitionLag(
         topic=partition.topic,
         partition=partition.partition,
         error=None if lag.error is None else error_message(lag.error),
@@ -91,5 +91,5 @@ def partition_lag(partition: TopicPartition, lag: Lag, member: Member | None) ->
         oldest_unread_ms=lag.oldest_unread_ms,
     )
     if member is not None:
-        told.member_id, told.client_id, told.client_host = member.member_id, member.client_id, member.client_host
-    return told
+        shown.member_id, shown.client_id, shown.client_host = member.member_id, member.client_id, member.client_host
+    return shown

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 Rows = dict[tuple[str, ...], float]
 
 
-class Leaders(Protocol):
+class LagSource(Protocol):
     """Who knows where partitions end (ottla_group_coordinator.lag)."""
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags: ...
@@ -57,7 +57,7 @@ class ScrapedGroupMetrics:
     """A component. At most `most_partitions` of all groups are looked at, in the order of their names."""
 
     def __init__(
-        self, shards: Shards[GroupShard], leaders: Leaders, metrics: Metrics, clock: Clock, *, most_partitions: int
+        self, shards: Shards[GroupShard], leaders: LagSource, metrics: Metrics, clock: Clock, *, most_partitions: int
     ) -> None:
         self._shards: Final = shards
         self._leaders: Final = leaders
@@ -67,12 +67,12 @@ class ScrapedGroupMetrics:
         self._scraped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: asyncio.Task[None] | None = None
-        place = ("group", "topic", "partition")
+        labels = ("group", "topic", "partition")
         for name, table in {
             "ottla_groups": Table("Groups in each state.", ("state",), self._states),
             "ottla_group_members": Table("Members of a group.", ("group",), lambda: self._fresh().members),
-            "ottla_group_lag_records": Table("Offsets from the committed one to the end.", place, self._records),
-            "ottla_group_lag_seconds": Table("Age of the oldest unread record.", place, self._seconds),
+            "ottla_group_lag_records": Table("Offsets from the committed one to the end.", labels, self._records),
+            "ottla_group_lag_seconds": Table("Age of the oldest unread record.", labels, self._seconds),
         }.items():
             metrics.table(name, table)
         metrics.gauge("ottla_group_lag_left_out", "Partitions beyond the limit, which no series shows.", self._left_out)
@@ -132,11 +132,11 @@ class ScrapedGroupMetrics:
         lags: dict[tuple[str, TopicPartition], Lag] = {}
         left, left_out = self._most, 0
         for name, _, _, committed in groups:
-            some = dict(sorted(committed.items())[:left])
-            left -= len(some)
-            left_out += len(committed) - len(some)
-            if some:
-                found = await self._leaders.lags(some)
+            counted = dict(sorted(committed.items())[:left])
+            left -= len(counted)
+            left_out += len(committed) - len(counted)
+            if counted:
+                found = await self._leaders.lags(counted)
                 lags |= {(name, p): lag for p, lag in found.items() if lag.records != NOTHING_COMMITTED}
         return _Seen(
             self._clock.monotonic(),
@@ -152,14 +152,14 @@ class ScrapedGroupMetrics:
         for number in self._shards.owned():
             try:
                 groups += await self._shards.ask_shard(
-                    number, lambda shard, now: Decision(_told(shard)), timeout=_ASK_S, without_confirmation=True
+                    number, lambda shard, now: Decision(_groups_of(shard)), timeout=_ASK_S, without_confirmation=True
                 )
             except OttlaError as error:
                 _log.debug("shard %d is not among the gauges: %s", number, error)
         return sorted(groups, key=lambda group: group[0])
 
 
-def _told(shard: GroupShard) -> list[Any]:
+def _groups_of(shard: GroupShard) -> list[Any]:
     return [
         (g.group_id, g.state, len(g.members), {p: o.offset for p, o in shard.offsets(g.group_id).items()})
         for g in shard.groups()

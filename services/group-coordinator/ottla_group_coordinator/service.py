@@ -18,12 +18,13 @@ from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_core.rpc.context import RequestContext
 from ottla_core.rpc.status import error_message
+from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
 from ottla_group_coordinator.machines.membership import (
     Join,
+    MemberIdentity,
     Sync,
-    Who,
     decide_heartbeat,
     decide_join,
     decide_leave,
@@ -52,7 +53,7 @@ _ASK_S: Final = 30.0
 _TOGETHER_S: Final = 0.2
 """For heartbeats that came together: a shard is proved in milliseconds, or its log has trouble."""
 
-_MOST_BEATS: Final = 1_000
+_MOST_HEARTBEATS: Final = 1_000
 """In one call, which holds the loop."""
 _MOST_MEMBERS: Final = 5_000
 _MOST_PROTOCOLS: Final = 1_000
@@ -66,15 +67,9 @@ _INT32_MAX: Final = 2**31 - 1  # what a record holds
 GroupDecide = Decide[GroupShard]
 
 
-class Metadata(Protocol):
-    """What this instance knows of the cluster (ottla_core.cluster.follower)."""
-
+class Metadata(MetadataCatchUp, Protocol):
     @property
     def image(self) -> ClusterImage: ...
-
-    async def catch_up(self, timeout: float) -> ClusterImage:
-        """Raises StoreUnavailableError, TimeoutError or OttlaError."""
-        ...
 
 
 class GroupService:
@@ -103,8 +98,8 @@ class GroupService:
     async def join(self, request: pb.JoinRequest, context: RequestContext) -> pb.JoinResponse:
         check_few(len(request.protocols), "protocols", _MOST_PROTOCOLS)
         client_id = request.client_id or context.client_id
-        asked = Join(
-            who=_who(request.member),
+        join = Join(
+            identity=_identity(request.member),
             fresh_id=f"{request.member.instance_id or client_id}-{self._new_id()}",
             key=next(self._keys),
             session_timeout_ms=request.session_timeout_ms,
@@ -121,62 +116,68 @@ class GroupService:
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             group = shard.group_or_new(request.group)
-            return decide_join(group, asked, shard.settings, now)
+            return decide_join(group, join, shard.settings, now)
 
-        told = await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
-        if isinstance(told, MemberIdRequiredError):
-            return pb.JoinResponse(error=error_message(told), member_id=told.member_id)
-        return _join_response(_answer(told))
+        result = await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
+        if isinstance(result, MemberIdRequiredError):
+            return pb.JoinResponse(error=error_message(result), member_id=result.member_id)
+        return _join_response(_raise_if_error(result))
 
     async def sync(self, request: pb.SyncRequest, context: RequestContext) -> pb.SyncResponse:
         check_few(len(request.assignments), "assignments", _MOST_PARTITIONS)
-        asked = Sync(
-            who=_who(request.member),
+        sync = Sync(
+            identity=_identity(request.member),
             generation=request.generation,
             key=next(self._keys),
             protocol_type=request.protocol_type,
             protocol=request.protocol,
-            assignments={each.member_id: each.assignment for each in request.assignments},
+            assignments={item.member_id: item.assignment for item in request.assignments},
         )
         check_group_id(request.group)
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
-            return decide_sync(shard.group_or_new(request.group), asked, shard.settings, now)
+            return decide_sync(shard.group_or_new(request.group), sync, shard.settings, now)
 
-        told: Synced = _answer(
+        synced: Synced = _raise_if_error(
             await self._shards.ask(request.group, decide, timeout=_JOIN_S, size_bytes=request.ByteSize())
         )
-        return pb.SyncResponse(protocol_type=told.protocol_type, protocol=told.protocol, assignment=told.assignment)
+        return pb.SyncResponse(
+            protocol_type=synced.protocol_type, protocol=synced.protocol, assignment=synced.assignment
+        )
 
     async def heartbeat(self, request: pb.HeartbeatRequest, context: RequestContext) -> pb.HeartbeatResponse:
         check_group_id(request.group)
-        _answer(await self._shards.ask(request.group, _decide_beat(request), timeout=_ASK_S, without_confirmation=True))
+        _raise_if_error(
+            await self._shards.ask(request.group, _decide_heartbeat(request), timeout=_ASK_S, without_confirmation=True)
+        )
         return pb.HeartbeatResponse()
 
     async def heartbeats(self, request: pb.HeartbeatsRequest, context: RequestContext) -> pb.HeartbeatsResponse:
         """Each as if it had come alone, but those whose shard takes long to prove: REQUEST_TIMED_OUT."""
-        check_few(len(request.heartbeats), "heartbeats", _MOST_BEATS)
-        beats = [self._begin_beat(each) for each in request.heartbeats]
-        if waiting := [beat for beat in beats if isinstance(beat, asyncio.Future) and not beat.done()]:
+        check_few(len(request.heartbeats), "heartbeats", _MOST_HEARTBEATS)
+        heartbeats = [self._begin_heartbeat(item) for item in request.heartbeats]
+        if waiting := [
+            heartbeat for heartbeat in heartbeats if isinstance(heartbeat, asyncio.Future) and not heartbeat.done()
+        ]:
             try:
                 await asyncio.wait(waiting, timeout=_TOGETHER_S)
             finally:
-                for beat in waiting:
-                    beat.cancel()  # nobody waits for it any more
-        return pb.HeartbeatsResponse(heartbeats=map(_beat_response, beats))
+                for heartbeat in waiting:
+                    heartbeat.cancel()  # nobody waits for it any more
+        return pb.HeartbeatsResponse(heartbeats=map(_heartbeat_response, heartbeats))
 
-    def _begin_beat(self, request: pb.HeartbeatRequest) -> asyncio.Future[Any] | OttlaError:
+    def _begin_heartbeat(self, request: pb.HeartbeatRequest) -> asyncio.Future[Any] | OttlaError:
         try:
             check_group_id(request.group)
             shard = self._shards.shard_of(request.group)
         except OttlaError as error:
             return error
-        return self._shards.begin(shard, _decide_beat(request), timeout=_ASK_S, without_confirmation=True)
+        return self._shards.begin(shard, _decide_heartbeat(request), timeout=_ASK_S, without_confirmation=True)
 
     async def leave(self, request: pb.LeaveRequest, context: RequestContext) -> pb.LeaveResponse:
         check_group_id(request.group)
         check_few(len(request.members), "members", _MOST_MEMBERS)
-        leavers = [(_who(each.member), each.reason) for each in request.members]
+        leavers = [(_identity(leaver.member), leaver.reason) for leaver in request.members]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             return decide_leave(shard.group_or_new(request.group), leavers, shard.settings, now)
@@ -184,8 +185,8 @@ class GroupService:
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         return pb.LeaveResponse(
             members=[
-                pb.Left(member=each.member, error=_error(outcome))
-                for each, outcome in zip(request.members, outcomes, strict=True)
+                pb.Left(member=leaver.member, error=_error(outcome))
+                for leaver, outcome in zip(request.members, outcomes, strict=True)
             ]
         )
 
@@ -196,47 +197,49 @@ class GroupService:
     ) -> pb.CommitOffsetsResponse:
         check_group_id(request.group, empty=request.generation < 0)
         check_few(len(request.offsets), "offsets", _MOST_PARTITIONS)
-        wanted = [
+        commits = [
             ToCommit(
-                TopicPartition(each.topic, each.partition),
-                each.offset,
-                each.leader_epoch if each.HasField("leader_epoch") else NO_LEADER_EPOCH,
-                each.metadata,
-                TopicId(each.topic_id) if each.topic_id else None,
+                TopicPartition(item.topic, item.partition),
+                item.offset,
+                item.leader_epoch if item.HasField("leader_epoch") else NO_LEADER_EPOCH,
+                item.metadata,
+                TopicId(item.topic_id) if item.topic_id else None,
             )
-            for each in request.offsets
+            for item in request.offsets
         ]
-        if any(check_topic(each, self._metadata.image.topics) for each in wanted):
+        if any(check_topic(item, self._metadata.image.topics) for item in commits):
             with suppress(OttlaError):  # then they are refused by what is known
                 await self._caught_up()
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             group, topics = shard.group_or_new(request.group), self._metadata.image.topics
-            return decide_commit(group, _who(request.member), request.generation, wanted, topics, shard.settings, now)
+            return decide_commit(
+                group, _identity(request.member), request.generation, commits, topics, shard.settings, now
+            )
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S, size_bytes=request.ByteSize())
         self._metrics.commit(outcomes.count(None))
-        partitions = [each.partition for each in wanted]
+        partitions = [item.partition for item in commits]
         return pb.CommitOffsetsResponse(partitions=_outcomes(partitions, outcomes))
 
     async def fetch_offsets(self, request: pb.FetchOffsetsRequest, context: RequestContext) -> pb.FetchOffsetsResponse:
         check_group_id(request.group, empty=True)
         check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
-        wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
+        requested = [TopicPartition(item.topic, item.partition) for item in request.partitions]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
             offsets = shard.offsets(request.group)
             if request.HasField("member"):
-                shard.check_reader(request.group, _who(request.member), request.generation)
+                shard.check_reader(request.group, _identity(request.member), request.generation)
             unstable = shard.pending.partitions(request.group) if request.require_stable else ()
-            asked = sorted({*offsets, *unstable}) if request.all else wanted
-            return Decision(([(p, offsets.get(p)) for p in asked], frozenset(unstable)))
+            partitions = sorted({*offsets, *unstable}) if request.all else requested
+            return Decision(([(p, offsets.get(p)) for p in partitions], frozenset(unstable)))
 
         found, unstable = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         gone = await self._of_gone_topics(found)
-        told = [(p, None if p in gone else o) for p, o in found if not (request.all and p in gone)]
+        offsets = [(p, None if p in gone else o) for p, o in found if not (request.all and p in gone)]
         return pb.FetchOffsetsResponse(
-            offsets=[_unstable(p) if p in unstable and p not in gone else _committed(p, o) for p, o in told]
+            offsets=[_unstable(p) if p in unstable and p not in gone else _committed(p, o) for p, o in offsets]
         )
 
     async def _of_gone_topics(
@@ -265,38 +268,38 @@ class GroupService:
     ) -> pb.DeleteOffsetsResponse:
         check_group_id(request.group, empty=True)
         check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
-        wanted = [TopicPartition(each.topic, each.partition) for each in request.partitions]
+        requested = [TopicPartition(item.topic, item.partition) for item in request.partitions]
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
-            return decide_delete_offsets(shard.group(request.group), shard.partitions(request.group), wanted)
+            return decide_delete_offsets(shard.group(request.group), shard.partitions(request.group), requested)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
-        return pb.DeleteOffsetsResponse(partitions=_outcomes(wanted, outcomes))
+        return pb.DeleteOffsetsResponse(partitions=_outcomes(requested, outcomes))
 
     # ---- groups -----------------------------------------------------------------------------------------------------
 
     async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsResponse:
         """A shard that is loading makes the whole answer incomplete, and says so beside what is known."""
-        response, is_wanted = pb.ListGroupsResponse(), _Filter(request)
+        response, matches = pb.ListGroupsResponse(), _Filter(request)
         numbers = self._shards.owned()
-        for number, told in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
-            if isinstance(told, OttlaError):
-                response.error.CopyFrom(error_message(told))
+        for number, listed_groups in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
+            if isinstance(listed_groups, OttlaError):
+                response.error.CopyFrom(error_message(listed_groups))
                 continue
-            for group in told:
-                if is_wanted(group):
+            for group in listed_groups:
+                if matches(group):
                     group.shard, group.coordinator = number, self._node_id
                     response.groups.append(group)
         return response
 
     async def _listed(self, shard: int) -> list[pb.ListedGroup] | OttlaError:
         try:
-            told: list[pb.ListedGroup] = await self._shards.ask_shard(
+            groups: list[pb.ListedGroup] = await self._shards.ask_shard(
                 shard, lambda held, now: Decision(listed(held)), timeout=_ASK_S
             )
         except OttlaError as error:
             return error
-        return told
+        return groups
 
     async def describe_groups(
         self, request: pb.DescribeGroupsRequest, context: RequestContext
@@ -306,13 +309,13 @@ class GroupService:
     async def _describe(self, group_id: str) -> pb.GroupDescription:
         try:
             check_group_id(group_id, empty=True)
-            told: pb.GroupDescription = await self._shards.ask(
+            description: pb.GroupDescription = await self._shards.ask(
                 group_id, lambda shard, now: Decision(described(shard.group(group_id))), timeout=_ASK_S
             )
         except OttlaError as error:
             return pb.GroupDescription(group=group_id, error=error_message(error))
-        told.shard, told.coordinator = self._shards.shard_of(group_id), self._node_id
-        return told
+        description.shard, description.coordinator = self._shards.shard_of(group_id), self._node_id
+        return description
 
     async def delete_groups(self, request: pb.DeleteGroupsRequest, context: RequestContext) -> pb.DeleteGroupsResponse:
         return pb.DeleteGroupsResponse(groups=[await self._delete(group_id) for group_id in request.groups])
@@ -333,7 +336,7 @@ class GroupService:
             request.group, lambda shard, now: Decision(explained(shard.group(request.group))), timeout=_ASK_S
         )
         return pb.ExplainGroupResponse(
-            events=[event(each) for each in events], since_ms=events[0].at_ms if events else 0
+            events=[event(item) for item in events], since_ms=events[0].at_ms if events else 0
         )
 
     async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagResponse:
@@ -349,25 +352,25 @@ class GroupService:
         return pb.ShardsResponse(
             shards=[
                 pb.ShardStanding(
-                    shard=each.shard,
-                    phase=each.phase.value,
-                    for_ms=int(each.for_s * 1000),
-                    next_offset=each.next_offset,
-                    trouble=each.trouble,
-                    unreadable=each.state.unreadable,
+                    shard=status.shard,
+                    phase=status.phase.value,
+                    for_ms=int(status.for_s * 1000),
+                    next_offset=status.next_offset,
+                    trouble=status.trouble,
+                    unreadable=status.state.unreadable,
                     coordinator=self._node_id,
                 )
-                for each in self._shards.statuses()
+                for status in self._shards.statuses()
             ]
         )
 
 
-def check_few(count: int, what: str, most: int) -> None:
+def check_few(count: int, name: str, most: int) -> None:
     """Raise INVALID_REQUEST for more than one turn of the loop has time for."""
     if count > most:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,
-            f"{count} {what} are more than the {most} that one call may bring",
+            f"{count} {name} are more than the {most} that one call may bring",
             hint="make several calls of it",
         )
 
@@ -378,53 +381,53 @@ def check_group_id(group_id: str, *, empty: bool = False) -> None:
         raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
 
 
-def _who(member: pb.Member) -> Who:
-    return Who(member.member_id, member.instance_id if member.HasField("instance_id") else None)
+def _identity(member: pb.Member) -> MemberIdentity:
+    return MemberIdentity(member.member_id, member.instance_id if member.HasField("instance_id") else None)
 
 
-def _answer(told: Any) -> Any:
+def _raise_if_error(result: Any) -> Any:
     """Some answers are refusals, for what they come from is to be remembered."""
-    if isinstance(told, OttlaError):
-        raise told
-    return told
+    if isinstance(result, OttlaError):
+        raise result
+    return result
 
 
-def _decide_beat(request: pb.HeartbeatRequest) -> GroupDecide:
+def _decide_heartbeat(request: pb.HeartbeatRequest) -> GroupDecide:
     def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
         group = shard.group_or_new(request.group)
-        return decide_heartbeat(group, _who(request.member), request.generation, now)
+        return decide_heartbeat(group, _identity(request.member), request.generation, now)
 
     return decide
 
 
-def _beat_response(beat: asyncio.Future[Any] | OttlaError) -> pb.HeartbeatResponse:
-    told = beat if isinstance(beat, OttlaError) else _outcome(beat)
-    return pb.HeartbeatResponse() if told is None else pb.HeartbeatResponse(error=error_message(told))
+def _heartbeat_response(heartbeat: asyncio.Future[Any] | OttlaError) -> pb.HeartbeatResponse:
+    error = heartbeat if isinstance(heartbeat, OttlaError) else _outcome(heartbeat)
+    return pb.HeartbeatResponse() if error is None else pb.HeartbeatResponse(error=error_message(error))
 
 
-def _outcome(beat: asyncio.Future[Any]) -> OttlaError | None:
-    if beat.cancelled():
-        words = "its shard could not be proved while others waited"
-        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, words, hint="ask for it alone")
-    error = beat.exception()
+def _outcome(heartbeat: asyncio.Future[Any]) -> OttlaError | None:
+    if heartbeat.cancelled():
+        message = "its shard could not be proved while others waited"
+        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="ask for it alone")
+    error = heartbeat.exception()
     if error is None:
-        told: OttlaError | None = beat.result()
-        return told
+        outcome: OttlaError | None = heartbeat.result()
+        return outcome
     return error if isinstance(error, OttlaError) else OttlaError(ErrorCode.UNKNOWN_SERVER_ERROR, "a bug; see the log")
 
 
-def _join_response(told: Joined) -> pb.JoinResponse:
+def _join_response(joined: Joined) -> pb.JoinResponse:
     return pb.JoinResponse(
-        generation=told.generation,
-        protocol_type=told.protocol_type,
-        protocol=told.protocol,
-        leader=told.leader,
-        member_id=told.member_id,
+        generation=joined.generation,
+        protocol_type=joined.protocol_type,
+        protocol=joined.protocol,
+        leader=joined.leader,
+        member_id=joined.member_id,
         members=[
             pb.Subscriber(member=pb.Member(member_id=s.member_id, instance_id=s.instance_id), metadata=s.metadata)
-            for s in told.members
+            for s in joined.members
         ],
-        skip_assignment=told.skip_assignment,
+        skip_assignment=joined.skip_assignment,
     )
 
 

@@ -10,8 +10,8 @@ STORIES = (
         "A member committed after its topic was deleted; the next topic of that name was read from there on",
         Edit(
             "services/group-coordinator/ottla_group_coordinator/machines/offsets.py",
-            "outcomes = [check_topic(each, topics) or _check_metadata(each, settings) for each in wanted]",
-            "outcomes = [_check_metadata(each, settings) for each in wanted]",
+            "outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]",
+            "outcomes = [_check_metadata(commit, settings) for commit in requested]",
         ),
         Edit(
             "services/group-coordinator/ottla_group_coordinator/machines/offsets.py",
@@ -73,7 +73,7 @@ STORIES = (
         ),
         Edit(
             "services/group-coordinator/ottla_group_coordinator/config.py",
-            "return replace(self, **heard)",
+            "return replace(self, **altered)",
             "return replace(self)",
         ),
     ),

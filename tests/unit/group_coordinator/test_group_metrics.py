@@ -20,7 +20,7 @@ from ottla_group_coordinator import scraped_metrics as under_test
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import Lag, Lags
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.membership import GroupSettings, Who
+from ottla_group_coordinator.machines.membership import GroupSettings, MemberIdentity
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 
@@ -74,7 +74,9 @@ async def stack() -> AsyncIterator[Stack]:
     for name in ("a", "b", "c"):
         wanted = [ToCommit(TopicPartition("t", n), 10, -1, "") for n in range(2)]
         stack.shard.take(
-            decide_commit(Group(name), Who(""), NO_GENERATION, wanted, stack.shard.topics, AT_ONCE, stack.shard.now)
+            decide_commit(
+                Group(name), MemberIdentity(""), NO_GENERATION, wanted, stack.shard.topics, AT_ONCE, stack.shard.now
+            )
         )
     await stack.scraped.start()
     yield stack

@@ -8,7 +8,7 @@ import pytest
 from groups import WALL_MS, EveryTopic, Shard, code, id_of, subscription
 
 from ottla_core.cluster.image import Topic
-from ottla_core.coordination.shard import Decision, Entry, Marker, Producer
+from ottla_core.coordination.shard import Decision, Entry, Marker, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.membership import GroupSettings
@@ -277,10 +277,12 @@ def test_however_much_was_committed_in_it_is_taken_out_some_at_a_time(shard: Sha
 
 # ---- transactions ---------------------------------------------------------------------------------------------------
 
-ONE, OTHER = Producer(70, 3), Producer(71, 0)
+ONE, OTHER = TransactionProducer(70, 3), TransactionProducer(71, 0)
 
 
-def put_plain(offset: int, producer: Producer | None = None, *, topic: str = "t", topic_id: Any = b"t-0-") -> Entry:
+def put_plain(
+    offset: int, producer: TransactionProducer | None = None, *, topic: str = "t", topic_id: Any = b"t-0-"
+) -> Entry:
     """As it lies in the log; with a producer, in a transactional batch."""
     told = CommittedOffset(offset, committed_at_ms=WALL_MS, topic_id=topic_id and id_of(topic))
     return Entry(encode_key(OffsetKey("g", TopicPartition(topic, 0))), encode_offset(told), producer)
@@ -290,7 +292,7 @@ def take_out() -> Entry:
     return Entry(encode_key(OffsetKey("g", T0)), None)
 
 
-def ended(producer: Producer, *, committed: bool) -> Marker:
+def ended(producer: TransactionProducer, *, committed: bool) -> Marker:
     return Marker(producer._replace(epoch=producer.epoch + 1), committed, 0)
 
 

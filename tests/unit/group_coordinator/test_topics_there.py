@@ -13,7 +13,7 @@ from images import image_of, topic_id, with_topic
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.coordination.shard import Entry, Producer
+from ottla_core.coordination.shard import Entry, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.rpc.context import RequestContext
@@ -126,7 +126,9 @@ async def test_what_was_committed_in_the_new_topic_is_told_by_whoever_has_not_he
 async def test_an_offset_on_which_a_transaction_is_open_is_not_told_as_stable(coordinator: Coordinator) -> None:
     await coordinator.commit(4)
     key = encode_key(OffsetKey("g", TopicPartition("t", 1)))
-    coordinator.shard.apply(Entry(key, encode_offset(CommittedOffset(9, topic_id=topic_id(1))), Producer(70, 0)))
+    coordinator.shard.apply(
+        Entry(key, encode_offset(CommittedOffset(9, topic_id=topic_id(1))), TransactionProducer(70, 0))
+    )
     assert await coordinator.place() == 4
     for how in ({}, {"all": True}):
         (told,) = await coordinator.committed(require_stable=True, **how)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.errors import OttlaError
-from ottla_group_coordinator.machines.history import KEPT, Event, Readers
+from ottla_group_coordinator.machines.history import KEPT, HistoryEvent, Readers
 from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
 from ottla_group_coordinator.machines.states import NEXT, GroupEvent, GroupState
 
@@ -62,7 +62,7 @@ class Group:
     rebalance_began_ms: int = 0
     former_readers: Readers = field(default_factory=dict)
     """Who was the last to read what nobody has now: its reader has gone, or has given it up for another one."""
-    events: deque[Event] = field(default_factory=lambda: deque(maxlen=KEPT))
+    events: deque[HistoryEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def copy(self) -> Group:
         """One that may be changed without a trace in this one."""
@@ -94,8 +94,10 @@ class Group:
         """Whether a member with these could be with all the others, `but` one that it replaces."""
         if self.members and protocol_type != self.protocol_type:
             return False
-        others = [member for member_id, member in self.members.items() if member_id != but]
-        return not others or not set.intersection(*(set(member.protocols) for member in others)).isdisjoint(protocols)
+        other_members = [member for member_id, member in self.members.items() if member_id != but]
+        return not other_members or not set.intersection(
+            *(set(member.protocols) for member in other_members)
+        ).isdisjoint(protocols)
 
     def vote(self) -> str:
         """The protocol that all know and most like best; of equal ones the one that came first."""

@@ -27,7 +27,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class HistoryEvent:
     """`duration_ms` and the `moved` partitions are of a rebalance that has ended."""
 
     at_ms: int
@@ -46,7 +46,7 @@ class Event:
 class Happened:
     """An effect: what one decision has brought about, in this order, told once it can't be undone."""
 
-    events: tuple[Event, ...]
+    events: tuple[HistoryEvent, ...]
 
 
 Readers = Mapping[TopicPartition, str]

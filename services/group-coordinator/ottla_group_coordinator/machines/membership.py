@@ -25,10 +25,10 @@ from ottla_group_coordinator.machines.rebalance import (
     complete_if_all_joined,
     drop,
     evict_unsynchronized,
-    gather,
+    extend_initial_delay,
     joined,
     rebalance_without,
-    refuse_assignment,
+    reject_assignment,
     replace_instance,
     synced,
     synchronized,
@@ -66,7 +66,7 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class MemberIdentity:
     """A member as it names itself."""
 
     member_id: str
@@ -77,7 +77,7 @@ class Who:
 class Join:
     """`fresh_id` is what the member is called if it is new. `key`: of the request, while it waits."""
 
-    who: Who
+    identity: MemberIdentity
     fresh_id: str
     key: Hashable
     session_timeout_ms: int
@@ -93,7 +93,7 @@ class Join:
     def member(self, member_id: str) -> Member:
         return Member(
             member_id,
-            self.who.instance_id,
+            self.identity.instance_id,
             self.client_id,
             self.client_host,
             self.rebalance_timeout_ms,
@@ -107,7 +107,7 @@ class Join:
 class Sync:
     """`protocol_type` and `protocol` are compared unless empty. `assignments` are the leader's, by member id."""
 
-    who: Who
+    identity: MemberIdentity
     generation: int
     key: Hashable
     protocol_type: str = ""
@@ -118,37 +118,37 @@ class Sync:
 # ---- join -----------------------------------------------------------------------------------------------------------
 
 
-def decide_join(group: Group, asked: Join, settings: GroupSettings, now: Moment) -> Decision[Any]:
+def decide_join(group: Group, request: Join, settings: GroupSettings, now: Moment) -> Decision[Any]:
     """Joined, now or when the rebalance is complete. Raises what Kafka answers, MemberIdRequiredError among it."""
-    _check_join(group, asked, settings)
-    _check_names(group, asked)
+    _check_join(group, request, settings)
+    _check_names(group, request)
     step = Transition(group, now)
-    here = step.group
-    if asked.who.member_id:
-        return _join_again(step, asked, settings)
-    old = here.by_instance(asked.who.instance_id)
+    current = step.group
+    if request.identity.member_id:
+        return _rejoin(step, request, settings)
+    old = current.by_instance(request.identity.instance_id)
     if old is not None:
-        return _come_back(step, old, asked, settings)
-    if asked.who.instance_id is None and asked.member_id_required:
-        return _require_member_id(step, asked)
-    return _join_new(step, asked.member(asked.fresh_id), asked, settings)
+        return _replace_static(step, old, request, settings)
+    if request.identity.instance_id is None and request.member_id_required:
+        return _require_member_id(step, request)
+    return _join_new(step, request.member(request.fresh_id), request, settings)
 
 
-def _check_join(group: Group, asked: Join, settings: GroupSettings) -> None:
-    if not settings.min_session_timeout_ms <= asked.session_timeout_ms <= settings.max_session_timeout_ms:
+def _check_join(group: Group, request: Join, settings: GroupSettings) -> None:
+    if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
         raise OttlaError(
             ErrorCode.INVALID_SESSION_TIMEOUT,
-            f"a session timeout of {asked.session_timeout_ms} ms is not allowed",
+            f"a session timeout of {request.session_timeout_ms} ms is not allowed",
             hint=f"give {settings.min_session_timeout_ms} to {settings.max_session_timeout_ms} (session.timeout.ms)",
         )
-    if not asked.protocol_type or not asked.protocols:
+    if not request.protocol_type or not request.protocols:
         raise inconsistent(group.group_id, "it names no protocol type or no protocols")
-    replaced = group.by_instance(asked.who.instance_id)
-    own_id = asked.who.member_id or (replaced.member_id if replaced is not None else "")
-    if not group.supports(asked.protocol_type, asked.protocols, but=own_id):
+    replaced = group.by_instance(request.identity.instance_id)
+    own_id = request.identity.member_id or (replaced.member_id if replaced is not None else "")
+    if not group.supports(request.protocol_type, request.protocols, but=own_id):
         raise inconsistent(
             group.group_id,
-            f"it offers {asked.protocol_type} with {', '.join(asked.protocols)}, "
+            f"it offers {request.protocol_type} with {', '.join(request.protocols)}, "
             f"where the members are {group.protocol_type} with others",
         )
     if len(group.members) >= settings.max_size and own_id not in group.members:
@@ -159,101 +159,110 @@ def _check_join(group: Group, asked: Join, settings: GroupSettings) -> None:
         )
 
 
-def _check_names(group: Group, asked: Join) -> None:
+def _check_names(group: Group, request: Join) -> None:
     """One name that no record can hold would keep the whole group from its next generation."""
-    names = group.group_id, asked.fresh_id, asked.client_id, asked.client_host, asked.protocol_type, *asked.protocols
+    names = (
+        group.group_id,
+        request.fresh_id,
+        request.client_id,
+        request.client_host,
+        request.protocol_type,
+        *request.protocols,
+    )
     for name in names:
         if len(name.encode()) > LONGEST_NAME_BYTES:
             raise too_long(name, LONGEST_NAME_BYTES)
 
 
-def _require_member_id(step: Transition, asked: Join) -> Decision[Any]:
+def _require_member_id(step: Transition, request: Join) -> Decision[Any]:
     """It is an answer, not a refusal: that the id was given out is to be remembered."""
-    step.await_member(asked.fresh_id, asked.session_timeout_ms)
-    return step.decision(MemberIdRequiredError(asked.fresh_id))
+    step.await_member(request.fresh_id, request.session_timeout_ms)
+    return step.decision(MemberIdRequiredError(request.fresh_id))
 
 
-def _join_new(step: Transition, member: Member, asked: Join, settings: GroupSettings) -> Decision[Any]:
+def _join_new(step: Transition, member: Member, request: Join, settings: GroupSettings) -> Decision[Any]:
     group = step.group
     group.pending -= {member.member_id}
     if not group.members:
-        group.protocol_type = asked.protocol_type
+        group.protocol_type = request.protocol_type
     step.put(member)
-    step.note(Kind.JOINED, asked.reason or "joined", member)
-    _go_on(step, f"{member.client_id or member.member_id} joined", settings)
-    _bound_wait(step, member)
-    return step.later(asked.key)
+    step.note(Kind.JOINED, request.reason or "joined", member)
+    _continue_rebalance(step, f"{member.client_id or member.member_id} joined", settings)
+    _limit_wait(step, member)
+    return step.later(request.key)
 
 
-def _bound_wait(step: Transition, member: Member) -> None:
+def _limit_wait(step: Transition, member: Member) -> None:
     """Nobody hears of a new member whose client is gone while it waits: so its wait has an end."""
     still = step.group.members.get(member.member_id)
     if still is not None and still.joining is not None:
         step.await_response(member.member_id, _NEW_MEMBER_JOIN_MS)
 
 
-def _go_on(step: Transition, cause: str, settings: GroupSettings) -> None:
+def _continue_rebalance(step: Transition, cause: str, settings: GroupSettings) -> None:
     """Somebody joins: begin to rebalance, or see whether all are there."""
     group = step.group
     if group.state is not GroupState.PREPARING_REBALANCE:
         begin(step, cause, settings.initial_rebalance_delay_ms)
     elif group.initial_delay_until is not None:
-        gather(step, settings.initial_rebalance_delay_ms)
+        extend_initial_delay(step, settings.initial_rebalance_delay_ms)
     else:
         complete_if_all_joined(step)
 
 
-def _join_again(step: Transition, asked: Join, settings: GroupSettings) -> Decision[Any]:
-    group, who = step.group, asked.who
-    if who.member_id in group.pending and who.instance_id is None:
-        return _join_new(step, asked.member(who.member_id), asked, settings)
-    member = check_member(group, who)
-    changed = list(member.protocols.items()) != list(asked.protocols.items())
+def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> Decision[Any]:
+    group, identity = step.group, request.identity
+    if identity.member_id in group.pending and identity.instance_id is None:
+        return _join_new(step, request.member(identity.member_id), request, settings)
+    member = check_member(group, identity)
+    changed = list(member.protocols.items()) != list(request.protocols.items())
     if group.state is GroupState.EMPTY:
-        raise unknown_member(group.group_id, who.member_id)
+        raise unknown_member(group.group_id, identity.member_id)
     if group.state is GroupState.COMPLETING_REBALANCE and not changed:  # its answer was lost
-        _refuse_former(step, member)
+        _reject_former(step, member)
         step.start_session(step.change(member, syncing=None))
         return step.decision(joined(step, member))
-    if group.state is GroupState.STABLE and not changed and who.member_id != group.leader:
+    if group.state is GroupState.STABLE and not changed and identity.member_id != group.leader:
         step.start_session(member)
         return step.decision(joined(step, member))
-    _refuse_former(step, member)
-    again = replace(asked.member(who.member_id), assignment=member.assignment)
+    _reject_former(step, member)
+    again = replace(request.member(identity.member_id), assignment=member.assignment)
     step.put(again)
-    step.end_session(who.member_id)
-    why = f": {asked.reason}" if asked.reason else ""
-    _go_on(step, f"{asked.client_id or who.member_id} asked to join again{why}", settings)
-    return step.later(asked.key)
+    step.end_session(identity.member_id)
+    reason = f": {request.reason}" if request.reason else ""
+    _continue_rebalance(step, f"{request.client_id or identity.member_id} asked to join again{reason}", settings)
+    return step.later(request.key)
 
 
-def _refuse_former(step: Transition, member: Member) -> None:
+def _reject_former(step: Transition, member: Member) -> None:
     """A request of the same member that still waits: its client has given it up."""
     for waiting in (member.joining, member.syncing):
         if waiting is not None:
             step.resolve(waiting, rebalance_in_progress(step.group.group_id))
 
 
-def _come_back(step: Transition, old: Member, asked: Join, settings: GroupSettings) -> Decision[Any]:
+def _replace_static(step: Transition, old: Member, request: Join, settings: GroupSettings) -> Decision[Any]:
     """A static member after a restart: if it is what it was, the others need not know (rule 45)."""
     group = step.group
-    new = replace(asked.member(asked.fresh_id), assignment=old.assignment)
+    new = replace(request.member(request.fresh_id), assignment=old.assignment)
     replace_instance(step, old, new)
-    if group.state is GroupState.STABLE and _wants_the_same(group, old, new) and group.vote() == group.protocol:
+    if group.state is GroupState.STABLE and _has_same_subscription(group, old, new) and group.vote() == group.protocol:
         member = step.change(new, joining=None)
         step.write()
         step.start_session(member)
         is_leader = group.leader == member.member_id
-        response = joined(step, member, skip_assignment=is_leader and asked.skips_assignment)
-        if is_leader and not asked.skips_assignment:
+        response = joined(step, member, skip_assignment=is_leader and request.skips_assignment)
+        if is_leader and not request.skips_assignment:
             # An older client would assign anew as a leader; it is told another's name, and gets what it had (KIP-814).
             response = replace(response, leader=old.member_id, members=())
         return step.decision(response)
-    _go_on(step, f"static member {asked.who.instance_id} came back changed, or in a rebalance", settings)
-    return step.later(asked.key)
+    _continue_rebalance(
+        step, f"static member {request.identity.instance_id} came back changed, or in a rebalance", settings
+    )
+    return step.later(request.key)
 
 
-def _wants_the_same(group: Group, old: Member, new: Member) -> bool:
+def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
     """Of a consumer its topics count: the rest tells what the member held, which its next process doesn't know."""
     was, now = old.metadata(group.protocol), new.metadata(group.protocol)
     if was == now or group.protocol_type != PROTOCOL_TYPE:
@@ -267,43 +276,43 @@ def _wants_the_same(group: Group, old: Member, new: Member) -> bool:
 # ---- sync -----------------------------------------------------------------------------------------------------------
 
 
-def decide_sync(group: Group, asked: Sync, settings: GroupSettings, now: Moment) -> Decision[Any]:
+def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Moment) -> Decision[Any]:
     """Synced, now or when the leading member has assigned."""
-    check_member(group, asked.who)
-    check_generation(group, asked.generation)
-    _check_protocol(group, asked)
+    check_member(group, request.identity)
+    check_generation(group, request.generation)
+    _check_protocol(group, request)
     if group.state is GroupState.PREPARING_REBALANCE:
         raise rebalance_in_progress(group.group_id)
     step = Transition(group, now)
-    member = step.group.members[asked.who.member_id]
+    member = step.group.members[request.identity.member_id]
     if group.state is GroupState.STABLE:
         synchronized(step, member)
         return step.decision(synced(step, member))
-    _refuse_former(step, member)
-    step.change(member, syncing=asked.key)
+    _reject_former(step, member)
+    step.change(member, syncing=request.key)
     step.end_session(member.member_id)
     if member.member_id == group.leader:
-        assign(step, asked.assignments or {})
+        assign(step, request.assignments or {})
         if step.size_bytes > settings.max_record_bytes:
-            refusal = too_large(group.group_id, step.size_bytes, settings.max_record_bytes)
+            error = too_large(group.group_id, step.size_bytes, settings.max_record_bytes)
             step = Transition(group, now)
-            refuse_assignment(step, refusal, settings.initial_rebalance_delay_ms)
-            return step.decision(refusal)
-    return step.later(asked.key)
+            reject_assignment(step, error, settings.initial_rebalance_delay_ms)
+            return step.decision(error)
+    return step.later(request.key)
 
 
-def _check_protocol(group: Group, asked: Sync) -> None:
-    for given, there in ((asked.protocol_type, group.protocol_type), (asked.protocol, group.protocol)):
-        if given and given != there:
-            raise inconsistent(group.group_id, f"it synchronizes as {given}, where the group agreed on {there}")
+def _check_protocol(group: Group, request: Sync) -> None:
+    for named, agreed in ((request.protocol_type, group.protocol_type), (request.protocol, group.protocol)):
+        if named and named != agreed:
+            raise inconsistent(group.group_id, f"it synchronizes as {named}, where the group agreed on {agreed}")
 
 
 # ---- heartbeat ------------------------------------------------------------------------------------------------------
 
 
-def decide_heartbeat(group: Group, who: Who, generation: int, now: Moment) -> Decision[Any]:
+def decide_heartbeat(group: Group, identity: MemberIdentity, generation: int, now: Moment) -> Decision[Any]:
     """The session goes on. REBALANCE_IN_PROGRESS, as an answer, where the member is to join again (rule 48)."""
-    member = check_member(group, who)
+    member = check_member(group, identity)
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
         return Decision(None)  # it waits for us, and its session has no end
@@ -316,19 +325,19 @@ def decide_heartbeat(group: Group, who: Who, generation: int, now: Moment) -> De
 
 
 def decide_leave(
-    group: Group, leavers: Sequence[tuple[Who, str]], settings: GroupSettings, now: Moment
+    group: Group, leavers: Sequence[tuple[MemberIdentity, str]], settings: GroupSettings, now: Moment
 ) -> Decision[list[OttlaError | None]]:
     """Who leaves, each with a reason; one outcome each. A static member may be named by its instance id alone."""
     step = Transition(group, now)
     outcomes: list[OttlaError | None] = []
     gone: list[str] = []
-    for who, reason in leavers:
+    for identity, reason in leavers:
         try:
-            if who.instance_id is None and who.member_id in step.group.pending:
-                step.group.pending -= {who.member_id}
-                step.end_session(who.member_id)
+            if identity.instance_id is None and identity.member_id in step.group.pending:
+                step.group.pending -= {identity.member_id}
+                step.end_session(identity.member_id)
             else:
-                member = check_leaver(step.group, who)
+                member = check_leaver(step.group, identity)
                 drop(step, member, Kind.LEFT, reason or "left")
                 gone.append(member.client_id or member.member_id)
             outcomes.append(None)
@@ -343,13 +352,13 @@ def decide_leave(
     return step.decision(outcomes)
 
 
-def check_leaver(group: Group, who: Who) -> Member:
-    if who.instance_id is not None and not who.member_id:
-        member = group.by_instance(who.instance_id)
+def check_leaver(group: Group, identity: MemberIdentity) -> Member:
+    if identity.instance_id is not None and not identity.member_id:
+        member = group.by_instance(identity.instance_id)
         if member is None:
-            raise unknown_member(group.group_id, who.instance_id)
+            raise unknown_member(group.group_id, identity.instance_id)
         return member
-    return check_member(group, who)
+    return check_member(group, identity)
 
 
 # ---- time -----------------------------------------------------------------------------------------------------------
@@ -395,17 +404,17 @@ def decide_resume(group: Group, now: Moment) -> Decision[None]:
 # ---- who may speak --------------------------------------------------------------------------------------------------
 
 
-def check_member(group: Group, who: Who) -> Member:
+def check_member(group: Group, identity: MemberIdentity) -> Member:
     """The member that speaks. Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID."""
-    if who.instance_id is not None:
-        static = group.by_instance(who.instance_id)
+    if identity.instance_id is not None:
+        static = group.by_instance(identity.instance_id)
         if static is None:
-            raise unknown_member(group.group_id, who.member_id)
-        if static.member_id != who.member_id:
-            raise fenced_instance(who.instance_id, who.member_id)
-    member = group.members.get(who.member_id)
+            raise unknown_member(group.group_id, identity.member_id)
+        if static.member_id != identity.member_id:
+            raise fenced_instance(identity.instance_id, identity.member_id)
+    member = group.members.get(identity.member_id)
     if member is None:
-        raise unknown_member(group.group_id, who.member_id)
+        raise unknown_member(group.group_id, identity.member_id)
     return member
 
 

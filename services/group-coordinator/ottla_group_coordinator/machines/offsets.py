@@ -19,7 +19,7 @@ from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.membership import GroupSettings, Who, check_generation, check_member
+from ottla_group_coordinator.machines.membership import GroupSettings, MemberIdentity, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
 from ottla_group_coordinator.machines.responses import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.states import GroupState
@@ -49,42 +49,44 @@ class ToCommit(NamedTuple):
 
 def decide_commit(
     group: Group,
-    who: Who,
+    identity: MemberIdentity,
     generation: int,
-    wanted: Sequence[ToCommit],
+    requested: Sequence[ToCommit],
     topics: Topics,
     settings: GroupSettings,
     now: Moment,
 ) -> Decision[list[OttlaError | None]]:
     """One outcome for each; what can be committed is, all of it together."""
-    timers = _check_commit(group, who, generation, now)
-    outcomes = [check_topic(each, topics) or _check_metadata(each, settings) for each in wanted]
+    timers = _check_commit(group, identity, generation, now)
+    outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
     records = tuple(
         Entry(
-            encode_key(OffsetKey(group.group_id, each.partition)),
+            encode_key(OffsetKey(group.group_id, commit.partition)),
             encode_offset(
                 CommittedOffset(
-                    each.offset,
-                    each.leader_epoch,
-                    each.metadata,
+                    commit.offset,
+                    commit.leader_epoch,
+                    commit.metadata,
                     now.wall_ms,
-                    topic_id=topics[each.partition.topic].id,
+                    topic_id=topics[commit.partition.topic].id,
                 )
             ),
         )
-        for each, refused in zip(wanted, outcomes, strict=True)
-        if refused is None
+        for commit, rejected in zip(requested, outcomes, strict=True)
+        if rejected is None
     )
     return Decision(outcomes, records, timers=timers)
 
 
-def _check_commit(group: Group, who: Who, generation: int, now: Moment) -> Mapping[TimerKey, float | None]:
+def _check_commit(
+    group: Group, identity: MemberIdentity, generation: int, now: Moment
+) -> Mapping[TimerKey, float | None]:
     """Raises for whoever may not commit (rules 46 and 47); gives the session that goes on by it."""
     if generation < 0 and group.state is GroupState.EMPTY:
         return {}  # whoever says so, and some name their group.instance.id: nobody reads by the group's assignment
     if group.state is GroupState.EMPTY and not group.pending and group.generation == 0:
         raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
-    member = check_member(group, who)
+    member = check_member(group, identity)
     check_generation(group, generation)
     if group.state is GroupState.COMPLETING_REBALANCE:
         raise rebalance_in_progress(group.group_id)
@@ -93,17 +95,19 @@ def _check_commit(group: Group, who: Who, generation: int, now: Moment) -> Mappi
     return {SessionTimer(group.group_id, member.member_id): session_ends_at(member, now)}
 
 
-def check_topic(wanted: ToCommit, topics: Topics) -> OttlaError | None:
+def check_topic(requested: ToCommit, topics: Topics) -> OttlaError | None:
     """Why nothing can be committed there. `topics` may be behind: another moment may say otherwise."""
-    topic = topics.get(wanted.partition.topic)
-    if topic is None or not 0 <= wanted.partition.partition < topic.partition_count:
+    topic = topics.get(requested.partition.topic)
+    if topic is None or not 0 <= requested.partition.partition < topic.partition_count:
         return OttlaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.partition} is not there", hint="was it deleted meanwhile?"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{requested.partition} is not there",
+            hint="was it deleted meanwhile?",
         )
-    if wanted.topic_id is not None and wanted.topic_id != topic.id:
+    if requested.topic_id is not None and requested.topic_id != topic.id:
         return OttlaError(
             ErrorCode.UNKNOWN_TOPIC_ID,
-            f"{wanted.partition} is of another topic than the one that was read, which had the same name",
+            f"{requested.partition} is of another topic than the one that was read, which had the same name",
             hint="begin anew in it, as where nothing is committed",
         )
     return None
@@ -115,13 +119,13 @@ def is_of_gone(partition: TopicPartition, committed: CommittedOffset, topics: To
     return topic is None or (committed.topic_id is not None and committed.topic_id != topic.id)
 
 
-def _check_metadata(wanted: ToCommit, settings: GroupSettings) -> OttlaError | None:
-    size_bytes = len(wanted.metadata.encode())
+def _check_metadata(requested: ToCommit, settings: GroupSettings) -> OttlaError | None:
+    size_bytes = len(requested.metadata.encode())
     if size_bytes <= settings.offset_metadata_max_bytes:
         return None
     return OttlaError(
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        f"{size_bytes} bytes of metadata at {wanted.partition}",
+        f"{size_bytes} bytes of metadata at {requested.partition}",
         hint=f"give at most {settings.offset_metadata_max_bytes} (offset.metadata.max.bytes)",
     )
 
@@ -130,7 +134,7 @@ def _check_metadata(wanted: ToCommit, settings: GroupSettings) -> OttlaError | N
 
 
 def decide_delete_offsets(
-    group: Group, known: Collection[TopicPartition], wanted: Sequence[TopicPartition]
+    group: Group, known: Collection[TopicPartition], requested: Sequence[TopicPartition]
 ) -> Decision[list[OttlaError | None]]:
     """One outcome for each: what a living group reads stays. An offset that isn't there counts as deleted.
 
@@ -140,7 +144,7 @@ def decide_delete_offsets(
         read: frozenset[str] = frozenset()
     elif group.is_consumers:
         subscribed = group.subscribed_topics()
-        read = frozenset(partition.topic for partition in wanted) if subscribed is None else subscribed
+        read = frozenset(partition.topic for partition in requested) if subscribed is None else subscribed
     else:
         raise non_empty(group.group_id, len(group.members))
     outcomes = [
@@ -151,9 +155,9 @@ def decide_delete_offsets(
             f"members of group {group.group_id} read {partition.topic}",
             hint="stop them, or have them read other topics",
         )
-        for partition in wanted
+        for partition in requested
     ]
-    gone = [p for p, refused in zip(wanted, outcomes, strict=True) if refused is None and p in known]
+    gone = [p for p, rejected in zip(requested, outcomes, strict=True) if rejected is None and p in known]
     return Decision(outcomes, tombstones(group.group_id, gone))
 
 
@@ -199,21 +203,21 @@ def _is_over(committed: CommittedOffset, since_ms: int, settings: GroupSettings,
     return now.wall_ms - max(since_ms, committed.committed_at_ms) >= settings.offsets_retention_ms
 
 
-class Some(NamedTuple):
+class FirstRecords(NamedTuple):
     records: tuple[Entry, ...]
     are_all: bool
 
 
-def first_of(records: Iterable[Entry]) -> Some:
+def first_of(records: Iterable[Entry]) -> FirstRecords:
     """As many as are written at once: far below what a batch holds, for others write, too."""
-    some: list[Entry] = []
+    batch: list[Entry] = []
     size_bytes = 0
     for record in records:
         size_bytes += size_limit([record])
-        if some and size_bytes > _AT_ONCE_BYTES:
-            return Some(tuple(some), are_all=False)
-        some.append(record)
-    return Some(tuple(some), are_all=True)
+        if batch and size_bytes > _AT_ONCE_BYTES:
+            return FirstRecords(tuple(batch), are_all=False)
+        batch.append(record)
+    return FirstRecords(tuple(batch), are_all=True)
 
 
 def tombstones(group: str, partitions: Iterable[TopicPartition]) -> tuple[Entry, ...]:

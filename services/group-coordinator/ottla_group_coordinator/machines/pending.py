@@ -37,7 +37,7 @@ class PendingOffsets:
 
     def __iter__(self) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
         for held in self._by_producer.values():
-            yield from ((key, each.offset) for key, each in held.items() if each.offset is not None)
+            yield from ((key, held.offset) for key, held in held.items() if held.offset is not None)
 
     def hold(self, producer_id: int, key: OffsetKey, offset: CommittedOffset) -> None:
         self._order += 1

@@ -32,7 +32,7 @@ def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     """Ask all members to join again."""
     group, was = step.group, step.group.state
     if was is GroupState.COMPLETING_REBALANCE:
-        _refuse_syncing(step, rebalance_in_progress(group.group_id))
+        _reject_syncing(step, rebalance_in_progress(group.group_id))
     group.move(GroupEvent.REBALANCE)
     group.unsynced = frozenset()
     group.rebalance_began_ms = step.now.wall_ms
@@ -46,7 +46,7 @@ def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
         complete_if_all_joined(step)
 
 
-def gather(step: Transition, initial_delay_ms: int) -> None:
+def extend_initial_delay(step: Transition, initial_delay_ms: int) -> None:
     """One more has come to a group that waits for its first members: wait for others again."""
     until = step.group.initial_delay_until
     if until is not None:
@@ -134,10 +134,10 @@ def _readers(group: Group) -> Readers:
     return readers({member.member_id: member.assignment for member in group.members.values()})
 
 
-def refuse_assignment(step: Transition, refusal: OttlaError, initial_delay_ms: int) -> None:
+def reject_assignment(step: Transition, error: OttlaError, initial_delay_ms: int) -> None:
     """It can't be written down: everybody who waits for it is told, and they may try in another generation."""
-    _refuse_syncing(step, refusal)
-    begin(step, refusal.message, initial_delay_ms)
+    _reject_syncing(step, error)
+    begin(step, error.message, initial_delay_ms)
 
 
 def synced(step: Transition, member: Member) -> Synced:
@@ -201,8 +201,8 @@ def replace_instance(step: Transition, old: Member, new: Member) -> None:
     step.note(Kind.REPLACED, f"came back in place of {old.member_id}", new)
 
 
-def _refuse_syncing(step: Transition, refusal: OttlaError) -> None:
+def _reject_syncing(step: Transition, error: OttlaError) -> None:
     for member in list(step.group.members.values()):
         if member.syncing is not None:
-            step.resolve(member.syncing, refusal)
+            step.resolve(member.syncing, error)
             step.start_session(step.change(member, syncing=None))

@@ -58,10 +58,10 @@ def fenced_instance(instance_id: str, member_id: str) -> OttlaError:
     )
 
 
-def illegal_generation(group: str, given: int, current: int) -> OttlaError:
+def illegal_generation(group: str, named: int, current: int) -> OttlaError:
     return OttlaError(
         ErrorCode.ILLEGAL_GENERATION,
-        f"generation {given} of group {group} is not the current one, {current}",
+        f"generation {named} of group {group} is not the current one, {current}",
         hint="join again; nothing was done for the old generation",
     )
 
@@ -85,9 +85,9 @@ def rebalance_in_progress(group: str) -> OttlaError:
     return OttlaError(ErrorCode.REBALANCE_IN_PROGRESS, f"group {group} is rebalancing", hint="join again")
 
 
-def inconsistent(group: str, why: str) -> OttlaError:
+def inconsistent(group: str, reason: str) -> OttlaError:
     return OttlaError(
         ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-        f"can't be a member of group {group}: {why}",
+        f"can't be a member of group {group}: {reason}",
         hint="all members need one assignor (partition.assignment.strategy) in common",
     )

@@ -19,7 +19,7 @@ from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.group import Group, group_from
 from ottla_group_coordinator.machines.membership import (
     GroupSettings,
-    Who,
+    MemberIdentity,
     check_generation,
     check_member,
     decide_rebalance_end,
@@ -96,11 +96,11 @@ class GroupShard:
         """In which the group has committed, or is about to."""
         return self.offsets(group_id).keys() | self.pending.partitions(group_id)
 
-    def check_reader(self, group_id: str, who: Who, generation: int) -> None:
+    def check_reader(self, group_id: str, identity: MemberIdentity, generation: int) -> None:
         """Raise where a member asks that is none, or in another generation (KIP-848); whoever names nothing may ask."""
-        if who.member_id or generation >= 0:
+        if identity.member_id or generation >= 0:
             group = self.group_or_new(group_id)
-            check_member(group, who)
+            check_member(group, identity)
             check_generation(group, generation)
 
     def groups(self) -> Iterator[Group]:
@@ -159,9 +159,9 @@ class GroupShard:
     def on_loaded(self, now: Moment) -> Decision[None]:
         resumed = [decide_resume(group, now) for group in self._groups.values()]
         timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.retention_check_s}
-        for each in resumed:
-            timers.update(each.timers)
-        memory = tuple(change for each in resumed for change in each.memory)
+        for decision in resumed:
+            timers.update(decision.timers)
+        memory = tuple(change for decision in resumed for change in decision.memory)
         return Decision(None, memory=memory, timers=timers, effects=(Loaded(self.unreadable),))
 
     def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
@@ -177,11 +177,11 @@ class GroupShard:
 
     def _expire(self, after: str, now: Moment) -> Decision[None]:
         """Some groups at a time, for everybody else waits meanwhile."""
-        some = nsmallest(_GROUPS_AT_ONCE, (g for g in self._names() if g > after))
+        names = nsmallest(_GROUPS_AT_ONCE, (g for g in self._names() if g > after))
         records: list[Entry] = []
         idle: list[Forgotten] = []
         looked_at = 0
-        for group_id in some:
+        for group_id in names:
             group, offsets = self.group(group_id), self.offsets(group_id)
             pending = self.pending.partitions(group_id)
             gone = first_of(expired(group, offsets, pending, self.settings, now))
@@ -194,7 +194,7 @@ class GroupShard:
                 idle.append(Forgotten(group_id))
             if looked_at + 10 * len(records) > _LOOKED_AT_ONCE:
                 break
-        is_over = len(some) < _GROUPS_AT_ONCE and (not some or after == some[-1])
+        is_over = len(names) < _GROUPS_AT_ONCE and (not names or after == names[-1])
         next_look = ExpiryTimer() if is_over else ExpiryTimer(after)
         pause_s = self.settings.retention_check_s if is_over else _NEXT_SOME_S
         return Decision(None, tuple(records), tuple(idle), {next_look: now.at + pause_s})
@@ -214,5 +214,5 @@ class GroupShard:
             OffsetKey(group, p) for group, offsets in self._offsets.items() for p, o in offsets.items() if goes(p, o)
         )
         pending = (key for key, offset in self.pending if goes(key.partition, offset))
-        some = first_of(Entry(encode_key(key), None) for key in chain(committed, pending))
-        return Decision(some.are_all, some.records)
+        names = first_of(Entry(encode_key(key), None) for key in chain(committed, pending))
+        return Decision(names.are_all, names.records)

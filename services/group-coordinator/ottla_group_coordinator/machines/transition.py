@@ -13,7 +13,7 @@ from ottla_core.coordination.batches import size_limit
 from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_group_coordinator.machines.group import Group, Member
-from ottla_group_coordinator.machines.history import Event, Happened, Kind
+from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind
 from ottla_group_coordinator.machines.records import GroupKey, encode_group, encode_key
 
 
@@ -37,7 +37,7 @@ class Transition:
         self._records: list[Entry] = []
         self._timers: dict[TimerKey, float | None] = {}
         self._effects: list[Any] = []
-        self._events: list[Event] = []
+        self._events: list[HistoryEvent] = []
 
     def decision(self, response: Any) -> Decision[Any]:
         happened = [Happened(tuple(self._events))] if self._events else []
@@ -66,7 +66,7 @@ class Transition:
         self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
     ) -> None:
         """Keep it for whoever asks why."""
-        event = Event(self.now.wall_ms, kind, cause, self.group.generation, duration_ms=duration_ms, moved=moved)
+        event = HistoryEvent(self.now.wall_ms, kind, cause, self.group.generation, duration_ms=duration_ms, moved=moved)
         if member is not None:
             event = replace(
                 event,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from owners import stored
 
 from ottla_core.coordination.batches import EMPTY_BATCH_BYTES, read_batches, seal_entries, size_limit
-from ottla_core.coordination.shard import Entry, Marker, Producer
+from ottla_core.coordination.shard import Entry, Marker, TransactionProducer
 from ottla_core.records.batch import CONTROL, TRANSACTIONAL
 from ottla_core.records.control import EndTransactionMarker, encode_marker
 from ottla_core.records.fence import ShardFence, seal_fence
@@ -44,9 +44,9 @@ def test_transactions_are_read_in_the_same_pass() -> None:
     fence = seal_fence(ShardFence(3, 8), NOON)
     data = stored(pending, 0) + stored(fence, 1) + stored(marker, 2)
     assert [tuple(batch) for batch in read_batches(data)] == [
-        (1, [Entry(b"k", b"v", Producer(9, 2))], None),
+        (1, [Entry(b"k", b"v", TransactionProducer(9, 2))], None),
         (2, [], ShardFence(3, 8)),
-        (3, [Marker(Producer(9, 2), committed=True, coordinator_epoch=4)], None),
+        (3, [Marker(TransactionProducer(9, 2), committed=True, coordinator_epoch=4)], None),
     ]
 
 
