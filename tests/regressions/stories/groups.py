@@ -15,7 +15,7 @@ STORIES = (
         ),
         Edit(
             "services/group-coordinator/ottla_group_coordinator/machines/offsets.py",
-            "topic_id=topics[each.partition.topic].id,",
+            "topic_id=topics[commit.partition.topic].id,",
             "topic_id=None,",
         ),
     ),
