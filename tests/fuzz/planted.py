@@ -32,7 +32,7 @@ def _count_believed() -> None:
 
 def _answer_of_another() -> None:
     """Now and then an answer has the correlation id of the request before it."""
-    answer, count, last = frames.answer, itertools.count(1), [0]
+    answer, count, last = frames.response, itertools.count(1), [0]
 
     def skewed(correlation_id: int, body: frames.Parts, *, tagged: bool) -> frames.Parts:
         last_id, last[0] = last[0], correlation_id

@@ -8,7 +8,7 @@ from tests.simulation.counters import Counters
 from tests.simulation.partition import Asked, Partition, Replica, Response, Waiting
 from tests.simulation.world import Build
 
-from ottla_broker.machines.shard import find_place
+from ottla_broker.machines.shard import find_append_offset
 from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.effects import Effect, Reject, Respond
 from ottla_core.coordination.owner import Owner
@@ -29,8 +29,8 @@ class NoHighWatermarkWait(Partition):
 class NoOffsetCompare(Partition):
     """Whatever the fence allows is appended at the log's end."""
 
-    def find_place(self, replica: Replica, owner: ShardFence, expected: int, *, is_fence: bool) -> int:
-        return find_place(replica.fence, replica.end, owner, replica.end, is_fence=is_fence)
+    def find_append_offset(self, replica: Replica, owner: ShardFence, expected: int, *, is_fence: bool) -> int:
+        return find_append_offset(replica.fence, replica.end, owner, replica.end, is_fence=is_fence)
 
 
 class FenceForgotten(Partition):

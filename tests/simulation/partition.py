@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tests.simulation.schedule import Schedule
 
-from ottla_broker.machines.shard import NO_FENCE, StoredFence, check_owner, find_place, mismatch
+from ottla_broker.machines.shard import NO_FENCE, StoredFence, check_owner, find_append_offset, mismatch
 from ottla_core.coordination.shard_log import Appended, Batches, Confirmed, Result, Unknown, result_of
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.records.batch import placed_prefix, read_header
@@ -166,7 +166,7 @@ class Partition:
             raise OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the ISR is too small")
         if self.schedule.now < self.takes_nothing_until and not header.is_control:
             raise OttlaError(ErrorCode.MESSAGE_TOO_LARGE, TAKES_NOTHING)
-        place = self.find_place(replica, owner, expected, is_fence=header.is_control)
+        place = self.find_append_offset(replica, owner, expected, is_fence=header.is_control)
         if place < replica.end:
             found = replica.find(place)
             if not header.is_control and (found.base_offset, found.crc) != (place, header.crc):
@@ -179,8 +179,8 @@ class Partition:
         replica.put(stored)
         return stored
 
-    def find_place(self, replica: Replica, owner: ShardFence, expected: int, *, is_fence: bool) -> int:
-        return find_place(replica.fence, replica.end, owner, expected, is_fence=is_fence)
+    def find_append_offset(self, replica: Replica, owner: ShardFence, expected: int, *, is_fence: bool) -> int:
+        return find_append_offset(replica.fence, replica.end, owner, expected, is_fence=is_fence)
 
     def answer_append(self, replica: Replica, waiting: Waiting) -> None:
         if replica.high_watermark >= waiting.end:

@@ -22,7 +22,7 @@ from ottla_broker.membership.own_registration import OwnRegistration
 from ottla_broker.membership.registration import Registration
 from ottla_broker.membership.restored_metadata import OlderMetadata
 from ottla_broker.membership.startup_readiness import StartupReadiness
-from ottla_broker.metrics import add_gauges
+from ottla_broker.metrics import add_metrics
 from ottla_broker.peers.advertised_addresses import Addresses
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIdManager
@@ -120,7 +120,7 @@ class _Parts:
         )
         self._serve()
         self.registration = self._registration(incarnation)
-        add_gauges(self.metrics, metadata, self.replicas, self.replication)
+        add_metrics(self.metrics, metadata, self.replicas, self.replication)
 
     def _serve(self) -> None:
         addresses, follower_epochs = Addresses(self.config.published_hosts), FollowerEpochs(self.metadata, self.clock)

@@ -17,7 +17,7 @@ _READERS: Final = 4
 _LOOKERS: Final = 2
 _FLUSHERS: Final = 2
 _KEEPERS: Final = 4
-_CUTTERS: Final = 2
+_TRUNCATORS: Final = 2
 _WORKERS: Final = 1
 """Several would share the one interpreter, and delay the loop each."""
 
@@ -30,7 +30,7 @@ class DiskThreads:
         self._lookers = ThreadPoolExecutor(_LOOKERS, "look-up")
         self._flushers = ThreadPoolExecutor(_FLUSHERS, "flush")
         self._keepers = ThreadPoolExecutor(_KEEPERS, "keep")
-        self._cutters = ThreadPoolExecutor(_CUTTERS, "cut")
+        self._truncators = ThreadPoolExecutor(_TRUNCATORS, "truncate")
         self._workers = ThreadPoolExecutor(_WORKERS, "work")
 
     async def start(self) -> None:
@@ -42,7 +42,7 @@ class DiskThreads:
             self._lookers,
             self._flushers,
             self._keepers,
-            self._cutters,
+            self._truncators,
             self._workers,
         ):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -65,7 +65,7 @@ class DiskThreads:
 
     def truncate(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For logs that have left their leader's."""
-        return _run(self._cutters, call, *args, **kwargs)
+        return _run(self._truncators, call, *args, **kwargs)
 
     def work(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
         """For what takes long and needs nothing that changes: to decompress, decode and encode what is large."""

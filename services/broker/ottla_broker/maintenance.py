@@ -38,7 +38,7 @@ class Maintenance:
         self._threads = threads
         self._on_disk_failure = on_disk_failure
         self._task: asyncio.Task[None] | None = None
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
 
     async def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="maintenance")
@@ -68,12 +68,12 @@ class Maintenance:
         except Exception as error:
             self._on_error(step.__name__, error)
         else:
-            self._told.pop(step.__name__, None)
+            self._reported.pop(step.__name__, None)
 
     def _on_error(self, step: str, error: Exception) -> None:
         """Told once: a disk may be full for long."""
-        if self._told.get(step) != str(error):
-            self._told[step] = str(error)
+        if self._reported.get(step) != str(error):
+            self._reported[step] = str(error)
             _log.error("maintenance: %s", error, exc_info=None if isinstance(error, OttlaError) else error)
         if isinstance(error, OttlaError) and self._log_dir().disk.failure:
             self._on_disk_failure(error)
@@ -89,7 +89,7 @@ class Maintenance:
         for replica in self._replicas.all():
             try:
                 replica.tidy(now_ms)
-                self._told.pop(f"tidying {replica}", None)
+                self._reported.pop(f"tidying {replica}", None)
             except Exception as error:  # of this partition alone
                 self._on_error(f"tidying {replica}", error)
 

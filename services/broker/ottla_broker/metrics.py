@@ -13,7 +13,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.telemetry import Metrics, Table
 
 
-def add_gauges(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
+def add_metrics(metrics: Metrics, follower: MetadataFollower, replicas: Replicas, replication: Replication) -> None:
     def existing() -> list[Replica]:
         return list(replicas.all())  # in one step: a scrape has a thread of its own
 

@@ -105,7 +105,7 @@ class BrokerService:
             self._describe(appended, result.id, result.error, context)
 
     async def fetch(self, request: pb.FetchRequest, context: RequestContext) -> pb.FetchResponse:
-        requests = [_want_of(p, request) for p in request.partitions]
+        requests = [_request_of(p, request) for p in request.partitions]
         max_bytes = min(request.max_bytes or MAX_RESPONSE_BYTES, MAX_RESPONSE_BYTES)
         fetched = await fetch(
             requests,
@@ -147,7 +147,7 @@ class BrokerService:
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
         """The same partition may be asked for several times: its start, its end, and so on."""
-        check_each_once(
+        check_no_repeats(
             (partition.topic_id, partition.partition, partition.timestamp_ms) for partition in request.partitions
         )
         return pb.ListOffsetsResponse(
@@ -172,7 +172,7 @@ class BrokerService:
     async def delete_records(
         self, request: pb.DeleteRecordsRequest, context: RequestContext
     ) -> pb.DeleteRecordsResponse:
-        check_each_once((partition.topic_id, partition.partition) for partition in request.partitions)
+        check_no_repeats((partition.topic_id, partition.partition) for partition in request.partitions)
         delete = partial(self._delete_records, deadline=asyncio.get_running_loop().time() + _DELETE_RECORDS_S)
         responses = await few_at_once(delete, request.partitions, at_once=_DELETIONS_AT_ONCE)
         return pb.DeleteRecordsResponse(partitions=responses)
@@ -337,7 +337,7 @@ def _id_of(requested: _OfPartition) -> PartitionId:
     return PartitionId(TopicId(requested.topic_id), requested.partition)
 
 
-def _want_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:
+def _request_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> PartitionFetch:
     return PartitionFetch(
         _id_of(requested),
         _epoch_of(requested),
@@ -349,7 +349,7 @@ def _want_of(requested: pb.FetchPartition, request: pb.FetchRequest) -> Partitio
     )
 
 
-def check_each_once(requested: Iterable[tuple[object, ...]]) -> None:
+def check_no_repeats(requested: Iterable[tuple[object, ...]]) -> None:
     """Raise INVALID_REQUEST where one of them stands there twice: each is work."""
     if any(count > 1 for count in Counter(requested).values()):
         raise OttlaError(ErrorCode.INVALID_REQUEST, "the request asks the same of a partition twice", hint="ask once")

@@ -6,7 +6,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 MAX_TOPICS: Final = 1_000
-OTHERS: Final = "(others)"
+REMAINING: Final = "(others)"
 """Not a topic's name: topics that came when there were so many already. Their figures are added up."""
 
 
@@ -28,13 +28,13 @@ class TopicTraffic:
     def __init__(self, max_topics: int = MAX_TOPICS) -> None:
         self._max_topics = max_topics
         self._by_topic: Final[WeakValueDictionary[str, Traffic]] = WeakValueDictionary()
-        self._others: Final = Traffic(OTHERS)
+        self._remaining: Final = Traffic(REMAINING)
 
     def of(self, topic: str) -> Traffic:
         """For a replica to count in, and to keep."""
         traffic = self._by_topic.get(topic)
         if traffic is None:
             if len(self._by_topic) >= self._max_topics:
-                return self._others
+                return self._remaining
             traffic = self._by_topic[topic] = Traffic(topic)
         return traffic

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from ottla_controller.config import ControllerConfig
 from ottla_controller.coordinators import Coordinators
-from ottla_controller.gauges import add_gauges
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.configs import decide_first_configs
 from ottla_controller.machines.decision import Decision
 from ottla_controller.machines.min_isr import decide_remove_own_values
+from ottla_controller.metrics import add_metrics
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
 from ottla_controller.recovery import Recoverer
@@ -75,7 +75,7 @@ def build(
             return "there is no metadata yet: etcd has not answered"
         return None if leadership.active or follower.image.controller is not None else "no controller is elected"
 
-    add_gauges(metrics, follower, leadership, presence)
+    add_metrics(metrics, follower, leadership, presence)
     metrics.gauge("ottla_metadata_revision", "Revision of the own image.", lambda: float(follower.image.revision))
     metrics.gauge("ottla_metadata_staleness_seconds", "Since etcd was last heard of.", lambda: follower.staleness_s)
     components: list[Component] = [

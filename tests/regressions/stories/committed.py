@@ -121,7 +121,8 @@ STORIES = (
         "A process on a copy of the data registered just after a broker's newest life was looked at, unnoticed",
         Edit(
             "services/broker/ottla_broker/membership/registration.py",
-            "            seen=(Compare(life_text, mod_revision=0 if newest is None else newest.mod_revision),),\n",
+            "            seen=(Compare(incarnation_text,"
+            " mod_revision=0 if newest is None else newest.mod_revision),),\n",
             "",
         ),
     ),

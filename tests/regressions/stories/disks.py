@@ -22,7 +22,7 @@ STORIES = (
         "What an append had written before it failed lay behind the log's end, and a start after a crash took it in",
         Edit(
             "services/broker/ottla_broker/storage/segment.py",
-            "            self._disk.cut_back(self._file, self.size_bytes)\n            raise\n",
+            "            self._disk.shorten(self._file, self.size_bytes)\n            raise\n",
             "            raise\n",
         ),
     ),
@@ -31,8 +31,8 @@ STORIES = (
         "A write that was interrupted, and not by the disk, left its bytes behind the log's end",
         Edit(
             "services/broker/ottla_broker/storage/disk.py",
-            "        except BaseException as error:\n            self.cut_back",
-            "        except OSError as error:\n            self.cut_back",
+            "        except BaseException as error:\n            self.shorten",
+            "        except OSError as error:\n            self.shorten",
         ),
     ),
     Story(

@@ -189,8 +189,8 @@ STORIES = (
         "Who went before its request had begun left a warning of a coroutine that nobody awaited in the broker's log",
         Edit(
             "services/broker/ottla_broker/kafka/connection.py",
-            "                _end(entry.answer)\n",
-            "                entry.answer.cancel()\n",
+            "                _end(entry.response)\n",
+            "                entry.response.cancel()\n",
         ),
     ),
     Story(

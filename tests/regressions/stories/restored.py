@@ -43,7 +43,7 @@ STORIES = (
         "A partition that could not take its part was told of 4,600 times in 40 seconds",
         Edit(
             "services/broker/ottla_broker/replication/replicas.py",
-            "if str(error) != failure.words:",
+            "if str(error) != failure.text:",
             "if error is not None:",
         ),
     ),

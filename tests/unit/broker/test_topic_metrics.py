@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from ottla_broker.metrics import add_topic_tables
 from ottla_broker.replication.replicas import Replicas
-from ottla_broker.topic_metrics import OTHERS, TopicTraffic
+from ottla_broker.topic_metrics import REMAINING, TopicTraffic
 from ottla_core.telemetry import Metrics
 
 
@@ -28,7 +28,7 @@ def test_a_topics_replicas_count_together_and_its_figures_go_with_the_last_of_th
 def test_topics_beyond_the_limit_share_one_line() -> None:
     traffic = TopicTraffic(max_topics=2)
     held = [traffic.of(f"t{n}") for n in range(5)]
-    assert [each.topic for each in held] == ["t0", "t1", OTHERS, OTHERS, OTHERS]
+    assert [each.topic for each in held] == ["t0", "t1", REMAINING, REMAINING, REMAINING]
     assert held[2] is held[4]
     assert traffic.of("t1") is held[1]
 

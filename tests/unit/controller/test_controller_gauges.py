@@ -7,7 +7,7 @@ from typing import Any
 
 from partitions import image_with, partition
 
-from ottla_controller.gauges import add_gauges
+from ottla_controller.metrics import add_metrics
 from ottla_core.model import NO_LEADER
 from ottla_core.telemetry import Metrics
 
@@ -21,7 +21,7 @@ def read(*, active: bool) -> dict[str, float]:
     )
     parts: Any = SimpleNamespace(image=image, active=active, watches_active=not active, held=0)
     metrics = Metrics()
-    add_gauges(metrics, parts, parts, parts)
+    add_metrics(metrics, parts, parts, parts)
     values = {}
     for name, samples in metrics.samples.items():
         (gauge,) = samples.values()

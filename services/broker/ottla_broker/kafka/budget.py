@@ -44,10 +44,10 @@ class _Address:
 
 
 class Budget:
-    def __init__(self, max_bytes: int, turn_s: float = math.inf) -> None:
-        """`turn_s`: for those who are let in, before others have their turn on the loop."""
+    def __init__(self, max_bytes: int, slice_s: float = math.inf) -> None:
+        """`slice_s`: for those who are let in, before others have their turn on the loop."""
         self.held_bytes = 0
-        self._turn_s: Final = turn_s
+        self._slice_s: Final = slice_s
         self._max_bytes: Final = max_bytes
         self._for_ends: Final = max_bytes // _KEPT_BACK
         self._for_anybody: Final = max_bytes - 2 * self._for_ends
@@ -112,8 +112,8 @@ class Budget:
         account.address.accounts -= 1
         if not account.address.accounts:
             del self._addresses[name]
-        if account.wanted is not None:
-            account.wanted = None
+        if account.requested is not None:
+            account.requested = None
             self._waiting.remove(account)
 
     def _let_in(self, looks: int) -> None:
@@ -129,13 +129,13 @@ class Budget:
 
     def _look_on(self) -> None:
         """For a turn of the loop: each that goes on may have requests that are answered at once."""
-        slice_ = Slice(self._turn_s)
+        slice_ = Slice(self._slice_s)
         try:
             while self._looks > 0 and self._waiting:
                 self._looks -= 1
                 account = self._waiting.popleft()
-                assert account.wanted is not None, "who waits wants something"
-                if self.fits(account, account.wanted):
+                assert account.requested is not None, "who waits wants something"
+                if self.fits(account, account.requested):
                     account.go_on()
                 else:
                     self._waiting.append(account)
@@ -153,14 +153,14 @@ class Account:
 
     __slots__ = (
         "_budget", "_connection", "_is_closed", "_lent_bytes", "_name", "address", "held_bytes", "promised_bytes",
-        "wanted",
+        "requested",
     )  # fmt: skip
 
     def __init__(self, budget: Budget, name: str, address: _Address, connection: Waiting) -> None:
         self.address: Final = address
         self.held_bytes = 0
         self.promised_bytes = 0
-        self.wanted: int | None = None  # it waits for room, for so much
+        self.requested: int | None = None  # it waits for room, for so much
         self._budget: Final = budget
         self._name: Final = name
         self._connection: Final = connection
@@ -169,7 +169,7 @@ class Account:
 
     @property
     def waits(self) -> bool:
-        return self.wanted is not None
+        return self.requested is not None
 
     def change(self, size_bytes: int) -> None:
         """So many more bytes are held, or fewer."""
@@ -179,10 +179,10 @@ class Account:
 
     def has_room(self, requested: int) -> bool:
         """Whether more may be held: SMALL, LARGE, or as much as a frame needs to end. Else it is told when."""
-        if self.wanted is None:
+        if self.requested is None:
             if self._budget.fits(self, requested):
                 return True
-            self.wanted = requested
+            self.requested = requested
             self._budget.wait(self)
         return False
 
@@ -195,9 +195,9 @@ class Account:
         if self.promised_bytes:
             self._budget.end_promise(self)
 
-    def lend(self, wanted_bytes: int) -> int:
+    def lend(self, requested_bytes: int) -> int:
         """For an answer that is read (`room.Room`); the connection gives back what is lent once it has written it."""
-        lent = 0 if self._is_closed else max(0, min(wanted_bytes, self._budget.free(self)))
+        lent = 0 if self._is_closed else max(0, min(requested_bytes, self._budget.free(self)))
         self._lend(lent)
         return lent
 
@@ -215,7 +215,7 @@ class Account:
             self.change(size_bytes)
 
     def go_on(self) -> None:
-        self.wanted = None
+        self.requested = None
         self._connection.on_room()
 
     def close(self) -> None:

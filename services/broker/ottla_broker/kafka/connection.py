@@ -71,12 +71,12 @@ class ListenerContext(Protocol):
         """Whether an answer of this API is expected to take more than SMALL_BYTES."""
         ...
 
-    def on_large_answer(self, key: int) -> None:
+    def on_large_response(self, key: int) -> None:
         """One did that was not expected to."""
         ...
 
     def begins_large(self, connection: KafkaConnection) -> bool:
-        """Whether one more of those begins in this turn of the loop. Else `on_turn` is called in a later one."""
+        """Whether one more of those begins in this turn of the loop. Else `on_large_turn` is called in a later one."""
         ...
 
 
@@ -84,15 +84,15 @@ class _Open(NamedTuple):
     """A request that has begun, and is not yet answered; `held_bytes`: what its handler may keep of its frame."""
 
     key: int
-    answer: asyncio.Task[Parts | None] | Parts
+    response: asyncio.Task[Parts | None] | Parts
     held_bytes: int = 0
 
     @property
     def is_done(self) -> bool:
-        return not isinstance(self.answer, asyncio.Task) or self.answer.done()
+        return not isinstance(self.response, asyncio.Task) or self.response.done()
 
     def parts(self) -> Parts | None:
-        return self.answer.result() if isinstance(self.answer, asyncio.Task) else self.answer
+        return self.response.result() if isinstance(self.response, asyncio.Task) else self.response
 
 
 class KafkaConnection(asyncio.BufferedProtocol):
@@ -112,7 +112,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._reading = True
         self._is_known = False  # a request of it has been done
         self._draining = False
-        self._goes_on_soon = False
+        self._continues_soon = False
         self._active_at = context.now()
         self._pace = context.limits.pace(context.limits.frame_s)
         self._waited_s = 0
@@ -133,8 +133,8 @@ class KafkaConnection(asyncio.BufferedProtocol):
         self._transport = None
         self._inbound, self._rest = None, _NOTHING
         for entry in self._open:
-            if isinstance(entry.answer, asyncio.Task):
-                _end(entry.answer)
+            if isinstance(entry.response, asyncio.Task):
+                _end(entry.response)
         self._open.clear()
         self._account.close()
         self._context.on_lost(self)
@@ -173,17 +173,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._out.on_resume()
         self._hold()
-        self._go_on()
+        self._continue()
 
     # ---- events of the listener ----------------------------------------------------------------------------------
 
     def on_room(self) -> None:
         self._waited_s = 0
-        self._go_on()
+        self._continue()
 
-    def on_turn(self) -> None:
+    def on_large_turn(self) -> None:
         """One more may begin whose answer may be large."""
-        self._go_on()
+        self._continue()
 
     def on_tick(self, now: float) -> None:
         """A second has passed."""
@@ -218,9 +218,9 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
     # ---- requests ------------------------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Something that was waited for has come."""
-        self._goes_on_soon = False
+        self._continues_soon = False
         if self._transport is None or self._draining:
             return
         if self._inbound is not None:
@@ -228,17 +228,17 @@ class KafkaConnection(asyncio.BufferedProtocol):
         elif self._rest or not self._reading:
             self._begin(self._rest)
 
-    def _go_on_soon(self) -> None:
-        if not self._goes_on_soon:
-            self._goes_on_soon = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+    def _continue_soon(self) -> None:
+        if not self._continues_soon:
+            self._continues_soon = True
+            asyncio.get_running_loop().call_soon(self._continue)
 
     def _begin(self, data: memoryview) -> None:
         """Begin what is there whole and may begin; keep the rest. Nothing of it where the connection ends."""
         context = self._context
-        ends_at = context.now() + context.limits.turn_s
+        ends_at = context.now() + context.limits.slice_s
         at, whole = 0, 0
-        self._out.begin_turn()
+        self._out.cork()
         try:
             while len(data) - at >= HEAD_BYTES and not self._draining:
                 head = read_head(data, at)
@@ -247,15 +247,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
                 if at + whole > len(data) or not self._may_begin(head.key):
                     break
                 if at and context.now() > ends_at:
-                    self._go_on_soon()
+                    self._continue_soon()
                     break
                 self._call(head, data[at : at + whole])
                 at, whole = at + whole, 0
         except (MalformedError, CloseConnectionError) as error:
-            self._out.end_turn()
+            self._out.uncork()
             self._refuse(str(error))
         finally:
-            self._out.end_turn()
+            self._out.uncork()
         if self._transport is not None and not self._draining:
             self._keep(data[at:], whole)
 
@@ -277,7 +277,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
             if not self._open:
                 self._open_overlap = self._context.may_overlap(head.key)
             task = asyncio.create_task(response)
-            task.add_done_callback(self._on_answered)
+            task.add_done_callback(self._on_responded)
             held_bytes = 0 if self._open_overlap else len(frame)
             self._open_bytes += held_bytes
             self._open.append(_Open(head.key, task, held_bytes))
@@ -286,32 +286,32 @@ class KafkaConnection(asyncio.BufferedProtocol):
         else:
             self._respond(head.key, response)
 
-    def _on_answered(self, done: asyncio.Task[Parts | None]) -> None:
+    def _on_responded(self, done: asyncio.Task[Parts | None]) -> None:
         reason = None
-        self._out.begin_turn()
+        self._out.cork()
         try:
             while self._open and self._open[0].is_done:
-                each = self._open.popleft()
-                self._open_bytes -= each.held_bytes
-                self._respond(each.key, each.parts())
+                begun = self._open.popleft()
+                self._open_bytes -= begun.held_bytes
+                self._respond(begun.key, begun.parts())
         except (MalformedError, CloseConnectionError) as error:
             reason = str(error)
         finally:
-            self._out.end_turn()
+            self._out.uncork()
         self._hold()
         self._account.give_back_all()  # after what of the answers is not taken was counted
         if reason is not None:
             self._refuse(reason)
         elif self._draining and not self._open:
             self._close()
-        self._go_on()
+        self._continue()
 
     def _respond(self, key: int, parts: Parts | None) -> None:
         self._is_known = True
         if parts is None or self._transport is None:
             return
         if self._out.write(parts) > SMALL_BYTES and not self._context.may_be_large(key):
-            self._context.on_large_answer(key)
+            self._context.on_large_response(key)
 
     # ---- what is kept --------------------------------------------------------------------------------------------
 

@@ -50,7 +50,7 @@ class Dispatcher:
         if api is None:
             raise CloseConnectionError(f"API {head.key} is not served")
         if not api.min_version <= head.version <= api.max_version:
-            return _refused(api, head.version, frame)
+            return _unsupported(api, head.version, frame)
         flexible = head.version >= api.flexible_from
         request = frames.read_request(frame, head.version, caller, flexible=flexible)
         self._requests[head.key].value += 1
@@ -63,8 +63,8 @@ class Dispatcher:
         except Exception as error:
             raise _bug(api, error) from None
         if response is None or isinstance(response, list):
-            self._on_answered(api, begun_at)
-            return None if response is None else frames.answer(request.correlation_id, response, tagged=tagged)
+            self._on_responded(api, begun_at)
+            return None if response is None else frames.response(request.correlation_id, response, tagged=tagged)
         return self._later(api, response, request.correlation_id, begun_at, tagged=tagged)
 
     async def _later(
@@ -82,10 +82,10 @@ class Dispatcher:
             raise
         except Exception as error:
             raise _bug(api, error) from None
-        self._on_answered(api, begun_at)
-        return None if body is None else frames.answer(correlation_id, body, tagged=tagged)
+        self._on_responded(api, begun_at)
+        return None if body is None else frames.response(correlation_id, body, tagged=tagged)
 
-    def _on_answered(self, api: Api, begun_at: float) -> None:
+    def _on_responded(self, api: Api, begun_at: float) -> None:
         times = self._times.get(api.key)
         if times is None:
             text = "From a request of a Kafka client to its answer, waits included."
@@ -94,11 +94,11 @@ class Dispatcher:
         times.observe(perf_counter() - begun_at)
 
 
-def _refused(api: Api, version: int, frame: memoryview) -> Parts:
+def _unsupported(api: Api, version: int, frame: memoryview) -> Parts:
     """What an unknown version is answered: ApiVersions tells its own range, any other API ends the connection."""
     if api.key != api_versions.KEY:
         raise CloseConnectionError(f"{api.name} of version {version} is not served")
-    return frames.answer(frames.read_correlation_id(frame), api_versions.unsupported(api), tagged=False)
+    return frames.response(frames.read_correlation_id(frame), api_versions.unsupported(api), tagged=False)
 
 
 def _bug(api: Api, error: Exception) -> CloseConnectionError:

@@ -23,7 +23,7 @@ HEAD_BYTES: Final = 8
 
 _HEAD: Final = struct.Struct(">ihh")
 _CORRELATION: Final = struct.Struct(">i")
-_ANSWER: Final = struct.Struct(">ii")
+_RESPONSE: Final = struct.Struct(">ii")
 
 Parts = list[bytes | bytearray | memoryview]
 """An answer's body in pieces, so that records need not be copied into one."""
@@ -88,8 +88,8 @@ def read_correlation_id(frame: memoryview) -> int:
         raise MalformedError("the request ends in its header") from None
 
 
-def answer(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:
+def response(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:
     """The frame of an answer; `tagged` where its header has (no) tags."""
     size_bytes = sum(map(len, body)) + _CORRELATION.size + tagged
-    head = _ANSWER.pack(size_bytes, correlation_id)
+    head = _RESPONSE.pack(size_bytes, correlation_id)
     return [head + b"\0" if tagged else head, *body]

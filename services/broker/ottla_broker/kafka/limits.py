@@ -46,7 +46,7 @@ class ConnectionLimits:
     room_s: int = 10
     """For who holds more than a little and waits for room to get more of it. Then it is cut, so that those whose frames
     fill the memory together and can't end don't wait for each other."""
-    turn_s: float = 0.005
+    slice_s: float = 0.005
     """For one connection's requests before others have their turn."""
 
     def pace(self, seconds: int) -> ConnectionPace:

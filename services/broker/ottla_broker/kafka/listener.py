@@ -32,7 +32,7 @@ _TICK_S: Final = 1.0
 _DRAIN_S: Final = 5.0
 _BACKLOG: Final = 1024
 _WARNINGS_PER_TICK: Final = 5
-_LARGE_PER_TURN: Final = 8
+_LARGE_PER_ITERATION: Final = 8
 """Each may read 4 MB, which takes the loop some milliseconds: all that wait at once would hold up everybody else."""
 _LARGE_FOR_S: Final = 60
 """So long is an API's answer expected to be as large as the last large one."""
@@ -53,7 +53,7 @@ class Listener:
     ) -> None:
         self.ports: Final = {listener.name: listener.bound.port for listener in listeners}
         self.limits: Final = limits or ConnectionLimits()
-        self.budget: Final = Budget(self.limits.max_held, self.limits.turn_s)
+        self.budget: Final = Budget(self.limits.max_held, self.limits.slice_s)
         self.scratch: Final = memoryview(bytearray(_SCRATCH_BYTES))
         self.handle: Final[Callable[[Head, memoryview, Caller], HandlerResult]] = dispatcher.handle
         self.may_overlap: Final = dispatcher.may_overlap
@@ -61,7 +61,7 @@ class Listener:
         self._listeners: Final = listeners
         self._on_drain = on_drain
         self._connections: Final[set[KafkaConnection]] = set()
-        self._refused = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
+        self._rejected = metrics.counter("ottla_kafka_refused_total", "Kafka connections that were cut.")
         self._warned = 0
         self._large_begun = 0  # in this turn of the loop
         self._large_waiting: Final[dict[KafkaConnection, None]] = {}  # for their turn, in the order of their coming
@@ -106,12 +106,12 @@ class Listener:
                     await self._empty.wait()
         except TimeoutError:
             _log.warning("%d Kafka connections were cut with requests open", len(self._connections))
-        self._cut()
+        self._abort_all()
 
     async def kill(self) -> None:
         """Cut every connection at once, as the end of the process would."""
         await self._close()
-        self._cut()
+        self._abort_all()
 
     # ---- what connections tell --------------------------------------------------------------------------------------
 
@@ -129,7 +129,7 @@ class Listener:
             self._empty.set()
 
     def on_rejected(self, reason: str, client_host: str) -> None:
-        self._refused.value += 1
+        self._rejected.value += 1
         self._warned += 1
         if self._warned <= _WARNINGS_PER_TICK:  # whoever sends rubbish can send much of it
             _log.warning("a Kafka connection from %s is cut: %s", client_host, reason)
@@ -137,26 +137,26 @@ class Listener:
     def may_be_large(self, key: int) -> bool:
         return self._large_until.get(key, 0.0) > self.now()
 
-    def on_large_answer(self, key: int) -> None:
+    def on_large_response(self, key: int) -> None:
         self._large_until[key] = self.now() + _LARGE_FOR_S
 
     def begins_large(self, connection: KafkaConnection) -> bool:
-        if self._large_begun >= _LARGE_PER_TURN:
+        if self._large_begun >= _LARGE_PER_ITERATION:
             self._large_waiting[connection] = None
             return False
         if not self._large_begun:
-            asyncio.get_running_loop().call_soon(self._on_next_turn)
+            asyncio.get_running_loop().call_soon(self._on_next_iteration)
         self._large_begun += 1
         return True
 
-    def _on_next_turn(self) -> None:
+    def _on_next_iteration(self) -> None:
         """As many of those that wait are told as may begin: with many of them, to look at each took all of a turn."""
         self._large_begun = 0
-        for connection in list(islice(self._large_waiting, _LARGE_PER_TURN)):
+        for connection in list(islice(self._large_waiting, _LARGE_PER_ITERATION)):
             self._large_waiting.pop(connection, None)
-            connection.on_turn()
+            connection.on_large_turn()
         if self._large_waiting and not self._large_begun:
-            asyncio.get_running_loop().call_soon(self._on_next_turn)
+            asyncio.get_running_loop().call_soon(self._on_next_iteration)
 
     # ---- time and the end -------------------------------------------------------------------------------------------
 
@@ -181,6 +181,6 @@ class Listener:
         for server in self._servers:
             server.close()
 
-    def _cut(self) -> None:
+    def _abort_all(self) -> None:
         for connection in list(self._connections):
             connection.abort()

@@ -24,10 +24,10 @@ class Outbound:
         self._written_bytes = 0
         self._taken_bytes = 0
 
-    def begin_turn(self) -> None:
+    def cork(self) -> None:
         self._gathered = []
 
-    def end_turn(self) -> None:
+    def uncork(self) -> None:
         self._send_gathered()
         self._gathered = None
 

@@ -8,9 +8,9 @@ from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.model import PartitionId
 
 
-def leads_what_others_could(image: ClusterImage, broker_id: int) -> bool:
+def leads_transferable(image: ClusterImage, broker_id: int) -> bool:
     """Whether a partition that this broker leads has another live in-sync replica (rule C8)."""
-    return any(p.leader == broker_id and _has_others(image, p, broker_id) for p in image.partitions.values())
+    return any(p.leader == broker_id and _has_other_leaders(image, p, broker_id) for p in image.partitions.values())
 
 
 def is_relied_upon(image: ClusterImage, broker_id: int) -> bool:
@@ -29,6 +29,6 @@ def relied_upon(image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
             yield id_
 
 
-def _has_others(image: ClusterImage, partition: Partition, broker_id: int) -> bool:
+def _has_other_leaders(image: ClusterImage, partition: Partition, broker_id: int) -> bool:
     rest = (image.brokers.get(r) for r in partition.isr if r != broker_id)
     return any(other is not None and not other.fenced and not other.shutting_down for other in rest)

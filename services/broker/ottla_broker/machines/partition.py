@@ -189,8 +189,8 @@ class Leader:
         members = (*self.isr, *self.elr)
         local = {r for r, f in self._followers.items() if f.seen_confirmation >= number and r in members}
         left = len(self.replicas) - 1 - len(local)
-        nobody_else = self._electable() <= {self._broker_id, *local}
-        return bool(local) and (nobody_else or left < self.effective_min_isr)
+        no_other = self._electable() <= {self._broker_id, *local}
+        return bool(local) and (no_other or left < self.effective_min_isr)
 
     def is_replica(self, broker_id: int) -> bool:
         return broker_id in self._followers

@@ -124,7 +124,7 @@ class Producers:
                 entries[header.producer_id] = _with_batch(known, header, next_offset, now_ms)
             next_offset += header.last_offset_delta + 1
         if repeats:
-            return Checked(_one_place(repeats, count), {})
+            return Checked(_common_position(repeats, count), {})
         return Checked(None, entries) if entries else _NOTHING_TO_KEEP
 
     def apply(self, checked: Checked) -> None:
@@ -213,7 +213,7 @@ def _repeated(entry: bytes, header: BatchHeader) -> KeptBatch | None:
     raise _out_of_order(header, _next_sequence(entry), "the next")
 
 
-def _one_place(repeats: list[KeptBatch | None], count: int) -> Original:
+def _common_position(repeats: list[KeptBatch | None], count: int) -> Original:
     """Where a whole request lies, one batch behind the other."""
     kept = [batch for batch in repeats if batch is not None]
     if len(repeats) < count or any(a.last_offset + 1 != b.first_offset for a, b in pairwise(kept)):

@@ -45,7 +45,7 @@ def check_owner(stored: StoredFence, owner: ShardFence) -> None:
         raise _fenced(stored, owner, "append the own fence first, or step down")
 
 
-def find_place(
+def find_append_offset(
     stored: StoredFence, log_end_offset: int, owner: ShardFence, expected_offset: int, *, is_fence: bool
 ) -> int:
     """Where the owner's batch belongs: at the log's end, to be appended; or before it, where it lies if it is a repeat.

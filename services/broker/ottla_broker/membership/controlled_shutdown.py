@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import Final
 
-from ottla_broker.machines.departure import leads_what_others_could
+from ottla_broker.machines.departure import leads_transferable
 from ottla_broker.registration_view import UNREGISTERED, RegistrationView
 from ottla_broker.replication.replicas import Replicas
 from ottla_core.cluster.controller_peer import ControllerPeer
@@ -70,4 +70,4 @@ class ControlledShutdown:
     async def _until_moved(self) -> None:
         """Until this broker knows that others lead: before, it would answer as the leader and be wrong."""
         broker_id, _ = self._registration.current()
-        await self._replicas.until(lambda image: not leads_what_others_could(image, broker_id), timeout=_LIMIT_S)
+        await self._replicas.until(lambda image: not leads_transferable(image, broker_id), timeout=_LIMIT_S)

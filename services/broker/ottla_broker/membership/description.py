@@ -33,13 +33,13 @@ class BrokerDescription:
         self._kafka_addresses: Final = kafka_addresses
 
     def __call__(self, newest: LastIncarnation | None) -> Broker:
-        """`newest` is the newest life of this broker that the store knows; one later than that here says that the store
-        is older than the data."""
+        """`newest`: the newest incarnation of this broker that the store knows. A later one in the directory shows that
+        the store is older than the data."""
         log_dir, incarnation = self._log_dir(), self._registration.incarnation
         identity = log_dir.identity
-        life = None if newest is None else Incarnation(newest.incarnation, newest.epoch)
-        if (life is None or life.incarnation != incarnation) and log_dir.compare(life):
-            self._older_metadata.found(0 if life is None else life.epoch)
+        known = None if newest is None else Incarnation(newest.incarnation, newest.epoch)
+        if (known is None or known.incarnation != incarnation) and log_dir.compare(known):
+            self._older_metadata.found(0 if known is None else known.epoch)
         kafka_addresses = self._kafka_addresses()
         return Broker(
             identity.node_id,

@@ -1,6 +1,6 @@
 """The broker's seat in the cluster: one key under a lease, whose create_revision is the broker epoch (KIP-631).
 
-A key of the same data directory is this broker's former life: it is removed and put anew, which is a death and a
+A key of the same data directory is this broker's former incarnation: it is removed and put anew, which is a death and a
 birth with a larger epoch. A key of another directory means that the id is taken, and the broker does not start. It
 registers fenced, and is unfenced once it has applied metadata up to its own registration (rules C8 and 22). One whose
 logs may lack the end of what they had acknowledged says so, and is in no ISR beside others before that (rule C15).
@@ -31,10 +31,10 @@ _START_S: Final = 10.0
 
 class Registration:
     """A component. `describe(newest)` gives this broker as it is to be registered, at the moment of each registration;
-    `newest` is the newest life of it that the store knows (rule C17). `applied(revision, epoch)` returns when all up to
-    that revision of the metadata is applied here.
+    `newest` is the newest incarnation of it that the store knows (rule C17). `applied(revision, epoch)` returns when all
+    up to that revision of the metadata is applied here.
 
-    `on_unseated(error)` is called, after the start, where another process has its registration, or its id.
+    `on_replaced(error)` is called, after the start, where another process has its registration, or its id.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Registration:
         ttl_s: int,
         describe: Callable[[LastIncarnation | None], Broker],
         applied: Callable[[int, int], Awaitable[None]],
-        on_unseated: Callable[[OttlaError], None] = lambda error: None,
+        on_replaced: Callable[[OttlaError], None] = lambda error: None,
         leases_lost: Counter | None = None,
     ) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class Registration:
         self._cluster_id = cluster_id
         self._describe = describe
         self._applied = applied
-        self._on_unseated = on_unseated
+        self._on_replaced = on_replaced
         self._session = LeaseSession(store, ttl_s, self._register, losses=leases_lost)
         self._started = False
         self._put_at: int | None = None  # the revision since which the key must be there
@@ -72,7 +72,7 @@ class Registration:
             self._put_at = None
             self._session.register_again()
         elif seated.incarnation != incarnation:
-            self._on_unseated(
+            self._on_replaced(
                 OttlaError(
                     ErrorCode.STALE_BROKER_EPOCH,
                     f"broker {broker_id} is registered by another process now, at {seated.address}",
@@ -97,36 +97,38 @@ class Registration:
         await self._session.abandon()
 
     async def _register(self, lease: int) -> None:
-        life_key, entry = await self._newest_life()
-        broker = self._describe(None if entry is None else decode(life_key, entry))
+        incarnation_key, entry = await self._newest_incarnation()
+        broker = self._describe(None if entry is None else decode(incarnation_key, entry))
         try:
-            put = await self._put_fenced(replace(broker, fenced=True), life_key, entry, lease)
+            put = await self._put_fenced(replace(broker, fenced=True), incarnation_key, entry, lease)
         except OttlaError as error:
             if self._started and error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
-                self._on_unseated(error)
+                self._on_replaced(error)
             raise
         self._me, self._put_at = (broker.id, broker.incarnation), put.mod_revision
         await self._applied(put.mod_revision, put.create_revision)
         await self._unfence(keys.broker(broker.id), put)
         _log.info("registered as broker %d, epoch %d, at %s", broker.id, put.create_revision, broker.address)
 
-    async def _newest_life(self) -> tuple[keys.Key, KeyValue | None]:
+    async def _newest_incarnation(self) -> tuple[keys.Key, KeyValue | None]:
         key = keys.last_incarnation(self._broker_id())
         return key, await read_key(self._store, keys.key_text(self._cluster_id, key))
 
-    async def _put_fenced(self, broker: Broker, life_key: keys.Key, newest: KeyValue | None, lease: int) -> KeyValue:
-        """The registration, fenced; and in the same transaction, that this is the broker's newest life (rule C17)."""
+    async def _put_fenced(
+        self, broker: Broker, incarnation_key: keys.Key, newest: KeyValue | None, lease: int
+    ) -> KeyValue:
+        """The registration, fenced; and in the same transaction, that it is the newest incarnation (rule C17)."""
         key = keys.broker(broker.id)
-        text, life_text = (keys.key_text(self._cluster_id, k) for k in (key, life_key))
-        life = encode(life_key, LastIncarnation(broker.incarnation, broker.directory_id))
+        text, incarnation_text = (keys.key_text(self._cluster_id, k) for k in (key, incarnation_key))
+        incarnation = encode(incarnation_key, LastIncarnation(broker.incarnation, broker.directory_id))
         return await put_anew(
             self._store,
             text,
             encode(key, broker),
             lease,
             lambda entry: self._check_own(decode(key, entry), broker),
-            seen=(Compare(life_text, mod_revision=0 if newest is None else newest.mod_revision),),
-            also=(Put(life_text, life),),
+            seen=(Compare(incarnation_text, mod_revision=0 if newest is None else newest.mod_revision),),
+            also=(Put(incarnation_text, incarnation),),
         )
 
     async def _unfence(self, key: keys.Key, put: KeyValue) -> None:

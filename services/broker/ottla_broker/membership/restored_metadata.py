@@ -48,11 +48,11 @@ class OlderMetadata:
         while True:
             await self._found.wait()
             self._found.clear()
-            if not await self._told():
+            if not await self._report():
                 self._found.set()
             await asyncio.sleep(_TRY_S)
 
-    async def _told(self) -> bool:
+    async def _report(self) -> bool:
         try:
             return await self._own.tell(ahead_of=self.revision)
         except StoreUnavailableError as error:

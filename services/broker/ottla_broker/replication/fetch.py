@@ -124,13 +124,13 @@ def _missing(fetched: Sequence[FetchResult], requests: Sequence[PartitionFetch],
         return 0
     missing = min_bytes - sum(len(part.records) for part in fetched)
     if missing > 0 and any(
-        _is_cut(part, request) for part, request in zip(fetched, requests, strict=True) if part.records
+        _is_limited(part, request) for part, request in zip(fetched, requests, strict=True) if part.records
     ):
         return 0
     return missing
 
 
-def _is_cut(part: FetchResult, request: PartitionFetch) -> bool:
+def _is_limited(part: FetchResult, request: PartitionFetch) -> bool:
     """Whether a limit kept back what could be read already: waiting would bring no more."""
     return whole_batches(part.records, _ANY_OFFSET)[1] < part.high_watermark
 

@@ -49,22 +49,22 @@ class FollowerRole(ReplicaState):
         """Cut the log where it leaves the leader's, whose end of the epoch asked for is given (rule 2)."""
         if self._follows(leader_epoch):
             log = self.log
-            cut_at = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
-            await self._cut(log.truncate_to, cut_at)
+            offset = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
+            await self._truncate(log.truncate_to, offset)
 
     async def on_out_of_range(self, leader_epoch: int, leader_start: int) -> None:
         """The leader's log does not hold what would come next here: begin anew where it begins."""
         if self._follows(leader_epoch):
-            await self._cut(self.log.truncate_fully_and_start_at, leader_start)
+            await self._truncate(self.log.truncate_fully_and_start_at, leader_start)
 
     def _follows(self, leader_epoch: int) -> bool:
         """Whether an answer of the leader of that epoch is to be acted upon."""
         return self.leader_id is not None and leader_epoch == self.leader_epoch and self._working is None
 
-    async def _cut(self, cut: Callable[[int], object], offset: int) -> None:
+    async def _truncate(self, truncate: Callable[[int], object], offset: int) -> None:
         before, leader_id = self.log.log_end_offset, self.leader_id
         committed = self._high_watermark - offset
-        await self._in_thread(cut, offset, is_truncation=True)
+        await self._in_thread(truncate, offset, is_truncation=True)
         end = self.log.log_end_offset
         _log.info("%s was cut from %d to %d: its leader, broker %s, has another log", self, before, end, leader_id)
         if committed > 0:

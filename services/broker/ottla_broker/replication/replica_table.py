@@ -35,7 +35,7 @@ class ReplicaTable:
         """The replica on this broker, or OttlaError."""
         replica = self._replicas.get(partition_id)
         if replica is None:
-            raise self._not_here(partition_id)
+            raise self._no_replica(partition_id)
         return replica
 
     def leader(self, partition_id: PartitionId, known_epoch: int | None) -> Replica:
@@ -47,7 +47,7 @@ class ReplicaTable:
     def high_watermarks(self) -> dict[PartitionId, int]:
         return {replica.id: replica.high_watermark for replica in self._replicas.values()}
 
-    def _not_here(self, partition_id: PartitionId) -> OttlaError:
+    def _no_replica(self, partition_id: PartitionId) -> OttlaError:
         topic = self._metadata.image.topic_by_id(partition_id.topic_id)
         if topic is None:
             return OttlaError(

@@ -51,7 +51,7 @@ _AT_ONCE: Final = 8
 """Partitions that take their part side by side: each waits for an fsync or two."""
 
 
-class _Wanted(NamedTuple):
+class _Assignment(NamedTuple):
     topic: Topic
     id: PartitionId
     partition: Partition
@@ -61,14 +61,14 @@ class _Failure:
     """A partition that could not take its part, until it can."""
 
     def __init__(self) -> None:
-        self.words = ""
+        self.text = ""
         self.again_at = 0.0
         self._backoff: Final = Backoff(_RETRY_S, _RETRY_MOST_S)
 
     def again(self, text: str, now: float) -> float:
         """One more try has failed; in how many seconds the next one is due."""
         wait_s = self._backoff.next()
-        self.words, self.again_at = text, now + wait_s
+        self.text, self.again_at = text, now + wait_s
         return wait_s
 
 
@@ -108,7 +108,7 @@ class Replicas(ReplicaTable):
         self._stopping = False
         self._configs: dict[str, tuple[Topic, LogConfig]] = {}
         self._changed = asyncio.Event()
-        self._news = asyncio.Condition()
+        self._on_applied = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
     def on_proposal(self, listener: Callable[[ReplicaState], None], forget: Callable[[PartitionId], None]) -> None:
@@ -205,8 +205,8 @@ class Replicas(ReplicaTable):
     async def until(self, condition: Callable[[ClusterImage], bool], *, timeout: float) -> None:
         """Return once an image for which it holds is applied to the replicas here. Raises REQUEST_TIMED_OUT."""
         try:
-            async with asyncio.timeout(timeout), self._news:
-                await self._news.wait_for(lambda: condition(self._applied))
+            async with asyncio.timeout(timeout), self._on_applied:
+                await self._on_applied.wait_for(lambda: condition(self._applied))
         except TimeoutError:
             raise OttlaError(
                 ErrorCode.REQUEST_TIMED_OUT,
@@ -251,7 +251,7 @@ class Replicas(ReplicaTable):
         self._read_only.clear()
         self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
         assigned = self._assigned(image)
-        self._remove_gone({requested.id for requested in assigned})
+        self._remove_gone({assignment.id for assignment in assigned})
         if image.configs is not before.configs:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
@@ -261,36 +261,36 @@ class Replicas(ReplicaTable):
             or image.is_behind != before.is_behind
         )
         changed = (
-            assigned if concerns_all else [requested for requested in assigned if self._differs(requested, before)]
+            assigned if concerns_all else [assignment for assignment in assigned if self._differs(assignment, before)]
         )
         await self._apply_all(image, changed, None if whole else _PATIENCE_S)
         if self._is_registered():  # what a start has found is said by then: it may be forgotten
             self._log_dir().followed = Followed(image.restored.count, image.revision)
-        async with self._news:
+        async with self._on_applied:
             self._applied = image
-            self._news.notify_all()
+            self._on_applied.notify_all()
         for listener in self._on_change:
             try:
                 listener()
             except Exception:  # the other listeners are told, and this one at the next change
                 _log.exception("telling of the metadata of revision %d failed", image.revision)
 
-    def _assigned(self, image: ClusterImage) -> list[_Wanted]:
+    def _assigned(self, image: ClusterImage) -> list[_Assignment]:
         """The partitions that this broker is to have."""
         return [
-            _Wanted(topic, partition_id, partition)
+            _Assignment(topic, partition_id, partition)
             for topic in image.topics.values()
             for partition_id, partition in image.partitions_of(topic)
             if self._broker_id in partition.replicas
         ]
 
-    def _differs(self, requested: _Wanted, before: ClusterImage) -> bool:
+    def _differs(self, assignment: _Assignment, before: ClusterImage) -> bool:
         """Whether the partition, its topic's configs or its failure ask for another look; values are replaced whole."""
-        failure = self._failures.get(requested.id)
+        failure = self._failures.get(assignment.id)
         return (
-            before.partitions.get(requested.id) is not requested.partition
-            or before.topics.get(requested.topic.name) is not requested.topic
-            or requested.id in self._look_again
+            before.partitions.get(assignment.id) is not assignment.partition
+            or before.topics.get(assignment.topic.name) is not assignment.topic
+            or assignment.id in self._look_again
             or (failure is not None and failure.again_at <= asyncio.get_running_loop().time())
         )
 
@@ -314,9 +314,11 @@ class Replicas(ReplicaTable):
             known = self._configs[topic.name] = (topic, log_config(image, topic, self._broker_id))
         return known[1]
 
-    async def _apply_all(self, image: ClusterImage, requested: Iterable[_Wanted], patience_s: float | None) -> None:
+    async def _apply_all(
+        self, image: ClusterImage, assignment: Iterable[_Assignment], patience_s: float | None
+    ) -> None:
         """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
-        for entry in requested:
+        for entry in assignment:
             self._look_again.discard(entry.id)
             if entry.id in self._applying:
                 self._look_again.add(entry.id)
@@ -333,52 +335,52 @@ class Replicas(ReplicaTable):
             if late:
                 self._look_again |= self._applying.keys()
 
-    def _apply_at_once(self, image: ClusterImage, requested: _Wanted) -> bool:
+    def _apply_at_once(self, image: ClusterImage, assignment: _Assignment) -> bool:
         """Whether the partition has its part; else the disk has to be waited for."""
-        replica = self._replicas.get(requested.id)
+        replica = self._replicas.get(assignment.id)
         if replica is None:
             return False
-        replica.configure(self._config_of(image, requested.topic), self.settings.lag_max_s)
-        if self._is_to_lead(replica, requested.partition):
+        replica.configure(self._config_of(image, assignment.topic), self.settings.lag_max_s)
+        if self._is_to_lead(replica, assignment.partition):
             return False
-        replica.on_partition(self._as_far_as_known(requested.partition))
+        replica.on_partition(self._as_far_as_known(assignment.partition))
         return True
 
-    async def _apply(self, image: ClusterImage, requested: _Wanted) -> None:
+    async def _apply(self, image: ClusterImage, assignment: _Assignment) -> None:
         try:
             async with self._room:
                 if not self._stopping:
-                    await self._take_part(image, requested)
-            self._failures.pop(requested.id, None)
+                    await self._take_part(image, assignment)
+            self._failures.pop(assignment.id, None)
         except Exception as error:  # of this partition alone: the others are served, and this one tried again
-            self._on_failure(requested, error)
+            self._on_failure(assignment, error)
         finally:
-            del self._applying[requested.id]
-            if requested.id in self._look_again:
+            del self._applying[assignment.id]
+            if assignment.id in self._look_again:
                 self._changed.set()
 
-    def _on_failure(self, requested: _Wanted, error: Exception) -> None:
+    def _on_failure(self, assignment: _Assignment, error: Exception) -> None:
         """Told once for each cause: a disk that is full for an hour is one line for each partition."""
-        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(requested.id, _Failure())
-        if str(error) != failure.words:
+        loop, failure = asyncio.get_running_loop(), self._failures.setdefault(assignment.id, _Failure())
+        if str(error) != failure.text:
             known = isinstance(error, OttlaError)
-            name = f"{requested.topic.name}-{requested.id.partition}"
+            name = f"{assignment.topic.name}-{assignment.id.partition}"
             _log.error("%s can't take its part, trying on: %s", name, error, exc_info=None if known else error)
         loop.call_later(failure.again(str(error), loop.time()), self._changed.set)
 
-    async def _take_part(self, image: ClusterImage, requested: _Wanted) -> None:
-        replica = self._replicas.get(requested.id)
+    async def _take_part(self, image: ClusterImage, assignment: _Assignment) -> None:
+        replica = self._replicas.get(assignment.id)
         if replica is None:
-            await self._removals.until_gone(requested.id)
-            replica = self._replicas[requested.id] = await self._open(image, requested)
-        if not image.is_in_doubt(requested.partition) and is_older(requested.partition, replica.log.epochs.latest):
+            await self._removals.until_gone(assignment.id)
+            replica = self._replicas[assignment.id] = await self._open(image, assignment)
+        if not image.is_in_doubt(assignment.partition) and is_older(assignment.partition, replica.log.epochs.latest):
             self._on_older_metadata(image.revision)
-        if self._is_to_lead(replica, requested.partition):
-            await self._begin_epoch(replica, requested.partition.leader_epoch)
-            if self._replicas.get(requested.id) is replica:  # it may be deleted meanwhile
-                replica.become_leader(requested.partition)
+        if self._is_to_lead(replica, assignment.partition):
+            await self._begin_epoch(replica, assignment.partition.leader_epoch)
+            if self._replicas.get(assignment.id) is replica:  # it may be deleted meanwhile
+                replica.become_leader(assignment.partition)
         else:
-            replica.on_partition(self._as_far_as_known(requested.partition))
+            replica.on_partition(self._as_far_as_known(assignment.partition))
 
     def _as_far_as_known(self, partition: Partition) -> Partition:
         """What is in doubt is led by nobody, from the moment that a broker says so: to follow who led by the backup
@@ -401,11 +403,13 @@ class Replicas(ReplicaTable):
             return False
         return replica.must_become_leader(partition)
 
-    async def _open(self, image: ClusterImage, requested: _Wanted) -> Replica:
-        config, topic = self._config_of(image, requested.topic), requested.topic.name
+    async def _open(self, image: ClusterImage, assignment: _Assignment) -> Replica:
+        config, topic = self._config_of(image, assignment.topic), assignment.topic.name
         log_dir = self._log_dir()
-        log: Log = await self._threads.keep(log_dir.create, requested.id, topic, config, now_ms=self._clock.wall_ms())
-        replica = Replica(requested.id, topic, log, self._context, high_watermark=log_dir.high_watermark(requested.id))
+        log: Log = await self._threads.keep(log_dir.create, assignment.id, topic, config, now_ms=self._clock.wall_ms())
+        replica = Replica(
+            assignment.id, topic, log, self._context, high_watermark=log_dir.high_watermark(assignment.id)
+        )
         replica.configure(config, self.settings.lag_max_s)
         return replica
 

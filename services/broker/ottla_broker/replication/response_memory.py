@@ -8,7 +8,7 @@ from typing import Final, Protocol
 class ResponseRoom(Protocol):
     """What is lent is held until the answer has left; whoever sends it sees to that."""
 
-    def lend(self, wanted_bytes: int) -> int:
+    def lend(self, requested_bytes: int) -> int:
         """Up to so many bytes, as far as there is room; how many they are."""
         ...
 
@@ -18,8 +18,8 @@ class ResponseRoom(Protocol):
 
 
 class _Unbounded:
-    def lend(self, wanted_bytes: int) -> int:
-        return wanted_bytes
+    def lend(self, requested_bytes: int) -> int:
+        return requested_bytes
 
     def give_back(self, size_bytes: int) -> None: ...
 

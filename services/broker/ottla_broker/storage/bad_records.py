@@ -18,7 +18,7 @@ class BadRecord(NamedTuple):
     """`number` counts the records of the batch from 0; `why` stands for itself, without the topic's name."""
 
     number: int
-    why: str
+    reason: str
 
 
 class BadRecordsError(OttlaError):

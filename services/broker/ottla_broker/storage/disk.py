@@ -30,14 +30,14 @@ _IOV_MAX: Final = 1024  # the most buffers that Linux takes in one pwritev
 _logger = logging.getLogger(__name__)
 
 _RESTART: Final = "check the disk, then restart the broker"
-_NO_ACCESS: Final = "let the user that runs the broker read and write everything in the data directory"
+_NO_PERMISSION: Final = "let the user that runs the broker read and write everything in the data directory"
 _HINTS: Final = {
     ENOSPC: "free space on the disk or shorten retention; it works again as soon as there is room",
     EDQUOT: "raise the disk quota of the user that runs the broker, or shorten retention",
     EMFILE: "allow the process more open files (ulimit -n); then it works again",
     ENFILE: "allow the machine more open files (sysctl fs.file-max); then it works again",
-    EACCES: _NO_ACCESS,
-    EPERM: _NO_ACCESS,
+    EACCES: _NO_PERMISSION,
+    EPERM: _NO_PERMISSION,
     EROFS: "the file system is read-only, often after an error of the disk: see the kernel's log, then mount it anew",
     EIO: _RESTART,
 }
@@ -190,12 +190,12 @@ class Disk:
         try:
             _write_all(file, buffers, position, size_bytes)
         except BaseException as error:
-            self.cut_back(file, position)
+            self.shorten(file, position)
             if isinstance(error, OSError):
                 raise self.error(f"an append to {file.path}, of which nothing was kept,", error) from error
             raise
 
-    def cut_back(self, file: DataFile, end: int) -> None:
+    def shorten(self, file: DataFile, end: int) -> None:
         """Take back an append: what is left of it could pass for real batches after the next, shorter one."""
         try:
             file.truncate(end)

@@ -20,7 +20,7 @@ from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.flushing import Flusher
 from ottla_broker.storage.log_config import LogConfig, TimestampType
 from ottla_broker.storage.log_segments import LogSegments
-from ottla_broker.storage.placing import kept, placed, stamped
+from ottla_broker.storage.positioned import kept, positioned, stamped
 from ottla_broker.storage.producer_history import ProducerHistory
 from ottla_broker.storage.reading import FoundOffset
 from ottla_broker.storage.recovery import Recovered, open_segments
@@ -68,7 +68,7 @@ class Log:
         self._flusher: Final = Flusher(directory, disk, min(flushed, state.log_end_offset))
         self._history: Final = history
         self._on_truncation: Final = on_truncation
-        self._unsettled_from: int | None = None
+        self._unfinished_from: int | None = None
 
     @classmethod
     def open(
@@ -156,7 +156,7 @@ class Log:
         base_offset = self.log_end_offset
         if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch)
-        buffers, batches = placed(records, headers, base_offset, leader_epoch)
+        buffers, batches = positioned(records, headers, base_offset, leader_epoch)
         rolled = self._segments.write(base_offset, buffers, len(records), batches, now_ms, self.config)
         self._flusher.on_append(len(records))
         if headers[0].is_control:
@@ -244,19 +244,19 @@ class Log:
     def _on_truncated(self, recovery_point: int, epochs_end: int) -> None:
         self._flusher.on_truncated(recovery_point)
         self._history.on_truncated(self._segments.ranges(), self.log_start_offset)
-        self._unsettled_from = epochs_end
+        self._unfinished_from = epochs_end
 
     def _settle(self) -> None:
         """After a truncation: names, checkpoints and epochs, too. What fails here is done before the next append.
 
         The epochs come last: a start cuts them to where the log ends, but never a log to where its epochs do.
         """
-        if self._unsettled_from is None:
+        if self._unfinished_from is None:
             return
         self._disk.sync_directory(self.directory)
         self._on_truncation()
-        self._forget_epochs(self._unsettled_from)
-        self._unsettled_from = None
+        self._forget_epochs(self._unfinished_from)
+        self._unfinished_from = None
 
     def _forget_epochs(self, offset: int) -> None:
         """Those that began at or after `offset`."""

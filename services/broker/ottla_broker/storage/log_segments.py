@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from ottla_broker.machines import retention
 from ottla_broker.storage.disk import Disk
 from ottla_broker.storage.log_config import LogConfig
-from ottla_broker.storage.placing import PositionedBatch
+from ottla_broker.storage.positioned import PositionedBatch
 from ottla_broker.storage.reading import BatchReader, FoundOffset, find_offset
 from ottla_broker.storage.recovery import Recovered
 from ottla_broker.storage.segment import Ranges, Segment, ranges_of

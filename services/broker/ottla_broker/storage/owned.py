@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla_broker.machines.shard import find_place, mismatch
+from ottla_broker.machines.shard import find_append_offset, mismatch
 from ottla_broker.storage.log import AppendResult, Log
 from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.validator import check_count, check_keys
@@ -59,7 +59,7 @@ def find_repeated(log: Log, batch: OwnedBatch) -> AppendResult | None:
     Raises SHARD_FENCED or OFFSET_MISMATCH where neither holds. Without a yield, as the append that follows.
     """
     end = log.log_end_offset
-    position = find_place(log.fence, end, batch.owner, batch.expected_offset, is_fence=batch.is_fence)
+    position = find_append_offset(log.fence, end, batch.owner, batch.expected_offset, is_fence=batch.is_fence)
     if position == end:
         return None
     stored = read_header(log.read(position, 1, end))  # the batch comes whole; it is young, and in the page cache

@@ -48,7 +48,7 @@ class FoundOffset(NamedTuple):
     timestamp_ms: int
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     """The batch with this base offset lies, or will lie, at `position` of `segment`."""
 
     offset: int
@@ -61,7 +61,7 @@ class BatchReader:
 
     def __init__(self) -> None:
         # Slots by offset, each replaced as one value: threads need no lock, and a collision only costs a lookup.
-        self._places: list[_Place | None] = [None] * _REMEMBERED
+        self._positions: list[_Position | None] = [None] * _REMEMBERED
 
     def read(
         self,
@@ -96,7 +96,7 @@ class BatchReader:
                 )
             whole_bytes, next_offset = whole_batches(view, limit_offset)
             if whole_bytes:
-                self._places[next_offset % _REMEMBERED] = _Place(next_offset, segment, position + whole_bytes)
+                self._positions[next_offset % _REMEMBERED] = _Position(next_offset, segment, position + whole_bytes)
                 return bytes(view[:whole_bytes])
             first = _first_header(view, file, position, left_bytes)
         if first.next_offset > limit_offset or not min_one_batch:
@@ -104,21 +104,21 @@ class BatchReader:
         # Rare, and may be of any size: not in the scratch buffer, nor in the loop.
         return None if hot else file.read(position, first.size_bytes)
 
-    def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Place | None:
+    def _find(self, segments: Sequence[Segment], offset: int, *, hot: bool) -> _Position | None:
         """Where to read `offset` from; None where no batch has it, or where only the disk could tell."""
-        location = self._places[offset % _REMEMBERED]
+        location = self._positions[offset % _REMEMBERED]
         # A place at a segment's end is of use only until the segment is sealed and the next one has the offset.
         if location is not None and location.offset == offset and location.position < location.segment.size_bytes:
             return location
         number = max(0, bisect_right(segments, offset, key=_base_offset) - 1)
         if segments[number].base_offset == offset:
-            return _Place(offset, segments[number], 0)
+            return _Position(offset, segments[number], 0)
         if hot:
             return None  # indexes and headers are read from files, which may wait
         for segment in segments[number:]:
             position = segment.position_of(offset)
             if position is not None:
-                return _Place(offset, segment, position)
+                return _Position(offset, segment, position)
         return None
 
 

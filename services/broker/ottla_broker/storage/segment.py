@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from ottla_broker.storage.disk import DataFile, Disk
 from ottla_broker.storage.index import NO_TIMESTAMP, IndexDamagedError, SegmentIndexes, TimestampOffset
 from ottla_broker.storage.log_config import MAX_INT32, LogConfig
-from ottla_broker.storage.placing import PositionedBatch
+from ottla_broker.storage.positioned import PositionedBatch
 from ottla_broker.storage.scan import headers
 from ottla_core.errors import OttlaError
 from ottla_core.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -161,7 +161,7 @@ class Segment:
                 self.indexes.note(position, *batch)
                 position += batch.size_bytes
         except BaseException:  # indexes are hints; what lies behind the log's end would be taken for batches
-            self._disk.cut_back(self._file, self.size_bytes)
+            self._disk.shorten(self._file, self.size_bytes)
             raise
         self.size_bytes = position
 

@@ -55,7 +55,7 @@ def vouched_incarnation(directory: Path, directory_id: str, *, marker: str | Non
     """
     try:
         with (directory / BOOT_ID).open(encoding="utf-8") as kept:
-            position = _place(kept.fileno())
+            position = _location(kept.fileno())
             boot, noted, incarnation_text = (kept.readline().strip() for _ in range(3))
     except (FileNotFoundError, UnicodeDecodeError):
         return None
@@ -69,7 +69,7 @@ def write_vouch(directory: Path, directory_id: str, incarnation: Incarnation) ->
     """Vouch for what `life` has written up to now and will write under this boot. An fsync or two."""
     temporary = directory / f"{BOOT_ID}.tmp"
     with temporary.open("w", encoding="utf-8") as out:
-        out.write(f"{boot_id()}\n{_place(out.fileno())}\n{incarnation_text(incarnation, directory_id)}\n")
+        out.write(f"{boot_id()}\n{_location(out.fileno())}\n{incarnation_text(incarnation, directory_id)}\n")
         out.flush()
         os.fsync(out.fileno())
     temporary.replace(directory / BOOT_ID)
@@ -104,7 +104,7 @@ def _incarnation_of(text: str, directory_id: str) -> Incarnation | None:
         return None
 
 
-def _place(fd: int) -> str:
+def _location(fd: int) -> str:
     """Which file it is: a restored copy has another inode, another file system another device."""
     status = os.fstat(fd)
     return f"{status.st_dev}:{status.st_ino}"

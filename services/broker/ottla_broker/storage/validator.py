@@ -172,14 +172,14 @@ def check_keys(batch: memoryview) -> None:
     if bad:
         raise BadRecordsError(
             ErrorCode.INVALID_RECORD,
-            f"the topic is compacted, and record {bad[0]} of a batch has no key{_and_others(bad)}; nothing of the "
+            f"the topic is compacted, and record {bad[0]} of a batch has no key{_and_the_rest(bad)}; nothing of the "
             "batch was taken",
             [BadRecord(number, "the topic is compacted, and the record has no key") for number in bad],
             hint="give every record a key, or set cleanup.policy=delete on the topic",
         )
 
 
-def _and_others(bad: list[int]) -> str:
+def _and_the_rest(bad: list[int]) -> str:
     """In words: those beside the first."""
     rest = len(bad) - 1
     return f" ({rest}{' or more' if len(bad) == MOST_NAMED else ''} others neither)" if rest else ""

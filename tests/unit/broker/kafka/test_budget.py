@@ -168,7 +168,7 @@ def test_many_who_give_back_at_once_what_they_have_waited_with_let_each_other_in
 @pytest.mark.story("let-in-without-a-turn-for-others")
 async def test_those_who_are_let_in_together_take_turns_with_others() -> None:
     """Each may have requests that take milliseconds: a thousand of them held the loop for seconds."""
-    budget = Budget(WHOLE, turn_s=0.0)
+    budget = Budget(WHOLE, slice_s=0.0)
     full = Client(budget, "b").hold(WHOLE)
     clients = [Client(budget) for _ in range(100)]
     assert not any(client.account.has_room(SMALL) for client in clients)

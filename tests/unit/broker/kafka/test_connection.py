@@ -118,7 +118,7 @@ class Around:
     def may_be_large(self, key: int) -> bool:
         return key == FETCH or key in self.large
 
-    def on_large_answer(self, key: int) -> None:
+    def on_large_response(self, key: int) -> None:
         self.large.add(key)
 
     def begins_large(self, connection: KafkaConnection) -> bool:
@@ -408,7 +408,7 @@ async def test_small_requests_wait_too_where_the_whole_budget_is_used(client: Cl
 
 
 async def test_a_connection_that_has_much_to_ask_takes_turns_with_others(client: Client) -> None:
-    client.around.turn_takes_s = LIMITS.turn_s * 0.6
+    client.around.turn_takes_s = LIMITS.slice_s * 0.6
     client.send(frame(b"one") * 5)
     assert len(client.around.began) == 2
     await client.answered(*[body(b"one")] * 5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ottla_broker.machines.departure import is_relied_upon, leads_what_others_could
+from ottla_broker.machines.departure import is_relied_upon, leads_transferable
 from ottla_core.cluster.image import Broker, ClusterImage, Partition
 from ottla_core.model import NO_LEADER, PartitionId, TopicId
 
@@ -36,7 +36,7 @@ def led(*isr: int, leader: int = 1, elr: tuple[int, ...] = ()) -> Partition:
 def test_a_broker_goes_when_nobody_else_could_lead_what_it_leads(
     partition: Partition, other: Broker, expected: bool
 ) -> None:
-    assert leads_what_others_could(image_of(partition, broker(1), other), 1) is expected
+    assert leads_transferable(image_of(partition, broker(1), other), 1) is expected
 
 
 @pytest.mark.story("torn-log-is-vouched-for")

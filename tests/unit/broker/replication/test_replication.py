@@ -247,8 +247,8 @@ class LittleRoom:
     def __init__(self, left: int) -> None:
         self.left = left
 
-    def lend(self, wanted_bytes: int) -> int:
-        lent = max(0, min(wanted_bytes, self.left))
+    def lend(self, requested_bytes: int) -> int:
+        lent = max(0, min(requested_bytes, self.left))
         self.left -= lent
         return lent
 

@@ -69,7 +69,7 @@ def page(
 def _described(image: ClusterImage, requested: PartitionRange, version: int) -> Message:
     topic = image.topics.get(requested.name)
     if topic is None:
-        code, topic_id = _why_not(requested.name), bytes(16)
+        code, topic_id = _missing_code(requested.name), bytes(16)
     else:
         code, topic_id = ErrorCode.NONE, topic.id
     return _Topic(
@@ -83,7 +83,7 @@ def _described(image: ClusterImage, requested: PartitionRange, version: int) -> 
     )
 
 
-def _why_not(name: str) -> ErrorCode:
+def _missing_code(name: str) -> ErrorCode:
     try:
         check_topic_name(name)
     except OttlaError as error:

@@ -29,7 +29,9 @@ _SKIPS_ASSIGNMENT_FROM: Final = 9
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
     try:
-        response = await call(backend, request.group_id, Group.JOIN, await _asked(request, context), limit_s=JOIN_S)
+        response = await call(
+            backend, request.group_id, Group.JOIN, await _join_request(request, context), limit_s=JOIN_S
+        )
     except OttlaError as error:
         return _failed(version, code_of(error), request.member_id)
     if response.error.code:
@@ -47,7 +49,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     )
 
 
-async def _asked(request: Message, context: KafkaContext) -> pb.JoinRequest:
+async def _join_request(request: Message, context: KafkaContext) -> pb.JoinRequest:
     version = context.version
     rebalance_timeout_ms = getattr(request, "rebalance_timeout_ms", -1)
     return pb.JoinRequest(

@@ -119,11 +119,11 @@ def _requested(
             topic_id = requested.topic_id.bytes if requested.topic_id else bytes(16)
             yield image.topic_by_id(TopicId(topic_id)) or (ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
         else:
-            why_not = rejected.get(requested.name) or _why_not(requested.name)
+            why_not = rejected.get(requested.name) or _missing_code(requested.name)
             yield image.topics.get(requested.name) or (why_not, requested.name, bytes(16))
 
 
-def _why_not(name: str) -> ErrorCode:
+def _missing_code(name: str) -> ErrorCode:
     try:
         check_topic_name(name)
     except OttlaError:

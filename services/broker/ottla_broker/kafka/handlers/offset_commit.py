@@ -57,14 +57,14 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 
 def _offset(named: tuple[TopicPartition, tuple[Message, bytes]]) -> pb.OffsetToCommit:
-    partition, (each, topic_id) = named
-    epoch = getattr(each, "committed_leader_epoch", -1)
+    partition, (requested, topic_id) = named
+    epoch = getattr(requested, "committed_leader_epoch", -1)
     return pb.OffsetToCommit(
         topic=partition.topic,
         partition=partition.partition,
-        offset=each.committed_offset,
+        offset=requested.committed_offset,
         leader_epoch=None if epoch < 0 else epoch,
-        metadata=each.committed_metadata or "",
+        metadata=requested.committed_metadata or "",
         topic_id=topic_id,
     )
 

@@ -156,7 +156,7 @@ def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
     writer.array(len(bad))
     for record in bad:
         writer.int32(record.number)
-        writer.string(record.why)
+        writer.string(record.reason)
         writer.tags()
 
 

@@ -26,7 +26,7 @@ def stamped(records: Buffer, headers: list[BatchHeader], now_ms: int) -> tuple[b
     return b"".join(stamped), [read_header(batch) for batch in stamped]
 
 
-def placed(
+def positioned(
     records: Buffer, headers: list[BatchHeader], base_offset: int, leader_epoch: int
 ) -> tuple[list[bytes | memoryview], list[PositionedBatch]]:
     """What to write, without a copy: 16 new bytes and the rest of each batch as it came; and the batches' places."""

@@ -12,7 +12,7 @@ from ottla_core.cluster.image import ClusterImage
 from ottla_core.telemetry import Metrics
 
 
-def add_gauges(metrics: Metrics, follower: MetadataFollower, leadership: Leadership, presence: Presence) -> None:
+def add_metrics(metrics: Metrics, follower: MetadataFollower, leadership: Leadership, presence: Presence) -> None:
     def gauge(name: str, help_text: str, count: Callable[[ClusterImage], int]) -> None:
         metrics.gauge(name, help_text, lambda: float(count(follower.image)) if leadership.active else 0.0)
 
