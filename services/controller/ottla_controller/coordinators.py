@@ -14,7 +14,7 @@ from typing import Final
 
 from ottla_controller.journal import Journal
 from ottla_controller.machines.internal_topics import decide_internal_topic, unfinished
-from ottla_controller.machines.shards import decide_shards, homeless
+from ottla_controller.machines.shards import decide_shards, unassigned_kinds
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.errors import OttlaError
@@ -34,7 +34,7 @@ class Coordinators:
         self._follower = follower
         self._new_topic_id = new_topic_id
         self._changed = asyncio.Event()
-        self._given = metrics.counter(
+        self._assigned = metrics.counter(
             "ottla_controller_shards_given_total", "Shards that were given to a coordinator by this process."
         )
         follower.on_change(self._on_image)
@@ -58,10 +58,10 @@ class Coordinators:
 
     async def _settle(self, journal: Journal) -> None:
         """Owners first: clients wait for those."""
-        for kind in homeless(self._follower.image):
-            while options := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
-                self._given.value += len(options)
-                _log.info("%d shards of %s have a new owner", len(options), kind)
+        for kind in unassigned_kinds(self._follower.image):
+            while assignments := await journal.commit(partial(decide_shards, kind=kind), urgent=True):
+                self._assigned.value += len(assignments)
+                _log.info("%d shards of %s have a new owner", len(assignments), kind)
         for kind in unfinished(self._follower.image):
             decide = partial(decide_internal_topic, kind=kind, topic_id=self._new_topic_id())
             while done := await journal.commit(decide):

@@ -18,8 +18,8 @@ from grpc_health.v1 import health_pb2
 
 from ottla_core.rpc.status import CHANNEL_OPTIONS
 
-REFUSALS: Final = 2
-REFUSALS_APART_S: Final = 0.1  # two of them in well under 300 ms
+FAILURES: Final = 2
+FAILURES_APART_S: Final = 0.1  # two of them in well under 300 ms
 CONNECT_LIMIT_S: Final = 0.3
 RETRY_S: Final = 0.5
 
@@ -45,7 +45,7 @@ class HealthWatch:
             broken = await self._hold(broken=broken)
             if broken and await _refuses(self._address):
                 return
-            await asyncio.sleep(REFUSALS_APART_S if broken else RETRY_S)
+            await asyncio.sleep(FAILURES_APART_S if broken else RETRY_S)
 
     async def _hold(self, *, broken: bool) -> bool:
         """Hold a stream until it ends; whether the last one that stood has broken, rather than ended in order.
@@ -65,7 +65,7 @@ class HealthWatch:
         return False
 
 
-async def answers(address: str, *, timeout: float) -> bool:
+async def responds(address: str, *, timeout: float) -> bool:
     """Whether the process at `address` says within `timeout` seconds that it serves."""
     async with _channel(address) as channel:
         try:
@@ -77,9 +77,9 @@ async def answers(address: str, *, timeout: float) -> bool:
 
 async def _refuses(address: str) -> bool:
     """Whether nobody listens there, asked twice: a port that is about to be bound again answers the second time."""
-    for attempt in range(REFUSALS):
+    for attempt in range(FAILURES):
         if attempt:
-            await asyncio.sleep(REFUSALS_APART_S)
+            await asyncio.sleep(FAILURES_APART_S)
         if not await _refuses_once(address):
             return False
     return True

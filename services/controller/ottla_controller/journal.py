@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from ottla_controller.machines.decision import Batch, Decision, ReliedOn, batches
+from ottla_controller.machines.decision import Decision, DecisionBatch, ReliedOn, batches
 from ottla_controller.machines.topics import decide_remove_orphans
 from ottla_controller.turns import Turns
 from ottla_core.clock import Clock, SystemClock
@@ -162,7 +162,7 @@ class Journal:
                 _log.warning("carried out, but what it leaves is still to be removed: %s", error)
                 return
 
-    async def _transact(self, batch: Batch) -> None:
+    async def _transact(self, batch: DecisionBatch) -> None:
         """One transaction, settled: it was carried out, or this raises and it never will be (rule C4)."""
         compares = [
             Compare(self._text(keys.CONTROLLER), create_revision=self.epoch),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from ottla_controller.health import RETRY_S, HealthWatch, answers
+from ottla_controller.health import RETRY_S, HealthWatch, responds
 from ottla_controller.journal import Journal
 from ottla_controller.machines.brake import Brake
 from ottla_controller.machines.brokers import decide_remove_dead
@@ -138,7 +138,7 @@ class Presence:
 
     async def _probe(self, broker: Broker) -> None:
         try:
-            alive = await answers(broker.address, timeout=PROBE_LIMIT_S)
+            alive = await responds(broker.address, timeout=PROBE_LIMIT_S)
         except Exception:  # to spare it for ever would leave its partitions without a leader
             _log.exception("asking broker %d failed", broker.id)
             alive = False

@@ -16,7 +16,7 @@ from typing import Final
 
 from ottla_controller.journal import Journal
 from ottla_controller.machines.configs import cluster_values
-from ottla_controller.machines.decision import Decision, chunks
+from ottla_controller.machines.decision import Decision, batched
 from ottla_controller.machines.election import Settled, decide_reconcile, is_same_for_elections, needs_election
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders, unbalanced
 from ottla_core.clock import Clock
@@ -99,7 +99,7 @@ class Reconciler:
         """One transaction after another until nothing is left to do."""
         while left := self._needs_election():
             brokers = self._follower.image.brokers
-            for batch in chunks(left):
+            for batch in batched(left):
                 moved = await journal.commit(partial(self._decide, batch), urgent=True)
                 self.report(moved)
                 if self._follower.image.brokers is not brokers:
@@ -126,7 +126,7 @@ class Reconciler:
             return
         if configs.boolean("auto.leader.rebalance.enable"):
             not_preferred = unbalanced(self._follower.image, configs.integer("leader.imbalance.per.broker.percentage"))
-            for batch in chunks(not_preferred):
+            for batch in batched(not_preferred):
                 decide = partial(decide_elect_leaders, kind=ElectionType.PREFERRED, partitions=batch)
                 outcomes = await journal.commit(decide, urgent=True)
                 self.report([o.settled for o in outcomes if o.settled is not None])

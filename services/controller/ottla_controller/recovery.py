@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from ottla_controller.journal import Journal
-from ottla_controller.machines.decision import Decision, chunks
+from ottla_controller.machines.decision import Decision, batched
 from ottla_controller.machines.election import Settled, is_same_for_elections
 from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
 from ottla_controller.machines.restoration import decide_restored
@@ -82,7 +82,7 @@ class Recoverer:
         reports = await ask_logs(image, request)
         partitions = sorted({id_ for ids in request.values() for id_ in ids})
         elected = 0
-        for batch in chunks(partitions):
+        for batch in batched(partitions):
             moved = await journal.commit(partial(_decide, batch, reports), urgent=True)
             self._report(moved)
             elected += len(moved)

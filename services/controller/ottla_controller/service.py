@@ -24,14 +24,14 @@ from ottla_controller.machines.configs import (
     describe_configs,
     unserved,
 )
-from ottla_controller.machines.decision import Decision, chunks
+from ottla_controller.machines.decision import Decision, batched
 from ottla_controller.machines.election import Settled, to_hand_over
 from ottla_controller.machines.ids import decide_allocate_broker_id, decide_allocate_producer_ids
 from ottla_controller.machines.isr import Proposal, Verdict, decide_alter_partition
 from ottla_controller.machines.min_isr import with_elrs_emptied
 from ottla_controller.machines.preferred import (
+    ElectionOutcome,
     ElectionType,
-    Outcome,
     check_once,
     decide_elect_leaders,
     leaderless,
@@ -175,7 +175,7 @@ class ControllerService:
         self._leadership.journal()
         await self._check_broker(request.broker_id, request.broker_epoch, request.secret)
         verdicts: list[Verdict] = []
-        for batch in chunks([_proposal(p) for p in request.partitions]):
+        for batch in batched([_proposal(p) for p in request.partitions]):
             decide = partial(
                 decide_alter_partition,
                 broker_id=request.broker_id,
@@ -252,7 +252,7 @@ class ControllerService:
     async def _elect(self, kind: ElectionType, partitions: Sequence[PartitionId]) -> list[pb.LeaderElected]:
         elected: list[pb.LeaderElected] = []
         names = self._follower.image.topic_names
-        for batch in chunks(partitions):
+        for batch in batched(partitions):
             reports = await self._reports(batch) if kind is ElectionType.UNCLEAN else {}
             decide = partial(decide_elect_leaders, kind=kind, partitions=batch, reports=reports)
             outcomes = await self._commit(decide)
@@ -294,7 +294,7 @@ class ControllerService:
             topic_id=created.topic_id,
             partitions=created.partitions,
             replication_factor=created.replication_factor,
-            warnings=_told(f"topic {topic.name}", created.warnings, dry=dry),
+            warnings=_logged(f"topic {topic.name}", created.warnings, dry=dry),
         )
 
     async def _delete_topic(self, name: str) -> pb.TopicDeleted:
@@ -339,7 +339,9 @@ class ControllerService:
         except OttlaError as error:
             return pb.ConfigsAlterResult(resource=altered.resource, error=error_message(error))
         owner = f"{resource.kind.value} {resource.name}" if resource.name else "the cluster"
-        return pb.ConfigsAlterResult(resource=altered.resource, warnings=_told(owner, unserved(resource, ops), dry=dry))
+        return pb.ConfigsAlterResult(
+            resource=altered.resource, warnings=_logged(owner, unserved(resource, ops), dry=dry)
+        )
 
     async def _commit(self, decide: Decide[T], *, dry: bool = False) -> T:
         """Commit in the current term; a dry run decides on the same image and writes nothing."""
@@ -363,7 +365,7 @@ class ControllerService:
             ) from None
 
 
-def _told(owner: str, warnings: Sequence[str], *, dry: bool) -> Sequence[str]:
+def _logged(owner: str, warnings: Sequence[str], *, dry: bool) -> Sequence[str]:
     """`warnings`, in the log as well: Kafka's protocol has no place for them."""
     for warning in () if dry else warnings:
         _log.warning("%s: %s", owner, warning)
@@ -428,7 +430,7 @@ def _decided(verdict: Verdict) -> pb.IsrDecided:
     )
 
 
-def _elected(topic: str, outcome: Outcome) -> pb.LeaderElected:
+def _elected(topic: str, outcome: ElectionOutcome) -> pb.LeaderElected:
     if outcome.settled is not None:
         return pb.LeaderElected(topic=topic, partition=outcome.id.partition, leader=outcome.settled.after.leader)
     assert outcome.error is not None, "an election is carried out or refused"

@@ -18,14 +18,14 @@ class Turns:
 
     def __init__(self, most_waiting: int) -> None:
         self._most: Final = most_waiting
-        self._taken = False
+        self._busy = False
         self._urgent: deque[asyncio.Future[None]] = deque()
         self._ordinary: deque[asyncio.Future[None]] = deque()
 
     async def take(self, *, urgent: bool = False) -> None:
         """Raises REQUEST_TIMED_OUT where too many wait already; never for urgent ones, which are few."""
-        if not self._taken:
-            self._taken = True
+        if not self._busy:
+            self._busy = True
             return
         queue = self._urgent if urgent else self._ordinary
         if not urgent and len(queue) >= self._most:
@@ -52,4 +52,4 @@ class Turns:
                 if not slice_.done():  # else its taker was cancelled, and has not run since
                     slice_.set_result(None)
                     return
-        self._taken = False
+        self._busy = False

@@ -82,7 +82,7 @@ STORIES = (
     Story(
         "witness-has-restarted-since",
         "A log was elected by what brokers had said of theirs, of which one had started anew and lost some meanwhile",
-        Edit(RECOVERY, "lives = tuple(registration_seen(b) for b in witnesses)", "lives = ()"),
+        Edit(RECOVERY, "incarnations = tuple(registration_seen(b) for b in witnesses)", "incarnations = ()"),
     ),
     Story(
         "report-of-a-former-life",

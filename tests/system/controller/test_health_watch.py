@@ -14,7 +14,7 @@ import pytest
 from children import stop
 from waiting import until
 
-from ottla_controller.health import HealthWatch, answers
+from ottla_controller.health import HealthWatch, responds
 from ottla_core.rpc.server import RpcServer
 from ottla_core.tasks import end_task
 from ottla_core.telemetry import Metrics
@@ -76,9 +76,9 @@ async def test_a_killed_process_is_proven_dead_and_a_stopped_one_is_not(process:
     address = address_of(process)
     async with watching(address) as (watch, task):
         await until(lambda: watch.held)
-        assert await answers(address, timeout=5)
+        assert await responds(address, timeout=5)
         stop(process.pid)
-        assert not await answers(address, timeout=0.3)
+        assert not await responds(address, timeout=0.3)
         assert not task.done()
         assert watch.held  # nothing was heard to the contrary
         os.kill(process.pid, signal.SIGKILL)
@@ -105,7 +105,7 @@ async def test_who_was_never_reached_is_not_proven_dead() -> None:
     """1. Nobody is there, and the port refuses. 2. Somebody comes. 3. It dies."""
     port = free_port_base()
     async with watching(f"127.0.0.1:{port}") as (watch, task):
-        assert not await answers(f"127.0.0.1:{port}", timeout=5)
+        assert not await responds(f"127.0.0.1:{port}", timeout=5)
         assert not await ended(task)
         server = await served(port)
         await until(lambda: watch.held)

@@ -8,8 +8,8 @@ import pytest
 
 from ottla_controller.machines.placement import (
     Replicas,
+    assign_replicas,
     check_assignments,
-    place_replicas,
     start_of,
 )
 from ottla_core.errors import ErrorCode, OttlaError
@@ -23,52 +23,52 @@ def racks(*names: str) -> dict[int, str]:
 
 @pytest.mark.feature(113)
 def test_leaders_go_round_the_brokers_from_the_start() -> None:
-    placed = place_replicas(racks("", "", ""), 6, 1, start=1)
+    placed = assign_replicas(racks("", "", ""), 6, 1, start=1)
     assert placed == [(1,), (2,), (0,), (1,), (2,), (0,)]
 
 
 def test_the_followers_of_one_leader_differ_so_that_its_load_spreads_when_it_dies() -> None:
-    placed = place_replicas(racks(*[""] * 6), 30, 3, start=0)
+    placed = assign_replicas(racks(*[""] * 6), 30, 3, start=0)
     followers = {f for leader, *rest in placed if leader == 0 for f in rest}
     assert followers == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.feature(113)
 def test_replicas_are_even_too_not_only_leaders() -> None:
-    placed = place_replicas(racks("", "", "", ""), 2, 2, start=0)
+    placed = assign_replicas(racks("", "", "", ""), 2, 2, start=0)
     assert sorted(b for replicas in placed for b in replicas) == [0, 1, 2, 3]
 
 
 @pytest.mark.feature(113)
 def test_replicas_of_a_partition_lie_in_different_racks() -> None:
-    placed = place_replicas(racks("a", "a", "b", "b", "c", "c"), 12, 3, start=0)
+    placed = assign_replicas(racks("a", "a", "b", "b", "c", "c"), 12, 3, start=0)
     assert all(sorted("aabbcc"[b] for b in replicas) == ["a", "b", "c"] for replicas in placed)
     assert set(Counter(b for replicas in placed for b in replicas).values()) == {6}
 
 
 def test_with_fewer_racks_than_replicas_every_rack_has_one() -> None:
-    placed = place_replicas(racks("a", "a", "a", "b"), 8, 3, start=0)
+    placed = assign_replicas(racks("a", "a", "a", "b"), 8, 3, start=0)
     assert all(3 in replicas for replicas in placed)
 
 
 def test_racks_do_not_count_where_a_broker_has_none() -> None:
-    with_one_missing = place_replicas(racks("a", "a", "b", ""), 8, 2, start=0)
-    assert with_one_missing == place_replicas(racks("", "", "", ""), 8, 2, start=0)
+    with_one_missing = assign_replicas(racks("a", "a", "b", ""), 8, 2, start=0)
+    assert with_one_missing == assign_replicas(racks("", "", "", ""), 8, 2, start=0)
 
 
 @pytest.mark.feature(165)
 @pytest.mark.parametrize("factor", [1, 2, 3])
 def test_later_partitions_go_on_where_the_first_end(factor: int) -> None:
     brokers = {7: "", 8: "", 9: "", 12: ""}
-    whole = place_replicas(brokers, 10, factor, start=2)
-    first = place_replicas(brokers, 4, factor, start=2)
+    whole = assign_replicas(brokers, 10, factor, start=2)
+    first = assign_replicas(brokers, 4, factor, start=2)
     start = start_of(brokers, first)
-    assert first + place_replicas(brokers, 6, factor, start=start, existing=first) == whole
+    assert first + assign_replicas(brokers, 6, factor, start=start, existing=first) == whole
 
 
 def test_later_partitions_go_to_a_broker_that_came_later_first() -> None:
     existing = [(0,), (1,), (0,), (1,)]
-    placed = place_replicas(racks("", "", ""), 3, 1, start=0, existing=existing)
+    placed = assign_replicas(racks("", "", ""), 3, 1, start=0, existing=existing)
     assert placed[:2] == [(2,), (2,)]
     assert start_of({5: ""}, existing) == 0  # the broker that led the first partition is away
 
@@ -76,7 +76,7 @@ def test_later_partitions_go_to_a_broker_that_came_later_first() -> None:
 @pytest.mark.parametrize(("factor", "brokers"), [(0, 3), (4, 3), (1, 0), (-2, 3)])
 def test_a_factor_that_the_live_brokers_can_not_hold_is_refused(factor: int, brokers: int) -> None:
     with pytest.raises(OttlaError, match=f"there are {brokers}") as refused:
-        place_replicas(racks(*[""] * brokers), 1, factor, start=0)
+        assign_replicas(racks(*[""] * brokers), 1, factor, start=0)
     assert refused.value.code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 

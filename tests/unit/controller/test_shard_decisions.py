@@ -17,7 +17,7 @@ from ottla_controller.machines.shards import (
     decide_release_shard,
     decide_remove_dead_coordinator,
     decide_shards,
-    homeless,
+    unassigned_kinds,
 )
 from ottla_controller.machines.topics import NewTopic, decide_create_internal_topic
 from ottla_core.cluster import keys
@@ -42,7 +42,7 @@ def gone(image: ClusterImage, instance: int) -> ClusterImage:
 
 
 def settled(image: ClusterImage) -> ClusterImage:
-    while homeless(image):
+    while unassigned_kinds(image):
         image = after(image, decide_shards(image, "group"))
     return image
 
@@ -56,9 +56,9 @@ def load(image: ClusterImage) -> list[int]:
 
 
 def test_nothing_is_given_before_there_are_a_topic_and_a_coordinator() -> None:
-    assert homeless(registered(image_of(), 1)) == []
-    assert homeless(with_offsets_topic(image_of())) == []
-    assert homeless(registered(with_offsets_topic(image_of()), 1)) == ["group"]
+    assert unassigned_kinds(registered(image_of(), 1)) == []
+    assert unassigned_kinds(with_offsets_topic(image_of())) == []
+    assert unassigned_kinds(registered(with_offsets_topic(image_of()), 1)) == ["group"]
 
 
 def test_shards_are_spread_and_stay_where_they_are() -> None:
@@ -76,7 +76,7 @@ def test_who_has_one_more_keeps_it() -> None:
     image = registered(with_offsets_topic(image_of(), 3), 1, 2)
     given_so = {0: Shard(2, 502, 1), 1: Shard(1, 501, 1), 2: Shard(2, 502, 1)}
     image = image.with_changes([Change(keys.shard("group", n), s) for n, s in given_so.items()], image.revision + 1)
-    assert homeless(image) == []
+    assert unassigned_kinds(image) == []
 
 
 def test_who_dies_leaves_its_shards_to_the_others_under_a_higher_epoch() -> None:
@@ -85,7 +85,7 @@ def test_who_dies_leaves_its_shards_to_the_others_under_a_higher_epoch() -> None
     assert load(left) == [50]
     for number, owner in owners(image).items():
         assert left.shards["group", number].epoch == (2 if owner == 1 else 1)
-    assert homeless(gone(left, 2)) == [], "nobody is there to be given them, and they keep their epochs"
+    assert unassigned_kinds(gone(left, 2)) == [], "nobody is there to be given them, and they keep their epochs"
 
 
 def test_a_coordinator_that_has_started_again_is_another() -> None:

@@ -31,8 +31,8 @@ _START_S: Final = 10.0
 
 class Registration:
     """A component. `describe(newest)` gives this broker as it is to be registered, at the moment of each registration;
-    `newest` is the newest incarnation of it that the store knows (rule C17). `applied(revision, epoch)` returns when all
-    up to that revision of the metadata is applied here.
+    `newest` is its newest incarnation that the store knows (rule C17). `applied(revision, epoch)` returns once that
+    revision of the metadata is applied here.
 
     `on_replaced(error)` is called, after the start, where another process has its registration, or its id.
     """

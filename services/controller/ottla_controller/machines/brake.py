@@ -50,7 +50,7 @@ class Brake:
     def on_start(self, now: float, needed: Set[int], registered: Set[int]) -> None:
         """The first image: `needed` are in sync of some partition, registered or not."""
         missing = needed - registered
-        if _are_many(missing, needed | registered):
+        if _is_mass_failure(missing, needed | registered):
             self._away = {broker_id: _Away(None, now, now + self._grace_s) for broker_id in missing}
 
     def on_proven_dead(self, broker: Broker) -> None:
@@ -65,7 +65,7 @@ class Brake:
                 self._away[broker.id] = _Away(broker, now, now + WINDOW_S)
         self._explained = {(n, epoch) for n, epoch in self._explained if n in after and after[n].epoch == epoch}
         recent = {n for n, away in self._away.items() if away.last is not None and now - away.since < WINDOW_S}
-        if _are_many(recent, after.keys() | recent):
+        if _is_mass_failure(recent, after.keys() | recent):
             for n in recent:
                 self._away[n].until = math.inf  # until it was asked
 
@@ -82,5 +82,5 @@ class Brake:
         return frozenset(n for n, away in self._away.items() if now < away.until)
 
 
-def _are_many(gone: Set[int], all_of_them: Set[int]) -> bool:
+def _is_mass_failure(gone: Set[int], all_of_them: Set[int]) -> bool:
     return len(gone) * 3 > len(all_of_them)

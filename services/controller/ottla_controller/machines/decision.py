@@ -58,29 +58,29 @@ class Decision(Generic[Response]):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DecisionBatch:
     """The part of a decision that goes into one transaction."""
 
     changes: tuple[Change, ...]
     relied_on: tuple[ReliedOn, ...]
 
 
-def batches(writes: Iterable[Write]) -> Iterator[Batch]:
+def batches(writes: Iterable[Write]) -> Iterator[DecisionBatch]:
     """Cut `writes`, in their order, into transactions within etcd's limits."""
     changes: list[Change] = []
     relied_on: dict[ReliedOn, None] = {}
     for write in writes:
         together = relied_on | dict.fromkeys(write.relied_on)
         if changes and (len(changes) == MAX_WRITES or len(together) > MAX_RELIED_ON):
-            yield Batch(tuple(changes), tuple(relied_on))
+            yield DecisionBatch(tuple(changes), tuple(relied_on))
             changes, together = [], dict.fromkeys(write.relied_on)
         changes.append(write.change)
         relied_on = together
     if changes:
-        yield Batch(tuple(changes), tuple(relied_on))
+        yield DecisionBatch(tuple(changes), tuple(relied_on))
 
 
-def chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+def batched(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """Cut `items` into parts of MAX_WRITES: each is then decided and written in one transaction."""
     for first in range(0, len(items), MAX_WRITES):
         yield items[first : first + MAX_WRITES]

@@ -52,9 +52,9 @@ def decide_allocate_broker_id(image: ClusterImage, directory_id: str) -> Decisio
     ids = image.broker_ids
     if directory_id in ids.by_directory:
         return Decision(ids.by_directory[directory_id])
-    taken = _taken(image)
+    used = _used_ids(image)
     broker_id = max(ids.next, FIRST_HANDED_OUT)
-    while broker_id in taken:
+    while broker_id in used:
         broker_id += 1
     change = Change(keys.BROKER_IDS, BrokerIds(broker_id + 1, {**ids.by_directory, directory_id: broker_id}))
     seen = ReliedOn(keys.BROKER_IDS, mod_revision=ids.mod_revision)
@@ -72,7 +72,7 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
     return registration_seen(check_registered(image, instance_id, instance_epoch))
 
 
-def _taken(image: ClusterImage) -> set[int]:
+def _used_ids(image: ClusterImage) -> set[int]:
     """Ids that somebody has or had: registered, configured, or holding replicas while it is away."""
     configured = {int(name) for scope, name in image.configs if scope == "broker" and name}
     return {*image.brokers, *configured, *(b for p in image.partitions.values() for b in p.replicas)}

@@ -25,7 +25,7 @@ from ottla_core.model import PartitionId, TopicId
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 RECOVERY: Final = "unclean.recovery.strategy"
-NOBODY: Final[frozenset[int]] = frozenset()
+NO_BROKERS: Final[frozenset[int]] = frozenset()
 
 
 class TopicConfigs:
@@ -53,7 +53,7 @@ class TopicConfigs:
         return own if own is not None else str(self._cluster.entries[name].text)
 
 
-def with_isr(partition: Partition, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NOBODY) -> Partition:
+def with_isr(partition: Partition, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NO_BROKERS) -> Partition:
     """`isr` in sync. `lost` are replicas that may have lost what they had: they are eligible no more."""
     elr: tuple[int, ...] = ()
     last_known: tuple[int, ...] = ()
@@ -79,7 +79,7 @@ def with_replicas(partition: Partition, replicas: tuple[int, ...]) -> Partition:
 
 
 def with_leader(
-    partition: Partition, leader: int, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NOBODY
+    partition: Partition, leader: int, isr: tuple[int, ...], min_isr: int, lost: Collection[int] = NO_BROKERS
 ) -> Partition:
     after = with_isr(partition, isr, min_isr, lost)
     return replace(after, leader=leader, leader_epoch=partition.leader_epoch + 1)

@@ -20,7 +20,7 @@ Replicas = tuple[int, ...]
 """Broker ids, the preferred leader first."""
 
 
-def place_replicas(
+def assign_replicas(
     racks: Mapping[int, str], count: int, replication_factor: int, *, start: int, existing: Sequence[Replicas] = ()
 ) -> list[Replicas]:
     """The replicas of `count` further partitions of a topic that has the `existing` ones.
@@ -34,7 +34,7 @@ def place_replicas(
             hint="use 1 or more, and start brokers" if len(racks) else "start a broker",
         )
     spread = _Spread(racks, start, existing)
-    return [spread.place(len(existing) + n, replication_factor) for n in range(count)]
+    return [spread.replicas_of(len(existing) + n, replication_factor) for n in range(count)]
 
 
 def start_of(racks: Mapping[int, str], existing: Sequence[Replicas]) -> int:
@@ -56,7 +56,7 @@ class _Spread:
         for replicas in existing:
             self._add(replicas)
 
-    def place(self, number: int, replication_factor: int) -> Replicas:
+    def replicas_of(self, number: int, replication_factor: int) -> Replicas:
         first = self._start + number
         slice_ = {b: (n - first) % len(self._rack) for n, b in enumerate(self._rack)}
         leader = min(self._rack, key=lambda b: (self._leaders[b], self._replicas[b], slice_[b]))
@@ -83,12 +83,14 @@ def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: M
     """
     by_partition = dict(assignments)
     if len(by_partition) < len(assignments) or sorted(by_partition) != list(range(len(assignments))):
-        raise _refused("partitions must be numbered from 0 on, each once", "give one list of replicas per partition")
+        raise _invalid_assignment(
+            "partitions must be numbered from 0 on, each once", "give one list of replicas per partition"
+        )
     ordered = [by_partition[n] for n in range(len(assignments))]
     for partition, replicas in enumerate(ordered):
         _check_replicas(partition, replicas, registered)
         if len(replicas) != len(ordered[0]):
-            raise _refused(
+            raise _invalid_assignment(
                 f"partition {partition} has {len(replicas)} replicas and partition 0 has {len(ordered[0])}",
                 "give all partitions equally many",
             )
@@ -97,16 +99,20 @@ def check_assignments(assignments: Sequence[tuple[int, Replicas]], registered: M
 
 def _check_replicas(partition: int, replicas: Replicas, registered: Mapping[int, bool]) -> None:
     if not replicas or len(set(replicas)) < len(replicas):
-        raise _refused(f"partition {partition} has replicas {list(replicas)}", "give at least one, each broker once")
+        raise _invalid_assignment(
+            f"partition {partition} has replicas {list(replicas)}", "give at least one, each broker once"
+        )
     unknown = [b for b in replicas if b not in registered]
     if unknown:
-        raise _refused(
+        raise _invalid_assignment(
             f"partition {partition} names broker {unknown[0]}, which is not registered",
             f"registered are {sorted(registered)}",
         )
     if not any(registered[b] for b in replicas):
-        raise _refused(f"no broker of partition {partition} is live", "name a live broker for each partition")
+        raise _invalid_assignment(
+            f"no broker of partition {partition} is live", "name a live broker for each partition"
+        )
 
 
-def _refused(description: str, hint: str) -> OttlaError:
+def _invalid_assignment(description: str, hint: str) -> OttlaError:
     return OttlaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, description, hint=hint)

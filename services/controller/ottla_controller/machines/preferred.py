@@ -34,7 +34,7 @@ class ElectionType(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ElectionOutcome:
     """Of one partition: what its election changed, or why there was none."""
 
     id: PartitionId
@@ -47,7 +47,7 @@ def decide_elect_leaders(
     kind: ElectionType,
     partitions: Sequence[PartitionId],
     reports: Mapping[int, Report] | None = None,
-) -> Decision[tuple[Outcome, ...]]:
+) -> Decision[tuple[ElectionOutcome, ...]]:
     """One transaction for all of `partitions`, each named once: the caller asks for at most MAX_WRITES.
 
     By `reports` of logs an unclean election knows the longest.
@@ -98,19 +98,19 @@ def _outcome(
     kind: ElectionType,
     id_: PartitionId,
     reports: Mapping[int, Report],
-) -> Outcome:
+) -> ElectionOutcome:
     partition = image.partitions.get(id_)
     if partition is None:
         error = OttlaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition", hint="list the topics")
-        return Outcome(id_, error=error)
+        return ElectionOutcome(id_, error=error)
     rules = rules_of(configs, id_.topic_id)
     try:
         if kind is ElectionType.PREFERRED:
-            return Outcome(id_, Settled(id_, partition, _preferred(partition, existing, rules)))
+            return ElectionOutcome(id_, Settled(id_, partition, _preferred(partition, existing, rules)))
         longest = by_an_operators_word(image, id_, reports)
-        return Outcome(id_, Settled(id_, partition, _unclean(partition, existing, rules, longest)))
+        return ElectionOutcome(id_, Settled(id_, partition, _unclean(partition, existing, rules, longest)))
     except OttlaError as error:
-        return Outcome(id_, error=error)
+        return ElectionOutcome(id_, error=error)
 
 
 def _preferred(partition: Partition, existing: Availability, rules: Rules) -> Partition:

@@ -74,8 +74,9 @@ def decide_recover(
     writes = []
     for settled, witnesses in moved:
         *before, write = writes_of(image, settled)
-        lives = tuple(registration_seen(b) for b in witnesses)  # whoever has started anew since may have another log
-        writes.append((*before, replace(write, relied_on=tuple(dict.fromkeys((*write.relied_on, *lives))))))
+        # A broker that has restarted since may have another log.
+        incarnations = tuple(registration_seen(b) for b in witnesses)
+        writes.append((*before, replace(write, relied_on=tuple(dict.fromkeys((*write.relied_on, *incarnations))))))
     return Decision(tuple(settled for settled, _ in moved), tuple(chain.from_iterable(writes)))
 
 

@@ -24,7 +24,7 @@ _NEVER_OWNED: Final = Shard()
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ShardAssignment:
     """One shard's change of owner."""
 
     kind: str
@@ -33,17 +33,17 @@ class Given:
     after: Shard
 
 
-def homeless(image: ClusterImage) -> list[str]:
+def unassigned_kinds(image: ClusterImage) -> list[str]:
     """The kinds whose shards are not owned as they should be."""
     return [kind for kind in SHARD_TOPICS if _plan(image, kind)]
 
 
-def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[Given, ...]]:
+def decide_shards(image: ClusterImage, kind: str) -> Decision[tuple[ShardAssignment, ...]]:
     """Give the shards of one kind to who should own them; at most MAX_WRITES at once, the next look finds the rest."""
     planned = list(_plan(image, kind).items())[:MAX_WRITES]
-    options = tuple(_given(image, kind, number, owner) for number, owner in planned)
-    writes = (_write_of(image, g, owner) for g, (_, owner) in zip(options, planned, strict=True))
-    return Decision(options, tuple(writes))
+    assignments = tuple(_assignment(image, kind, number, owner) for number, owner in planned)
+    writes = (_write_of(image, g, owner) for g, (_, owner) in zip(assignments, planned, strict=True))
+    return Decision(assignments, tuple(writes))
 
 
 def decide_release_shard(
@@ -60,8 +60,8 @@ def decide_release_shard(
         raise OttlaError(ErrorCode.INVALID_REQUEST, f"there is no shard {number} of kind {kind[:40]!r}")
     if (shard.owner, shard.incarnation, shard.epoch) != (instance_id, instance_epoch, shard_epoch):
         return Decision(shard)
-    options = _given(image, kind, number, owner)
-    return Decision(options.after, (_write_of(image, options, owner),))
+    assignment = _assignment(image, kind, number, owner)
+    return Decision(assignment.after, (_write_of(image, assignment, owner),))
 
 
 def fence_after_loss(image: ClusterImage, id_: PartitionId) -> tuple[Write, ...]:
@@ -134,15 +134,15 @@ def _quotas(owned: Mapping[int, list[int]], count: int) -> dict[int, int]:
     return {instance_id: least + (position < more) for position, instance_id in enumerate(by_size)}
 
 
-def _given(image: ClusterImage, kind: str, number: int, owner: Coordinator) -> Given:
+def _assignment(image: ClusterImage, kind: str, number: int, owner: Coordinator) -> ShardAssignment:
     before = image.shards.get((kind, number), _NEVER_OWNED)
-    return Given(kind, number, before, Shard(owner.id, owner.epoch, before.epoch + 1))
+    return ShardAssignment(kind, number, before, Shard(owner.id, owner.epoch, before.epoch + 1))
 
 
-def _write_of(image: ClusterImage, options: Given, owner: Coordinator) -> Write:
-    key = keys.shard(options.kind, options.number)
-    seen = ReliedOn(key, mod_revision=options.before.mod_revision)
-    return Write(Change(key, options.after), (seen, _registration_seen(owner)))
+def _write_of(image: ClusterImage, assignment: ShardAssignment, owner: Coordinator) -> Write:
+    key = keys.shard(assignment.kind, assignment.number)
+    seen = ReliedOn(key, mod_revision=assignment.before.mod_revision)
+    return Write(Change(key, assignment.after), (seen, _registration_seen(owner)))
 
 
 def _registration_seen(coordinator: Coordinator) -> ReliedOn:

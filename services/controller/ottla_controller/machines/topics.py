@@ -13,8 +13,8 @@ from ottla_controller.machines.configs import check_min_isr, cluster_configs, cl
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_controller.machines.placement import (
     Replicas,
+    assign_replicas,
     check_assignments,
-    place_replicas,
     start_of,
 )
 from ottla_core.cluster import keys
@@ -69,25 +69,25 @@ class PartitionsCreated:
 def decide_create_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
     """Partition keys first, the topic key last: it is the commit point."""
     _check_client_may_change(new.name)
-    _check_not_there(image, new.name)
+    _check_absent(image, new.name)
     _check_no_collision(image, new.name)
     return decide_create_internal_topic(image, new, topic_id=topic_id)
 
 
 def decide_create_internal_topic(image: ClusterImage, new: NewTopic, *, topic_id: TopicId) -> Decision[TopicCreated]:
     """The same for a name that no client may take: the controller's own."""
-    _check_not_there(image, new.name)
+    _check_absent(image, new.name)
     configs = check_topic_configs(new.configs, cluster_configs(image))
-    positioned = _place(image, new)
-    check_min_isr(configs, len(positioned[0]))
-    topic = Topic(name=new.name, id=topic_id, partition_count=len(positioned), configs=configs)
+    placement = _replicas_of(image, new)
+    check_min_isr(configs, len(placement[0]))
+    topic = Topic(name=new.name, id=topic_id, partition_count=len(placement), configs=configs)
     commit = Write(
         Change(keys.topic(new.name), topic),
         (ReliedOn(keys.topic(new.name), mod_revision=0), cluster_configs_seen(image)),
     )
     return Decision(
-        TopicCreated(new.name, topic_id, len(positioned), len(positioned[0]), without_effect(topic_key, configs)),
-        (*_partition_writes(image, topic_id, 0, positioned), commit),
+        TopicCreated(new.name, topic_id, len(placement), len(placement[0]), without_effect(topic_key, configs)),
+        (*_partition_writes(image, topic_id, 0, placement), commit),
     )
 
 
@@ -108,9 +108,9 @@ def decide_create_partitions(
     racks = _live_racks(image)
     count = total_count - topic.partition_count
     if assignments:
-        positioned = _check_new_assignments(image, assignments, count, len(existing[0]))
+        placement = _check_new_assignments(image, assignments, count, len(existing[0]))
     else:
-        positioned = place_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
+        placement = assign_replicas(racks, count, len(existing[0]), start=start_of(racks, existing), existing=existing)
     warning = (
         f"records with a key may now go to another partition than before: {name} has {total_count} partitions "
         f"instead of {topic.partition_count}, so order by key holds only from here on"
@@ -121,7 +121,7 @@ def decide_create_partitions(
     )
     return Decision(
         PartitionsCreated(name, warning),
-        (*_partition_writes(image, topic.id, topic.partition_count, positioned), commit),
+        (*_partition_writes(image, topic.id, topic.partition_count, placement), commit),
     )
 
 
@@ -193,7 +193,7 @@ def _check_client_may_change(name: str) -> None:
         )
 
 
-def _check_not_there(image: ClusterImage, name: str) -> None:
+def _check_absent(image: ClusterImage, name: str) -> None:
     if name in image.topics:
         raise OttlaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"the topic {name} exists already", hint="choose another name")
 
@@ -212,7 +212,7 @@ def _check_no_collision(image: ClusterImage, name: str) -> None:
             )
 
 
-def _place(image: ClusterImage, new: NewTopic) -> list[Replicas]:
+def _replicas_of(image: ClusterImage, new: NewTopic) -> list[Replicas]:
     """The replicas of every partition, as asked for or as the cluster's configs and placement have it."""
     defaults = cluster_values(image)
     if new.assignments:
@@ -226,7 +226,7 @@ def _place(image: ClusterImage, new: NewTopic) -> list[Replicas]:
         _check_no_counts(new)
         return check_assignments(new.assignments, _registered(image))
     # Where the last topic's placement would have gone on, so that many small topics spread as one large one does.
-    return place_replicas(_live_racks(image), partitions, factor, start=len(image.partitions))
+    return assign_replicas(_live_racks(image), partitions, factor, start=len(image.partitions))
 
 
 def _check_new_assignments(
@@ -267,13 +267,11 @@ def _live_racks(image: ClusterImage) -> dict[int, str]:
     return {n: b.rack for n, b in image.live_brokers().items()}
 
 
-def _partition_writes(
-    image: ClusterImage, topic_id: TopicId, first: int, positioned: Sequence[Replicas]
-) -> list[Write]:
+def _partition_writes(image: ClusterImage, topic_id: TopicId, first: int, placement: Sequence[Replicas]) -> list[Write]:
     """New partitions, led by the first live replica, with all live ones in sync: they are equal, being empty."""
     live = image.live_brokers()
     writes = []
-    for number, replicas in enumerate(positioned, first):
+    for number, replicas in enumerate(placement, first):
         isr = tuple(b for b in replicas if b in live)
         directories = {b: live[b].directory_id for b in isr}
         partition = Partition(
