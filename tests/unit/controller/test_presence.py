@@ -39,7 +39,7 @@ async def test_a_broker_that_can_not_be_asked_does_not_answer(
     async def fails(address: str, *, timeout: float) -> bool:
         raise failure
 
-    monkeypatch.setattr(presence_module, "answers", fails)
+    monkeypatch.setattr(presence_module, "responds", fails)
     metadata: Any = Metadata()
     presence = Presence(metadata, ManualClock())
     image = image_with(2, partition(0, 1))
