@@ -1,8 +1,8 @@
 """One round of a shard: what waits is decided, one after another, and one call to the log proves all of it.
 
 Each decision is applied before the next one is taken, so that two joins of one round see each other. What they write is
-one batch (group commit), appended by one call. Where nobody writes, the call is a check. Either way the answers wait
-for it, in the order of their decisions.
+one batch (group commit), appended by one call. Where no request writes, the call is a check. Either way the responses
+wait for it, in the order of their decisions.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ MAX_DECISIONS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class ShardRequest(Generic[S]):
-    """What a client asks. `token` is who is answered; None for what the owner asks itself.
+    """A request of a client. `token` stands for the caller; None for a request of the owner's own.
 
-    `without_confirmation`: a heartbeat, which changes timers only and is answered by who owned the shard a moment ago.
+    `without_confirmation`: a heartbeat, which changes timers only: an owner may respond that was one a moment ago.
     """
 
     token: Any
@@ -35,7 +35,7 @@ class ShardRequest(Generic[S]):
 
 
 class RoundOutcome(NamedTuple):
-    """What a request comes to once the round is proved: a decision, or the error that refuses it."""
+    """The outcome of a request once the round is confirmed: a decision, or the error that rejects it."""
 
     token: Any
     decision: Decision[Any] | None
@@ -55,9 +55,9 @@ class AppendRound(Generic[S]):
         self._largest_bytes: Final = self._room_bytes
 
     def decide_all(self, waiting: deque[ShardRequest[S]], now: Moment) -> None:
-        """Take from `waiting` what fits into the batch, in order; then the timers that are due, if nobody is left.
+        """Take from `waiting` what fits into the batch, in order; then the timers that are due, if no request is left.
 
-        Those who waited come first: among them is the heartbeat that moves the timer.
+        Requests come first: among them is the heartbeat that moves the timer.
         """
         while waiting and self._decided < MAX_DECISIONS:
             request = waiting[0]
@@ -72,7 +72,7 @@ class AppendRound(Generic[S]):
                 return
 
     def dismiss(self) -> list[Any]:
-        """Whoever waits for it, and from now on waits no longer. What else was to come of the decisions still does."""
+        """The tokens of all that wait for it, and now wait no longer. The other effects of the decisions still come."""
         tokens = [outcome.token for outcome in self.outcomes if outcome.token is not None]
         self.outcomes[:] = [outcome._replace(token=None) for outcome in self.outcomes if outcome.decision is not None]
         return tokens
@@ -82,7 +82,7 @@ class AppendRound(Generic[S]):
         self._decided += 1
         try:
             decision = decide(self._shard, now)
-        except Exception as error:  # a refusal, or a bug in it: nothing has changed
+        except Exception as error:  # rejected, or a bug in it: nothing has changed
             self._reject(token, error)
             return True
         size_bytes = size_limit(decision.records)
@@ -106,7 +106,7 @@ class AppendRound(Generic[S]):
 
 
 def apply_decision(decision: Decision[Any], shard: ShardState, timers: Timers) -> None:
-    """Make the state what the decision says."""
+    """Records, memory and timers of a decision go into the state."""
     for entry in decision.records:
         shard.apply(entry)
     for change in decision.memory:

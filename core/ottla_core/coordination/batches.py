@@ -1,6 +1,6 @@
 """A shard's log in bytes: entries into the batch that is appended, and what is stored back into records.
 
-A transactional batch says whose it is in its header, outside of the records; a control batch holds one marker of a
+A transactional batch names its producer in its header, outside of the records; a control batch holds one marker of a
 transaction, or one fence. Control records of any other type are passed over, as Kafka's own tools do.
 """
 
@@ -21,7 +21,7 @@ _FRAMING_BYTES: Final = 24
 
 
 class StoredBatch(NamedTuple):
-    """One batch of the log. Its `fence`, or its `records`, or neither where it concerns nobody here."""
+    """One batch of the log. Its `fence`, or its `records`, or neither where it means nothing to a coordinator."""
 
     next_offset: int
     records: list[Record]
@@ -29,7 +29,7 @@ class StoredBatch(NamedTuple):
 
 
 def size_limit(entries: Sequence[Entry]) -> int:
-    """At most so many bytes do the entries add to a batch."""
+    """An upper bound of the bytes that the entries add to a batch."""
     return sum(_FRAMING_BYTES + len(entry.key) + len(entry.value or b"") for entry in entries)
 
 

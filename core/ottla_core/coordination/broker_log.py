@@ -31,11 +31,11 @@ from ottla_proto.common_pb2 import Error
 from ottla_proto.contracts import Broker
 
 READ_BYTES: Final = 128 << 10
-"""What is replayed without a pause for whoever else is on the loop."""
+"""Replayed at once, without a pause for other tasks of the loop."""
 
 
 class _LogPartition(NamedTuple):
-    """A shard's partition, and who leads it as far as is known."""
+    """A shard's partition, with its leader as far as is known."""
 
     topic_id: TopicId
     partition: int
@@ -44,7 +44,7 @@ class _LogPartition(NamedTuple):
 
 
 class BrokerShardLog:
-    """Of one kind of coordinator. A component: it connects at the first call and to whom it has to."""
+    """Of one kind of coordinator. A component: it connects to a leader at the first call."""
 
     def __init__(self, kind: str, image: Callable[[], ClusterImage], *, client_id: str = "") -> None:
         self._kind: Final = kind
@@ -134,7 +134,7 @@ class BrokerShardLog:
         return Batches(fetched.records, fetched.high_watermark)
 
     def _find_partition(self, shard: int) -> _LogPartition | None:
-        """None while nobody leads the partition: then nothing is sent."""
+        """None while the partition has no leader: then nothing is sent."""
         image = self._image()
         topic = image.topics.get(SHARD_TOPICS[self._kind])
         if topic is None or shard >= topic.partition_count:
@@ -163,4 +163,4 @@ def _error(error: Error) -> OttlaError:
 
 
 def _no_leader(topic: str, shard: int) -> OttlaError:
-    return OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {topic}-{shard} at the moment", hint="try again")
+    return OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{shard} has no leader at the moment", hint="try again")

@@ -1,4 +1,4 @@
-"""What an owner wants done, its limits, and the errors that it answers with by itself."""
+"""The effects of an owner, its limits, and the errors of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ShardLimits:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Carry the call to the log; what it says within `timeout_s` comes back as `on_result` with this number."""
+    """Carry the call to the log; its result within `timeout_s` comes back as `on_result` with this number."""
 
     number: int
     call: Call
@@ -59,7 +59,7 @@ class Perform:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A fence or a load does not get on, and is tried on: whoever runs the cluster should know why."""
+    """A fence or a load makes no progress, and is tried again: operators should know the reason."""
 
     trouble: str
 

@@ -45,11 +45,11 @@ class ShardProcess(Protocol):
 
 def reject(token: asyncio.Future[Any], error: Exception) -> None:
     token.set_exception(error)
-    token.exception()  # whoever waited may have gone: that is no bug, as which asyncio would log it
+    token.exception()  # the caller may have gone: asyncio would log that as a bug
 
 
 class HeldShard(Generic[S]):
-    """One owner's life: events in, effects carried out."""
+    """One owner: events in, effects carried out."""
 
     def __init__(self, number: int, owner: Owner[S], process: ShardProcess) -> None:
         self.number: Final = number

@@ -1,6 +1,6 @@
-"""The shards' log in memory: for tests, and for whoever wants coordinators without brokers.
+"""The shards' log in memory: for tests, and for coordinators without brokers.
 
-One leader that nobody deposes, no followers. What it appends counts at once, or when `commit` is called after `hold`.
+One leader that is never deposed, no followers. What it appends counts at once, or when `commit` is called after `hold`.
 The comparisons are the broker's (docs/design/shards.md); one suite of tests runs over this log and over real brokers.
 """
 

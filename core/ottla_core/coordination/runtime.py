@@ -83,9 +83,9 @@ class OwnedShards(Shards[S]):
         self._to_load: OrderedDict[int, HeldShard[S]] = OrderedDict()
         self._waiting_bytes = 0
         self._tasks: set[asyncio.Task[None]] = set()
-        self._shards = 0  # how many there are of this kind, as the image says
+        self._shards = 0  # of this kind, by the image
         self._image: ClusterImage | None = None
-        self._seen_as: int | None = None  # the incarnation that was compared with what the image says
+        self._seen_as: int | None = None  # the incarnation that was compared with the image
         self._stopping = False
         self._idle = asyncio.Event()
         self._ticking: asyncio.Task[None] | None = None
@@ -110,10 +110,10 @@ class OwnedShards(Shards[S]):
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock, self._processor = LoopClock(self._loop.time()), ProcessorTime(self._loop.time())
-        self._ticking = asyncio.create_task(self._tick(), name=f"{self.kind}-beat")
+        self._ticking = asyncio.create_task(self._tick(), name=f"{self.kind}-tick")
 
     async def stop(self) -> None:
-        """Take nothing new, finish what is under way, and drop the rest; the seat's end gives the shards to others."""
+        """Take nothing new, finish what is under way, drop the rest; the registration's end gives the shards away."""
         self._stopping = True
         self.on_settled()
         try:
@@ -134,7 +134,7 @@ class OwnedShards(Shards[S]):
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await end_task(self._ticking)
 
-    # ---- what the service asks ------------------------------------------------------------------------------------
+    # ---- for the service (docstrings: `shards.Shards`) --------------------------------------------------------------
 
     async def ask(
         self, key: str, decide: Decide[S], *, timeout: float, without_confirmation: bool = False, size_bytes: int = 0
@@ -206,7 +206,7 @@ class OwnedShards(Shards[S]):
             raise OttlaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{topic} is not there yet", hint="try again")
         return shard_of(key, self._shards)
 
-    # ---- what the metadata says -----------------------------------------------------------------------------------
+    # ---- metadata --------------------------------------------------------------------------------------------------
 
     def on_image(self, old: ClusterImage, new: ClusterImage) -> None:
         self._image = new
@@ -236,7 +236,7 @@ class OwnedShards(Shards[S]):
         self._load_more()
 
     def _notice_leaders(self, image: ClusterImage) -> None:
-        """A shard whose partition has another leader asks there at once, however long it had meant to wait."""
+        """A shard whose partition has another leader calls it at once, however long it had meant to wait."""
         topic = image.topics.get(SHARD_TOPICS[self.kind])
         for number, held in list(self._held.items()):
             partition = None if topic is None else image.partitions.get(PartitionId(topic.id, number))
@@ -266,7 +266,7 @@ class OwnedShards(Shards[S]):
         return Moment(at, self._wall.wall_ms())
 
     def _on_gap(self, gap_s: float) -> None:
-        """Why there was one is told, and changes nothing: the proofs are as old either way."""
+        """The reason for the gap is logged, and changes nothing: the proofs are as old either way."""
         for held in self._held.values():
             held.owner.on_gap(gap_s)
         passed_s, runnable_s = self._processor.look(self.loop.time())

@@ -22,7 +22,7 @@ S = TypeVar("S", bound="ShardState")
 
 
 class TransactionProducer(NamedTuple):
-    """Who wrote a transactional batch."""
+    """The producer of a transactional batch."""
 
     id: int
     epoch: int
@@ -56,7 +56,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Resolve:
-    """Answer the request that was told `Later`, if there still is one; with an OttlaError, refuse it."""
+    """Respond to the request whose response was `Later`, if it still waits; with an OttlaError, reject it."""
 
     key: Hashable
     response: Any
@@ -81,7 +81,7 @@ class Decision(Generic[Response]):
 class ShardState(Protocol):
     """The state of one shard. What is durable of it is the same wherever the same records were applied.
 
-    `apply` and `remember` raise nothing: what can't be done was refused when it was decided.
+    `apply` and `remember` raise nothing: what can't be done was rejected when it was decided.
     """
 
     def apply(self, record: Record) -> None:
@@ -100,4 +100,4 @@ class ShardState(Protocol):
 
 
 Decide: TypeAlias = Callable[[S, Moment], Decision[Any]]
-"""Raises OttlaError to refuse: what is refused because of the state is a read of it, and waits like one."""
+"""Raises OttlaError to reject: that depends on the state like a read, and waits for confirmation like one."""

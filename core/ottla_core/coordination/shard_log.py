@@ -1,6 +1,6 @@
-"""What an owner asks of its shard's log, and what the partition's leader can say to that.
+"""The calls of an owner to its shard's log, and their results.
 
-Between the machine that asks (`owner`) and whoever carries it there: a broker by gRPC, or a log in memory. An answer is
+Between the machine that calls (`owner`) and what carries the call: gRPC to a broker, or a log in memory. A result is
 *definite* where it tells what became of the call. `Unknown` is not: the call may have been carried out, may still be,
 and may never be.
 """
@@ -54,7 +54,7 @@ class Confirmed:
 
 @dataclass(frozen=True, slots=True)
 class Batches:
-    """Whole batches as they lie in the log; the first may begin below the offset that was asked for."""
+    """Whole batches as they lie in the log; the first may begin below the requested offset."""
 
     data: bytes
     high_watermark: int
@@ -81,7 +81,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """No answer, or one that says nothing: maybe appended (rule 5)."""
+    """No response, or one that leaves it open: maybe appended (rule 5)."""
 
     error: OttlaError
 
@@ -97,7 +97,7 @@ _DEFINITE: Final = frozenset(
         ErrorCode.INVALID_RECORD,
     }
 )
-"""With these a leader says that it has not appended. All that it says besides leaves that open."""
+"""By these a leader reports that it has not appended. All other errors leave that open."""
 
 
 def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Rejected | Unknown:
@@ -110,8 +110,8 @@ def result_of(error: OttlaError, log_end_offset: int) -> Mismatch | Fenced | Rej
 
 
 class ShardLog(Protocol):
-    """The partitions of one internal topic, each at whoever leads it at the moment of the call."""
+    """The partitions of one internal topic, each at its leader at the moment of the call."""
 
     async def call(self, shard: int, owner: ShardFence, call: Call, *, timeout_s: float) -> Result:
-        """What the leader says within `timeout_s`, or `Unknown`. Raises nothing; a cancelled call is unknown."""
+        """The leader's result within `timeout_s`, or `Unknown`. Raises nothing; a cancelled call is unknown."""
         ...

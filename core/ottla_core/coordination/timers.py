@@ -1,6 +1,6 @@
 """Time as a coordinator counts it: a clock that leaves out the gaps of the process, and timers by key.
 
-A process that was stopped for a minute (SIGSTOP, a suspended machine), or got no processor for seconds, goes on with
+A process that was stopped for a minute (SIGSTOP, a suspended machine), or got no processor for seconds, continues with
 its deadlines behind it, and its members' heartbeats in the sockets: it would evict all of them. So the deadlines move
 by the gap (rule 10 of coordination). Nothing is moved one by one: the clock by which they are set stands still in it.
 
@@ -31,7 +31,7 @@ class Moment(NamedTuple):
 
 
 class LoopClock:
-    """Seconds that only grow, and stand still while the process does. To be asked at every event."""
+    """Seconds that only grow, and stand still while the process does. To be read at every event."""
 
     def __init__(self, monotonic: float) -> None:
         self.gap_s = 0.0

@@ -1,4 +1,4 @@
-"""What a group-coordinator process is told: where it listens, where etcd is, and how groups behave.
+"""The settings of a group-coordinator process: where it listens, where etcd is, and how groups behave.
 
 Spelled OTTLA_GROUP_COORDINATOR__<KEY> in the environment. The settings of groups are Kafka's, with `_` for `.`; what
 the cluster's configs say of them (`ottla config set`) counts more, and holds from then on.
@@ -16,7 +16,7 @@ from ottla_group_coordinator.machines.membership import GroupSettings
 
 _MINUTE_MS = 60_000
 _LEAST_PROOF_S = 0.5
-"""Heartbeats would need a proof each below it, whatever is asked for."""
+"""Below it every heartbeat would need a confirmation of its own, whatever is configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class GroupCoordinatorConfig:
     host: str = "127.0.0.1"
     port: int = 9660  # 0 picks a free one
     admin_port: int = 9760
-    advertised_host: str = ""  # what clients are told; empty: `host`
+    advertised_host: str = ""  # where clients connect; empty: `host`
     etcd: tuple[str, ...] = ("127.0.0.1:9600",)
     lease_ttl_s: int = 6
     group_min_session_timeout_ms: int = 6_000
@@ -51,7 +51,7 @@ class GroupCoordinatorConfig:
         return ShardLimits(append_s=self.offsets_commit_timeout_ms / 1000, unproved_s=proof_s)
 
     def groups(self) -> GroupSettings:
-        """Raises INVALID_CONFIG for settings under which nobody could join."""
+        """Raises INVALID_CONFIG for settings under which no member could join."""
         if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
             raise OttlaError(
                 ErrorCode.INVALID_CONFIG,

@@ -1,8 +1,8 @@
 """What was committed in a topic goes when the topic does, as in Kafka: another one may come under its name, and a group
 that began in it where it ended in the former would miss records.
 
-Whoever owns a shard takes the offsets out: when it hears of the topic's end, and when it has loaded the shard, for the
-topic may have ended while nobody owned it. They are known by the topic's id, and the metadata must not be behind: a
+The owner of a shard takes the offsets out: when it hears of the topic's end, and when it has loaded the shard, for the
+topic may have ended while it had no owner. They are known by the topic's id, and the metadata must not be behind: a
 topic that is not known yet looks like one that is gone.
 """
 

@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class RebalanceCause(Enum):
-    """What set a rebalance off. PARTITIONS: the leading member says that its topics have changed (KIP-800)."""
+    """What set a rebalance off. PARTITIONS: the leader reports that its topics have changed (KIP-800)."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -49,7 +49,7 @@ class GroupMetrics:
         }
 
     def commit(self, offsets: int) -> None:
-        """So many offsets were taken."""
+        """A commit of N offsets was accepted."""
         self._commits.value += 1
         self._offsets.value += offsets
 
@@ -72,7 +72,7 @@ class GroupMetrics:
 
 
 def cause_of(began: HistoryEvent, before: Sequence[HistoryEvent]) -> RebalanceCause:
-    """Of a rebalance: what happened to a member in the same decision, else what a member that asked for it says."""
+    """What happened to a member in the same decision, else the reason that a member gave with its request."""
     for event in reversed(before):
         if event.kind in _OF_A_MEMBER:
             return _OF_A_MEMBER[event.kind]

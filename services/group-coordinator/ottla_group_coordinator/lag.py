@@ -1,4 +1,4 @@
-"""How far committed offsets are behind, asked of the partitions' leaders: in records, and in time.
+"""How far committed offsets are behind, as the partitions' leaders know: in records, and in time.
 
 In time means since when the oldest record that is not read has waited. Its timestamp is in the log, so the leader is
 asked for the batch that holds the committed offset: exact, and one batch a partition that is behind.
@@ -51,7 +51,7 @@ Lags = dict[TopicPartition, Lag]
 
 
 class LagReader:
-    """A component: it connects to a leader when it first asks it."""
+    """A component: it connects to a leader at the first request."""
 
     def __init__(self, image: Callable[[], ClusterImage]) -> None:
         self._image: Final = image
@@ -88,7 +88,7 @@ class LagReader:
         partition_id = PartitionId(topic.id, partition.partition)
         leader = image.partitions[partition_id].leader
         if leader == NO_LEADER or leader not in image.brokers:
-            raise OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"nobody leads {partition} at the moment")
+            raise OttlaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
         return image.brokers[leader].address, partition_id
 
     async def _of_leader(
@@ -116,7 +116,7 @@ async def _ends(
         ]
     )
     response = await peer.call(Broker.LIST_OFFSETS, request, timeout=_ASK_S)
-    offsets = iter(response.partitions)  # in the order in which they were asked for
+    offsets = iter(response.partitions)  # in the order of the request
     return {
         partition: _lag(committed[partition], first, last)
         for partition, first, last in zip(partitions.values(), offsets, offsets, strict=True)

@@ -72,7 +72,7 @@ def event(of: HistoryEvent) -> pb.GroupEvent:
 
 
 def assigned(group: Group) -> dict[TopicPartition, Member]:
-    """Who reads which partition; nothing where the members don't speak the consumer protocol."""
+    """The member that reads each partition; empty where the members don't speak the consumer protocol."""
     try:
         return {p: m for m in group.members.values() for p in decode_assignment(m.assignment).partitions}
     except OttlaError:

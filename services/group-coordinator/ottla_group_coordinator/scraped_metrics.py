@@ -1,8 +1,8 @@
-"""What Prometheus is told of groups: how far each is behind, its members, how many are in which state.
+"""Metrics of groups that a scrape reads: how far each is behind, its members, how many are in which state.
 
-A scrape takes what is known and waits for nobody: it wakes a look at the groups, which asks the partitions' leaders in
-the background, at most every LOOK_S, and only while somebody scrapes. So numbers are as old as one or two scrapes; the
-age of an unread record goes on counting.
+A scrape takes what is known and waits for nothing: it wakes a look at the groups, which calls the partitions' leaders
+in the background, at most every LOOK_S, and only while there are scrapes. So numbers are one or two scrapes old; the
+age of an unread record continues to grow.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ottla_group_coordinator.machines.states import GroupState
 
 LOOK_S: Final = 15.0
 STALE_S: Final = 60.0
-"""Numbers that are older than this are not told: nobody has scraped for a while."""
+"""Numbers that are older than this are not shown: there was no scrape for a while."""
 
 _ASK_S: Final = 5.0
 
@@ -37,7 +37,7 @@ Rows = dict[tuple[str, ...], float]
 
 
 class LagSource(Protocol):
-    """Who knows where partitions end (ottla_group_coordinator.lag)."""
+    """Gives the ends of partitions (ottla_group_coordinator.lag)."""
 
     async def lags(self, committed: Mapping[TopicPartition, int]) -> Lags: ...
 
@@ -95,7 +95,7 @@ class ScrapedGroupMetrics:
         return seen if self._clock.monotonic() - seen.at < STALE_S else _Seen()
 
     def _states(self) -> Rows:
-        """The first that a scrape asks for, so it is what wakes the look."""
+        """The first that a scrape reads, so it wakes the look."""
         loop = self._loop
         if loop is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._scraped.set)
@@ -147,7 +147,7 @@ class ScrapedGroupMetrics:
         )
 
     async def _groups(self) -> list[tuple[str, GroupState, int, dict[TopicPartition, int]]]:
-        """Name, state, number of members and offsets of each; a shard that can't be asked now has none."""
+        """Name, state, number of members and offsets of each; a shard that does not respond now has none."""
         groups: list[Any] = []
         for number in self._shards.owned():
             try:

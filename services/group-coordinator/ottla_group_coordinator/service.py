@@ -1,4 +1,4 @@
-"""The Group contract: one method per RPC. Protobuf stops here; what is asked goes to the shard that owns the group."""
+"""The Group contract: one method per RPC. Protobuf stops here; the group's shard decides."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class GroupService:
                 await asyncio.wait(waiting, timeout=_TOGETHER_S)
             finally:
                 for heartbeat in waiting:
-                    heartbeat.cancel()  # nobody waits for it any more
+                    heartbeat.cancel()  # its caller waits no longer
         return pb.HeartbeatsResponse(heartbeats=map(_heartbeat_response, heartbeats))
 
     def _begin_heartbeat(self, request: pb.HeartbeatRequest) -> asyncio.Future[Any] | OttlaError:
@@ -208,7 +208,7 @@ class GroupService:
             for item in request.offsets
         ]
         if any(check_topic(item, self._metadata.image.topics) for item in commits):
-            with suppress(OttlaError):  # then they are refused by what is known
+            with suppress(OttlaError):  # then they are judged by the metadata as it is
                 await self._caught_up()
 
         def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
@@ -245,8 +245,8 @@ class GroupService:
     async def _of_gone_topics(
         self, found: Sequence[tuple[TopicPartition, CommittedOffset | None]]
     ) -> frozenset[TopicPartition]:
-        """What was committed in topics that are gone and is not yet taken out. Whoever is behind sees some where there
-        are none, and would have a group begin anew: raises COORDINATOR_NOT_AVAILABLE where that can't be told."""
+        """What was committed in topics that are gone and is not yet taken out. A coordinator that is behind sees some
+        where there are none, and a group would begin anew: raises COORDINATOR_NOT_AVAILABLE where it can't catch up."""
 
         def look(image: ClusterImage) -> frozenset[TopicPartition]:
             return frozenset(p for p, o in found if o is not None and is_of_gone(p, o, image.topics))
@@ -259,7 +259,7 @@ class GroupService:
         except (StoreUnavailableError, TimeoutError) as error:
             raise OttlaError(
                 ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                f"whether topics are there can't be told: {error}",
+                f"whether topics exist is not known: {error}",
                 hint="try again",
             ) from error
 
@@ -279,7 +279,7 @@ class GroupService:
     # ---- groups -----------------------------------------------------------------------------------------------------
 
     async def list_groups(self, request: pb.ListGroupsRequest, context: RequestContext) -> pb.ListGroupsResponse:
-        """A shard that is loading makes the whole answer incomplete, and says so beside what is known."""
+        """A shard that is loading makes the whole response incomplete, and its error stands beside what is known."""
         response, matches = pb.ListGroupsResponse(), _Filter(request)
         numbers = self._shards.owned()
         for number, listed_groups in zip(numbers, await asyncio.gather(*map(self._listed, numbers)), strict=True):
@@ -386,7 +386,7 @@ def _identity(member: pb.Member) -> MemberIdentity:
 
 
 def _raise_if_error(result: Any) -> Any:
-    """Some answers are refusals, for what they come from is to be remembered."""
+    """Some responses are errors, where what they come from has to be remembered."""
     if isinstance(result, OttlaError):
         raise result
     return result
@@ -408,7 +408,7 @@ def _heartbeat_response(heartbeat: asyncio.Future[Any] | OttlaError) -> pb.Heart
 def _outcome(heartbeat: asyncio.Future[Any]) -> OttlaError | None:
     if heartbeat.cancelled():
         message = "its shard could not be proved while others waited"
-        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="ask for it alone")
+        return OttlaError(ErrorCode.REQUEST_TIMED_OUT, message, hint="send it alone")
     error = heartbeat.exception()
     if error is None:
         outcome: OttlaError | None = heartbeat.result()
@@ -466,7 +466,7 @@ def _unstable(partition: TopicPartition) -> pb.CommittedOffset:
 
 
 class _Filter:
-    """Whether a group is asked for: all are, unless states or types are named."""
+    """Whether a group is to be listed: all are, unless states or types are named."""
 
     def __init__(self, request: pb.ListGroupsRequest) -> None:
         self._states: Final = {state.lower() for state in request.states}

@@ -61,7 +61,7 @@ class Group:
     """Set while a group that was empty waits for more members: how long at most."""
     rebalance_began_ms: int = 0
     former_readers: Readers = field(default_factory=dict)
-    """Who was the last to read what nobody has now: its reader has gone, or has given it up for another one."""
+    """The last reader of each partition that no member has now: it left, or gave the partition up for another one."""
     events: deque[HistoryEvent] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def copy(self) -> Group:

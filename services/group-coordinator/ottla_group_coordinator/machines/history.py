@@ -44,17 +44,17 @@ class HistoryEvent:
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """An effect: what one decision has brought about, in this order, told once it can't be undone."""
+    """An effect: what one decision has brought about, in this order, reported once it can't be undone."""
 
     events: tuple[HistoryEvent, ...]
 
 
 Readers = Mapping[TopicPartition, str]
-"""Who reads which partition, by member id."""
+"""The member id that reads each partition."""
 
 
 def readers(assignments: Mapping[str, bytes]) -> Readers:
-    """By the assignment of each member; nobody where the members don't speak the consumer protocol."""
+    """By the assignment of each member; empty where the members don't speak the consumer protocol."""
     try:
         return {p: member_id for member_id, data in assignments.items() for p in decode_assignment(data).partitions}
     except OttlaError:
@@ -62,5 +62,5 @@ def readers(assignments: Mapping[str, bytes]) -> Readers:
 
 
 def partitions_moved(before: Readers, after: Readers) -> int:
-    """How many partitions have another reader; what nobody has read has not moved."""
+    """How many partitions have another reader; a partition that no member has read has not moved."""
     return sum(before.get(partition) not in (None, reader) for partition, reader in after.items())

@@ -1,4 +1,4 @@
-"""What members may ask: to join, to synchronize, to be counted as alive, to leave.
+"""The requests of members: join, sync, heartbeat, leave.
 
 Kafka's classic protocol: KIP-62 (rebalance timeout), KIP-345 and KIP-814 (static members), KIP-394 (member ids before
 members), KIP-800 (reasons).
@@ -175,7 +175,7 @@ def _check_names(group: Group, request: Join) -> None:
 
 
 def _require_member_id(step: Transition, request: Join) -> Decision[Any]:
-    """It is an answer, not a refusal: that the id was given out is to be remembered."""
+    """A response, not an exception: that the id was given out has to be remembered."""
     step.await_member(request.fresh_id, request.session_timeout_ms)
     return step.decision(MemberIdRequiredError(request.fresh_id))
 
@@ -193,14 +193,14 @@ def _join_new(step: Transition, member: Member, request: Join, settings: GroupSe
 
 
 def _limit_wait(step: Transition, member: Member) -> None:
-    """Nobody hears of a new member whose client is gone while it waits: so its wait has an end."""
+    """No heartbeat shows that the client of a new member is gone while it waits: so its wait has an end."""
     still = step.group.members.get(member.member_id)
     if still is not None and still.joining is not None:
         step.await_response(member.member_id, _NEW_MEMBER_JOIN_MS)
 
 
 def _continue_rebalance(step: Transition, cause: str, settings: GroupSettings) -> None:
-    """Somebody joins: begin to rebalance, or see whether all are there."""
+    """A member joins: begin to rebalance, or check whether all have joined."""
     group = step.group
     if group.state is not GroupState.PREPARING_REBALANCE:
         begin(step, cause, settings.initial_rebalance_delay_ms)
@@ -253,7 +253,7 @@ def _replace_static(step: Transition, old: Member, request: Join, settings: Grou
         is_leader = group.leader == member.member_id
         response = joined(step, member, skip_assignment=is_leader and request.skips_assignment)
         if is_leader and not request.skips_assignment:
-            # An older client would assign anew as a leader; it is told another's name, and gets what it had (KIP-814).
+            # An older client would assign anew as leader: so it hears of another, and keeps what it had (KIP-814).
             response = replace(response, leader=old.member_id, members=())
         return step.decision(response)
     _continue_rebalance(
@@ -277,7 +277,7 @@ def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
 
 
 def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Moment) -> Decision[Any]:
-    """Synced, now or when the leading member has assigned."""
+    """Synced, now or when the leader has assigned."""
     check_member(group, request.identity)
     check_generation(group, request.generation)
     _check_protocol(group, request)
@@ -311,7 +311,7 @@ def _check_protocol(group: Group, request: Sync) -> None:
 
 
 def decide_heartbeat(group: Group, identity: MemberIdentity, generation: int, now: Moment) -> Decision[Any]:
-    """The session goes on. REBALANCE_IN_PROGRESS, as an answer, where the member is to join again (rule 48)."""
+    """The session continues. REBALANCE_IN_PROGRESS, as a response, where the member is to join again (rule 48)."""
     member = check_member(group, identity)
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
@@ -327,7 +327,7 @@ def decide_heartbeat(group: Group, identity: MemberIdentity, generation: int, no
 def decide_leave(
     group: Group, leavers: Sequence[tuple[MemberIdentity, str]], settings: GroupSettings, now: Moment
 ) -> Decision[list[OttlaError | None]]:
-    """Who leaves, each with a reason; one outcome each. A static member may be named by its instance id alone."""
+    """Members leave, each with a reason; one outcome each. A static member may be named by its instance id alone."""
     step = Transition(group, now)
     outcomes: list[OttlaError | None] = []
     gone: list[str] = []
@@ -401,7 +401,7 @@ def decide_resume(group: Group, now: Moment) -> Decision[None]:
     return step.decision(None)
 
 
-# ---- who may speak --------------------------------------------------------------------------------------------------
+# ---- identity -------------------------------------------------------------------------------------------------------
 
 
 def check_member(group: Group, identity: MemberIdentity) -> Member:

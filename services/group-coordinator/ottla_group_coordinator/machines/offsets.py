@@ -1,6 +1,6 @@
-"""Committed offsets: who may commit, what is told, and what is given up with time.
+"""Committed offsets: which commits are accepted, what a fetch returns, and what expires.
 
-A commit is of a member in its generation (rule 46), or nobody's where a group has no members: a program that chooses
+A commit is of a member in its generation (rule 46), or of no member where a group has none: a program that chooses
 its partitions itself may use a group's name only to keep its place. It is of a topic that is there, and keeps its id:
 what was committed in a topic that is gone means nothing in another one of that name, and goes. Offsets of a group
 without members are given up `offsets.retention.minutes` after the last of them left, those of a topic that a living
@@ -35,7 +35,7 @@ Topics = Mapping[str, Topic]
 
 
 class ToCommit(NamedTuple):
-    """`topic_id`: of the topic that was read, where the client says so."""
+    """`topic_id`: of the topic that was read, where the client names it."""
 
     partition: TopicPartition
     offset: int
@@ -81,9 +81,9 @@ def decide_commit(
 def _check_commit(
     group: Group, identity: MemberIdentity, generation: int, now: Moment
 ) -> Mapping[TimerKey, float | None]:
-    """Raises for whoever may not commit (rules 46 and 47); gives the session that goes on by it."""
+    """Raises where the caller may not commit (rules 46 and 47); gives the session that continues by it."""
     if generation < 0 and group.state is GroupState.EMPTY:
-        return {}  # whoever says so, and some name their group.instance.id: nobody reads by the group's assignment
+        return {}  # whatever identity is named: no member reads by the group's assignment
     if group.state is GroupState.EMPTY and not group.pending and group.generation == 0:
         raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
     member = check_member(group, identity)
@@ -179,7 +179,7 @@ def non_empty(group: str, members: int) -> OttlaError:
 def expired(
     group: Group, offsets: Offsets, pending: Collection[TopicPartition], settings: GroupSettings, now: Moment
 ) -> tuple[Entry, ...]:
-    """The end of what nobody has wanted for so long, and after the last of it the group's. The first of these records
+    """Tombstones of what has expired, and after the last of it the group's. The first of these records
     may be written without the others, which come again. Where a transaction is open all stays."""
     read = group.subscribed_topics() if group.state in (GroupState.EMPTY, GroupState.STABLE) else None
     if read is None:

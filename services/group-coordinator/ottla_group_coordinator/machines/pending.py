@@ -1,4 +1,4 @@
-"""Offsets in open transactions: true once the producer's marker says so, nobody's until then (rule 50).
+"""Offsets in open transactions: committed once the producer's marker says so, invisible until then (rule 50).
 
 A marker names the producer alone. What it makes true is older than what was committed since, or taken out, by others:
 of one partition the record that came last is the one that counts, as if markers were not there.

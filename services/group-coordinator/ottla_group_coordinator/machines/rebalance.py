@@ -61,7 +61,7 @@ def complete_if_all_joined(step: Transition) -> None:
 
 
 def complete(step: Transition) -> None:
-    """Everybody has joined, or the time is over: whoever did not is out, but for static members, who may be restarting
+    """All have joined, or the time is over: members that did not are out, but for static ones, which may be restarting
     and have their session to come back in."""
     group = step.group
     for member in [m for m in group.members.values() if m.joining is None and m.instance_id is None]:
@@ -93,7 +93,7 @@ def complete(step: Transition) -> None:
 
 
 def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -> Joined:
-    """What a member is told when its generation is there."""
+    """The response to a member whose generation is complete."""
     group = step.group
     assert group.leader is not None
     subscribers = tuple(
@@ -111,7 +111,7 @@ def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -
 
 
 def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
-    """The leading member has decided: it is written down, and then everybody who waits is told (rule 49)."""
+    """The leader has assigned: it is written, and then every member that waits gets its response (rule 49)."""
     group = step.group
     before = {**group.former_readers, **_readers(group)}
     for member in list(group.members.values()):
@@ -122,7 +122,7 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     moved = partitions_moved(before, after)
     group.former_readers = {p: reader for p, reader in before.items() if p not in after}
     took_ms = max(0, step.now.wall_ms - group.rebalance_began_ms)
-    step.note(Kind.ASSIGNED, f"{len(group.members)} members go on", duration_ms=took_ms, moved=moved)
+    step.note(Kind.ASSIGNED, f"{len(group.members)} members continue", duration_ms=took_ms, moved=moved)
     step.write()
     for member in list(group.members.values()):
         if member.syncing is not None:
@@ -135,7 +135,7 @@ def _readers(group: Group) -> Readers:
 
 
 def reject_assignment(step: Transition, error: OttlaError, initial_delay_ms: int) -> None:
-    """It can't be written down: everybody who waits for it is told, and they may try in another generation."""
+    """It can't be written: every member that waits for it gets the error, and may try in another generation."""
     _reject_syncing(step, error)
     begin(step, error.message, initial_delay_ms)
 
@@ -161,7 +161,7 @@ def evict_unsynchronized(step: Transition, initial_delay_ms: int) -> None:
 
 
 def drop(step: Transition, member: Member, kind: Kind, cause: str) -> None:
-    """A member is out; what it waits for is refused."""
+    """A member is out; its waiting requests are rejected."""
     group = step.group
     del group.members[member.member_id]
     group.former_readers = {**group.former_readers, **readers({member.member_id: member.assignment})}
@@ -183,7 +183,7 @@ def rebalance_without(step: Transition, cause: str, initial_delay_ms: int) -> No
 
 
 def replace_instance(step: Transition, old: Member, new: Member) -> None:
-    """A static member comes back under a new id: who still speaks under the old one is told that it is fenced."""
+    """A static member comes back under a new id: requests under the old one are fenced."""
     group = step.group
     for waiting in (old.joining, old.syncing):
         if waiting is not None:

@@ -1,4 +1,4 @@
-"""What members are answered: values, and refusals in words."""
+"""The responses to members: values, and errors with their messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Subscriber:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """`members` are told to the leader alone."""
+    """`members` are for the leader alone."""
 
     generation: int
     protocol_type: str

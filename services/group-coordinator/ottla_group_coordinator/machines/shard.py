@@ -49,7 +49,7 @@ _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 
 class ExpiryTimer(NamedTuple):
-    """It is time to look for what nobody wants any more, in the groups whose ids come after that one."""
+    """It is time to look for what has expired, in the groups whose ids come after that one."""
 
     after: str = ""
 
@@ -62,7 +62,7 @@ class Forgotten(NamedTuple):
 
 class Loaded(NamedTuple):
     """What the log says is there, but for records that are `unreadable`, and with what was committed in topics that may
-    have gone while nobody owned the shard."""
+    have gone while the shard had no owner."""
 
     unreadable: int
 
@@ -97,7 +97,7 @@ class GroupShard:
         return self.offsets(group_id).keys() | self.pending.partitions(group_id)
 
     def check_reader(self, group_id: str, identity: MemberIdentity, generation: int) -> None:
-        """Raise where a member asks that is none, or in another generation (KIP-848); whoever names nothing may ask."""
+        """Raise where the caller names a member that does not exist, or another generation (KIP-848)."""
         if identity.member_id or generation >= 0:
             group = self.group_or_new(group_id)
             check_member(group, identity)
@@ -176,7 +176,7 @@ class GroupShard:
         return decide_session_end(group, key.member_id, self.settings, now)
 
     def _expire(self, after: str, now: Moment) -> Decision[None]:
-        """Some groups at a time, for everybody else waits meanwhile."""
+        """A limited number of groups at a time, for all other requests wait meanwhile."""
         names = nsmallest(_GROUPS_AT_ONCE, (g for g in self._names() if g > after))
         records: list[Entry] = []
         idle: list[Forgotten] = []
@@ -204,7 +204,7 @@ class GroupShard:
     def forget_topics(self, topics: Topics, gone: Collection[str]) -> Decision[bool]:
         """Take out what was committed in topics that are not among `topics`. Whether that were all.
 
-        What an older release has committed has no topic's id: it goes with the names in `gone`, whoever has them now.
+        What an older release has committed has no topic id: it goes with the names in `gone`, whichever topic has them.
         """
 
         def goes(partition: TopicPartition, offset: CommittedOffset) -> bool:

@@ -65,7 +65,7 @@ class Transition:
     def note(
         self, kind: Kind, cause: str, member: Member | None = None, *, duration_ms: int = 0, moved: int = 0
     ) -> None:
-        """Keep it for whoever asks why."""
+        """Keep it for `Group.ExplainGroup`."""
         event = HistoryEvent(self.now.wall_ms, kind, cause, self.group.generation, duration_ms=duration_ms, moved=moved)
         if member is not None:
             event = replace(
@@ -101,7 +101,7 @@ class Transition:
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
     def await_response(self, member_id: str, timeout_ms: int) -> None:
-        """A member may wait so long for what it asked; then it counts as gone."""
+        """A member may wait that long for its response; then it counts as gone."""
         self._timers[SessionTimer(self.group.group_id, member_id)] = self.now.at + timeout_ms / 1000
 
     def wait(self, timeout_ms: float | None) -> None:
