@@ -90,7 +90,7 @@ STORIES = (
         "Each broker_error of a heartbeat that nobody waited for any more was logged as an exception nobody had taken",
         Edit(
             "core/ottla_core/coordination/held_shard.py",
-            "    token.exception()  # whoever waited may have gone: that is no bug, as which asyncio would log it\n",
+            "    token.exception()  # the caller may have gone: asyncio would log that as a bug\n",
             "",
         ),
     ),
