@@ -42,7 +42,7 @@ def read_listeners(
 ) -> tuple[KafkaListener, ...]:
     """Those of `listeners`, an empty host standing for `host`; without any, the one on `host` and `port`.
 
-    Raises INVALID_CONFIG for what Kafka refuses too: a name twice, an advertised host that nobody can dial.
+    Raises INVALID_CONFIG for what Kafka refuses too: a name twice, an advertised host that cannot be dialled.
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
     reported = _advertised(advertised, bound)

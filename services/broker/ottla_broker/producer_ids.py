@@ -45,7 +45,7 @@ class ProducerIdManager:
         await end_task(self._task)
 
     async def next(self) -> int:
-        """An id that nobody has had. Raises REQUEST_TIMED_OUT where the controller gives no block in time."""
+        """An id that no producer has had. Raises REQUEST_TIMED_OUT where the controller gives no block in time."""
         try:
             async with asyncio.timeout(_WAIT_S), self._filled:
                 await self._filled.wait_for(lambda: self._stock)
@@ -74,7 +74,7 @@ class ProducerIdManager:
             await self._low.wait()
             try:
                 block = await self._ask()
-            except Exception as error:  # without this task nobody gets an id any more
+            except Exception as error:  # without this task no producer gets an id any more
                 known = isinstance(error, OttlaError)
                 if backoff.attempts == 1 or not known:  # the first one may only come too early
                     _log.warning("no producer ids from the controller, trying on: %s", error, exc_info=not known)

@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 
 MAX_TOPICS: Final = 1_000
 REMAINING: Final = "(others)"
-"""Not a topic's name: topics that came when there were so many already. Their figures are added up."""
+"""Not a topic's name: topics beyond the limit. Their figures are added up."""
 
 
 class Traffic:

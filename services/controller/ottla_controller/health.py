@@ -76,7 +76,7 @@ async def responds(address: str, *, timeout: float) -> bool:
 
 
 async def _refuses(address: str) -> bool:
-    """Whether nobody listens there, asked twice: a port that is about to be bound again answers the second time."""
+    """Whether nothing listens there, tried twice: a port that is about to be bound again answers the second time."""
     for attempt in range(FAILURES):
         if attempt:
             await asyncio.sleep(FAILURES_APART_S)

@@ -75,7 +75,7 @@ class Journal:
         self._clock = clock or SystemClock()
         self._seq = 0
         self._seq_revision = 0
-        self._untidy = True  # whether somebody, this term included, may have left a decision half-written
+        self._untidy = True  # whether a controller, this term included, may have left a decision half-written
         self._over: str | None = None
         self._turns = Turns(MAX_WAITING)
         self._running: set[asyncio.Task[object]] = set()
@@ -193,7 +193,7 @@ class Journal:
     async def _written_before(self, *, unknown: bool) -> int:
         """Why a transaction was refused: the revision at which its own first sending was carried out, or it raises.
 
-        `seq` is read before the fence: where the fence still holds after it, nobody else has bumped `seq`.
+        `seq` is read before the fence: where the fence still holds after it, no other has bumped `seq`.
         """
         seq = await self._read(keys.SEQ)
         controller = await self._read(keys.CONTROLLER)
@@ -204,7 +204,7 @@ class Journal:
         if seq_revision == self._seq_revision:
             raise _LostRaceError
         if not unknown:
-            self._end("somebody who is no controller has changed the cluster's state")
+            self._end("a process that is not a controller has changed the cluster's state")
             self._check_open()
         return seq_revision
 

@@ -47,7 +47,7 @@ class Duty(Protocol):
 class Leadership:
     """A component: stands for election from `start` to `stop`. `address` is told to clients: gRPC host:port.
 
-    `prepare` is decided and written before a term serves anybody; the `duties` run from then to its end.
+    `prepare` is decided and written before a term serves any request; the `duties` run from then to its end.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Leadership:
             await asyncio.sleep(backoff.next())
 
     async def _stand(self) -> None:
-        """One candidacy: wait until nobody is elected, get a lease, put the key under it, serve until the term is over.
+        """One candidacy: wait until none is elected, get a lease, put the key under it, serve until the term is over.
 
         An election whose result stays unknown raises: the lease is revoked then, and a late key with it (rule C4).
         """
@@ -185,7 +185,7 @@ def _is_vacant(image: ClusterImage) -> bool:
 
 
 def _is_another(active: Controller | None, image: ClusterImage) -> bool:
-    """Whether the seat is another's now, or nobody's; at the start, whether there is an image at all."""
+    """Whether the seat is another's now, or free; at the start, whether there is an image at all."""
     return (image.revision > 0 and image.controller != active) or _is_vacant(image)
 
 

@@ -103,7 +103,7 @@ class Reconciler:
                 moved = await journal.commit(partial(self._decide, batch), urgent=True)
                 self.report(moved)
                 if self._follower.image.brokers is not brokers:
-                    break  # somebody came or went: leaders first again
+                    break  # brokers came or went: leaders first again
 
     def _needs_election(self) -> list[PartitionId]:
         """An image is looked at once: what is settled stays so until something changes (0.1 µs a partition)."""

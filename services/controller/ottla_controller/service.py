@@ -261,7 +261,7 @@ class ControllerService:
         return elected
 
     async def _reports(self, partitions: Sequence[PartitionId]) -> dict[int, Report]:
-        """How far the logs go of those partitions that nobody leads."""
+        """How far the logs go of those partitions that have no leader."""
         image = self._follower.image
         request: dict[int, list[PartitionId]] = {}
         for id_ in partitions:

@@ -1,6 +1,6 @@
 """Which Kafka address a client is told for a broker: that of the listener by which it came, as in Kafka.
 
-Each broker registers an address for each of its listeners. Where nobody has configured it, its host is that of the
+Each broker registers an address for each of its listeners. Where it is not configured, its host is that of the
 broker's own contract, which clients may know under another address: so brokers on this very host are told by the
 address that the client has reached, each with its own port. The protocol does not carry the name that was dialled; only
 the socket knows where it arrived.
@@ -40,7 +40,7 @@ class KafkaAddresses:
     def advertised(self, broker: Broker, caller: Caller) -> KafkaEndpoint | None:
         """None for a broker that this client can't reach: it has no listener of that name, or none at all.
 
-        A broker of a release that knew one listener has registered no names: its address is told to everybody.
+        A broker of a release that knew one listener has registered no names: every client gets its address.
         """
         by_name = broker.kafka_listeners
         address = by_name.get(caller.listener, "") if by_name else broker.kafka_address

@@ -1,8 +1,8 @@
 """The bytes that all connections of a listener hold together, and who may hold how much of them.
 
-Each connection has an account. Most of the budget is for anybody, in shares that follow what is left: a connection may
-hold at most six times, an address at most eight times as much as is free. So one that takes all it can get leaves a
-part for the others, and a frame of the greatest length still has room where nobody else wants it.
+Each connection has an account. Most of the budget is for every connection, in shares that follow what is left: a
+connection may hold at most six times, an address at most eight times as much as is free. So one that takes all it can
+get leaves a part for the others, and a frame of the greatest length still has room where no other connection needs it.
 
 Two parts are kept back. One lets frames end that need little more: they give back what they hold, and without it
 frames that fill the budget together would all wait for each other. The other is for small requests, whose answers
@@ -65,12 +65,12 @@ class Budget:
         return Account(self, address, shared, connection)
 
     def on_tick(self) -> None:
-        """Look whether anybody who waits may go on: shares move without anything being given back."""
+        """Look whether a waiting connection may continue: shares move though nothing is given back."""
         self._let_in(len(self._waiting))
 
     @property
     def is_ample(self) -> bool:
-        """Whether so much is free that anybody may take more, whoever that is."""
+        """Whether so much is free that any connection may take more."""
         return self.held_bytes < self._ample_bytes
 
     def fits(self, account: Account, requested: int) -> bool:
@@ -88,7 +88,7 @@ class Budget:
         return True
 
     def free(self, account: Account) -> int:
-        """What the account may take of the part for anybody and be within its shares still; 0 or less is nothing."""
+        """What the account may take of the common part and be within its shares still; 0 or less is nothing."""
         free = self._for_anybody - self.held_bytes
         return min(
             (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),
@@ -119,8 +119,8 @@ class Budget:
     def _let_in(self, looks: int) -> None:
         """In turn: who may not go on is looked at again behind the others.
 
-        Whoever goes on may give something back at once, for which whoever looks already looks on. Else each would let
-        in the next inside of its own call, and so many may wait that this is deeper than Python allows.
+        A connection that continues may give something back at once, which the running look sees. Else each would let
+        in the next inside of its own call, and enough may wait that this is deeper than Python allows.
         """
         self._looks = min(self._looks + looks, len(self._waiting))
         if not self._is_letting_in:
@@ -128,7 +128,7 @@ class Budget:
             self._look_on()
 
     def _look_on(self) -> None:
-        """For a turn of the loop: each that goes on may have requests that are answered at once."""
+        """In slices: each that continues may have requests that are answered at once."""
         slice_ = Slice(self._slice_s)
         try:
             while self._looks > 0 and self._waiting:
@@ -172,7 +172,7 @@ class Account:
         return self.requested is not None
 
     def change(self, size_bytes: int) -> None:
-        """So many more bytes are held, or fewer."""
+        """The bytes held grow by this, or shrink."""
         self.held_bytes += size_bytes
         self.address.held_bytes += size_bytes
         self._budget.change(size_bytes)

@@ -1,10 +1,10 @@
 """Control messages by Kafka's own message definitions, which kafka-python brings with it (`kafka.protocol`).
 
-Its decoder is written for clients, which may trust their broker. Here the other side may be anybody: requests are read
-by its definitions into its classes, but through our `Reader`, which holds every length and count against the bytes that
-are there. What may not be null is not; tagged fields that nobody knows are passed by, and so are bytes left over, as
-Kafka does it: librdkafka leaves three behind the Metadata request for all topics (confluentinc/librdkafka#5049), which
-is that of `kcat -L`.
+Its decoder is written for clients, which may trust their broker. Here the other side may be any program: requests are
+read by its definitions into its classes, but through our `Reader`, which holds every length and count against the bytes
+that are there. What may not be null is not; unknown tagged fields are passed by, and so are bytes left over, as Kafka
+does it: librdkafka leaves three behind the Metadata request for all topics (confluentinc/librdkafka#5049), which is
+that of `kcat -L`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _reading(request_type: Any, version: int) -> _Field:
 
 
 def _of_struct(definition: Any, message_type: Any, version: int, *, flexible: bool) -> _Field:
-    assert not definition.tagged_fields(version)._fields, f"a tagged field of {definition.name} that nobody reads"
+    assert not definition.tagged_fields(version)._fields, f"a tagged field of {definition.name} that is not read"
     fields = [
         _of_field(untagged_field, version, flexible=flexible) for untagged_field in definition.untagged_fields(version)
     ]

@@ -45,7 +45,7 @@ class ListenerContext(Protocol):
     def budget(self) -> Budget: ...
     @property
     def scratch(self) -> memoryview:
-        """Where reads go. Who has been read into it takes everything out before anybody else reads."""
+        """Where reads go. A connection that has read into it takes everything out before another reads."""
         ...
 
     def now(self) -> float: ...
@@ -370,15 +370,15 @@ class KafkaConnection(asyncio.BufferedProtocol):
 
 
 def _end(response: asyncio.Task[Parts | None]) -> None:
-    """Nobody waits for it any more. It is cancelled once it has begun: a coroutine that never runs drops those that it
-    was to wait for, and Python writes a warning for each."""
+    """No client waits for it any more. It is cancelled once it has begun: a coroutine that never runs drops those that
+    it was to wait for, and Python writes a warning for each."""
     response.add_done_callback(_forget)
     response.get_loop().call_soon(response.cancel)
 
 
 def _forget(done: asyncio.Task[Parts | None]) -> None:
     if not done.cancelled():
-        done.exception()  # looked at, or asyncio logs it as one that nobody has seen
+        done.exception()  # looked at, or asyncio logs it as one that was never seen
 
 
 def _host(transport: asyncio.BaseTransport, name: str) -> str:

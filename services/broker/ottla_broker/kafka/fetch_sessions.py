@@ -174,7 +174,7 @@ class FetchSessions:
         return session
 
     def _create(self, request: Sequence[RequestedPartition], *, by_id: bool, now: float) -> Session | None:
-        """None where there is no place: the client goes on without a session."""
+        """None where there is no room: the client continues without a session."""
         if not request or not self._make_room(sum(_size(entry.topic) for entry in request), now):
             return None
         session_id = self._new_id()

@@ -51,7 +51,7 @@ async def forward(
     TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS or ELECTION_NOT_NEEDED.
 
     Raises the OttlaError that the response carries; at the end of the time NOT_CONTROLLER where nothing was done, and
-    REQUEST_TIMED_OUT where nobody knows. Clients try again after both.
+    REQUEST_TIMED_OUT where the outcome is unknown. Clients try again after both.
     """
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + limit_s

@@ -39,7 +39,7 @@ _PAUSE_S: Final = 0.05
 _MOVING: Final = frozenset(
     {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-"""Whoever answers so has not done it, or what it did counts once: commits and members' ids say what is to be."""
+"""After such a response it was not done, or counts once: commits and members' ids say what is to be."""
 
 _AS_KAFKA: Final[dict[int, int]] = {
     # How Kafka's coordinators tell of trouble with their log, which clients know nothing of.
@@ -98,7 +98,7 @@ def instance_id_of(who: pb.Member) -> str | None:
 
 
 def name_of(backend: Backend, topic: Any, version: int) -> str | None:
-    """The name of a topic of OffsetCommit or OffsetFetch; None for an id that nobody knows."""
+    """The name of a topic of OffsetCommit or OffsetFetch; None for an unknown id."""
     if version < IDS_FROM:
         return str(topic.name)
     known = backend.image.topic_by_id(TopicId(topic.topic_id.bytes)) if topic.topic_id else None

@@ -15,7 +15,7 @@ from ottla_broker.kafka.frames import KafkaContext, Parts
 LARGE_BYTES: Final = 4096
 """Of a request of the codec library, beyond its header: what is smaller has two thousand elements at most."""
 MANY_ELEMENTS: Final = 500
-"""Of a response: so many are encoded in some milliseconds."""
+"""Of a response: this many are encoded in some milliseconds."""
 
 T = TypeVar("T")
 
@@ -26,8 +26,8 @@ ControlHandler = Callable[[Backend, Message, KafkaContext], Message | Coroutine[
 def decoded(
     decode: Callable[[KafkaContext], T], handle: Callable[[Backend, T, KafkaContext], HandlerResult], *, speed: int = 1
 ) -> Handler:
-    """A handler of decoded requests: one is decoded before anything is awaited, unless it is large. `decode` is so many
-    times faster than the codec library."""
+    """A handler of decoded requests: one is decoded before anything is awaited, unless it is large. `speed`: how
+    many times faster than the codec library `decode` is."""
 
     def begin(backend: Backend, context: KafkaContext) -> HandlerResult:
         if context.body.left > LARGE_BYTES * speed:

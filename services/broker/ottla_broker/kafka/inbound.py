@@ -41,7 +41,7 @@ class Inbound:
         return memoryview(self._data)[self._filled :]
 
     def add(self, size_bytes: int, shared: memoryview) -> None:
-        """So many have come, to where `buffer` said."""
+        """These bytes have come, to where `buffer` said."""
         if self._filled == len(self._data):
             self._data += shared[:size_bytes]
         self._filled += size_bytes

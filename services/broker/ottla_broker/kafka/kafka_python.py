@@ -2,7 +2,7 @@
 
 To import a module is to import its package first, and kafka-python's package imports all of its clients: 0.11 s of
 processor and 5 MB for each broker, of which it uses nothing. So the package is in `sys.modules` unexecuted, and is
-executed in place once somebody wants more of it than its modules: a program with a broker in its own process
+executed in place once more of it than its modules is needed: a program with a broker in its own process
 (`ottla.testing`) may be one of kafka-python's users.
 """
 
@@ -21,7 +21,7 @@ _PACKAGE: Final = "kafka"
 
 
 def import_protocol() -> None:
-    """For whoever is about to import from `kafka.protocol`. Raises ModuleNotFoundError without kafka-python."""
+    """To be called before an import from `kafka.protocol`. Raises ModuleNotFoundError without kafka-python."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is not None and _PACKAGE not in sys.modules:
         sys.modules[_PACKAGE] = _executed_on_demand(spec)

@@ -27,7 +27,7 @@ class NewLeaders:
         self._brokers: set[int] = set()
 
     def of(self, partition_id: PartitionId) -> bytes | None:
-        """The present leader and its epoch, as a tagged field holds them; None where nobody leads."""
+        """The present leader and its epoch, as a tagged field holds them; None without a leader."""
         partition: Partition | None = self._backend.image.partitions.get(partition_id)
         if partition is None or partition.leader not in self._backend.image.brokers:
             return None

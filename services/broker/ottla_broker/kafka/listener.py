@@ -33,7 +33,8 @@ _DRAIN_S: Final = 5.0
 _BACKLOG: Final = 1024
 _WARNINGS_PER_TICK: Final = 5
 _LARGE_PER_ITERATION: Final = 8
-"""Each may read 4 MB, which takes the loop some milliseconds: all that wait at once would hold up everybody else."""
+"""Each may read 4 MB, which takes the loop some milliseconds: all that wait at once would hold up every other
+client."""
 _LARGE_FOR_S: Final = 60
 """So long is an API's answer expected to be as large as the last large one."""
 
@@ -131,7 +132,7 @@ class Listener:
     def on_rejected(self, reason: str, client_host: str) -> None:
         self._rejected.value += 1
         self._warned += 1
-        if self._warned <= _WARNINGS_PER_TICK:  # whoever sends rubbish can send much of it
+        if self._warned <= _WARNINGS_PER_TICK:  # who sends rubbish can send much of it
             _log.warning("a Kafka connection from %s is cut: %s", client_host, reason)
 
     def may_be_large(self, key: int) -> bool:

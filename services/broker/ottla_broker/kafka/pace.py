@@ -8,7 +8,7 @@ from typing import Final
 class ConnectionPace:
     """Of something that has to move: `least_bytes` in any `ticks` ticks of the clock.
 
-    Ticks are counted and no time is measured, so that nobody is too slow because this process was stopped.
+    Ticks are counted and no time is measured, so that no client is too slow because this process was stopped.
     """
 
     __slots__ = ("_least_bytes", "_moved_bytes", "_passed", "_ticks")

@@ -22,7 +22,7 @@ def relied_upon(image: ClusterImage, broker_id: int) -> Iterator[PartitionId]:
     """The partitions that count on all that this broker had: it leads them, or may be elected as it is (rule C15).
 
     A leader would go on in its epoch, and write other records at offsets that followers may have. What is in doubt
-    counts on nobody (rule C18).
+    counts on no broker (rule C18).
     """
     for id_, partition in image.partitions.items():
         if broker_id in (partition.leader, *partition.isr, *partition.elr) and not image.is_in_doubt(partition):

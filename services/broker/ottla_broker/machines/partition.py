@@ -126,7 +126,7 @@ class Leader:
         follower.seen_confirmation = max(follower.seen_confirmation, number)
 
     def on_partition(self, partition: Partition, now: float) -> bool:
-        """What the controller has committed in this leader epoch. An older partition epoch is an old story (C10)."""
+        """What the controller has committed in this leader epoch. An older partition epoch is stale (C10)."""
         if partition.partition_epoch <= self.partition_epoch:
             return False
         self.isr, self.elr, self.replicas = partition.isr, partition.elr, partition.replicas
@@ -176,7 +176,7 @@ class Leader:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else can be elected: nobody is in sync, or may have become so, or is in the ELR."""
+        """Whether no other broker can be elected: none is in sync, or may have become so, or is in the ELR."""
         return self._electable() == {self._broker_id}
 
     def has_led_since(self, number: int) -> bool:

@@ -7,7 +7,7 @@ request is checked before its batches get offsets, each batch against what those
     it starts at 0, in a higher epoch                    new
     nothing is known of the producer                     new, whatever its sequence: what was known may have expired
     epoch, first and last sequence are those of a batch  a repeat, answered with the original offset (rule 26)
-    it is older than the five                            DUPLICATE_SEQUENCE_NUMBER: it is in the log, nobody knows where
+    it is older than the five                            DUPLICATE_SEQUENCE_NUMBER: it is in the log, not known where
     its epoch is lower                                   INVALID_PRODUCER_EPOCH (rule 31)
     anything else                                        OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -1,6 +1,6 @@
 """Going without a gap: leaders are moved away before the broker stops to serve (rule C8).
 
-The controller is asked until nothing is left to move, and the broker goes on serving meanwhile; then it waits until
+The controller is asked until nothing is left to move, and the broker continues serving meanwhile; then it waits until
 its own replicas know. Where the controller can't be reached in time the broker goes all the same, as if it had died.
 """
 
@@ -45,13 +45,13 @@ class ControlledShutdown:
         except (TimeoutError, OttlaError):
             _log.warning("leaders could not be moved away within %g s; going all the same", _LIMIT_S)
         else:
-            _log.info("leaders were moved away; %d partitions have nobody else", remaining)
+            _log.info("leaders were moved away; %d partitions have no other leader", remaining)
 
     async def kill(self) -> None:
-        """SIGKILL asks nobody."""
+        """SIGKILL gives no chance to hand over."""
 
     async def _move_leaders(self) -> int:
-        """How many partitions are left that nobody else can lead."""
+        """How many partitions are left that no other broker can lead."""
         while True:
             broker_id, epoch = self._registration.current()
             request = pb.ControlledShutdownRequest(

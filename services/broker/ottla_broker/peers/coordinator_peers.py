@@ -1,4 +1,4 @@
-"""The broker's way to the coordinators: whoever owns the shard of a group at the moment."""
+"""The broker's way to the coordinators: the owner of a group's shard at the moment."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CoordinatorPeers:
         await asyncio.gather(*(peer.close() for peer in peers), *self._closing)
 
     def owner(self, kind: str, key: str) -> Coordinator:
-        """Of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while nobody owns it."""
+        """Of the shard of `key`. Raises COORDINATOR_NOT_AVAILABLE while it has no owner."""
         image = self._metadata.image
         count = shard_count(image, kind)
         owner = image.owner_of(kind, shard_of(key, count)) if count else None

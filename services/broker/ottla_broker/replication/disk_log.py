@@ -50,11 +50,11 @@ class DiskLog:
 
     @property
     def must_flush(self) -> bool:
-        """Whether flush.messages wants what was appended on the platter before it is acknowledged."""
+        """Whether by flush.messages what was appended has to be fsynced before it is acknowledged."""
         return self.log.log_end_offset - self.log.recovery_point >= self.log.config.flush_messages
 
     async def flushed(self) -> None:
-        """Return once what is appended now is on the platter. Who asks while a flush runs shares the next one."""
+        """Return once what is appended now is fsynced. A call while a flush runs shares the next one."""
         end = self.log.log_end_offset
         while self.log.recovery_point < min(end, self.log.log_end_offset):
             await asyncio.shield(self.start_flush())

@@ -300,4 +300,4 @@ class Followers:
         return moved or replica.newest_confirmation > self._seen_confirmation
 
     def on_response(self, fetched: Sequence[FetchResult]) -> None:
-        """Copies are nobody's traffic."""
+        """Copies count as no topic's traffic."""

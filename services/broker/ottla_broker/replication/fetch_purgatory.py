@@ -33,7 +33,7 @@ class DelayedFetch:
         self._woken.clear()
 
     async def sleep(self, deadline: float, missing_bytes: int) -> bool:
-        """Whether so many bytes have come since the mark, or a change, before `deadline` (the loop's time)."""
+        """Whether this many bytes have come since the mark, or a change, before `deadline` (the loop's time)."""
         self._needed_bytes = missing_bytes
         if self._arrived_bytes >= missing_bytes:
             return True
@@ -80,17 +80,17 @@ class FetchPurgatory:
                     del self._by_partition[partition]
 
     def on_bytes(self, partition: PartitionId, size_bytes: int) -> None:
-        """So many more bytes can be read."""
+        """More bytes can be read."""
         for delayed in self._by_partition.get(partition, ()):
             delayed.on_bytes(size_bytes)
 
     def wake(self, partition: PartitionId) -> None:
-        """Leadership, epoch, high watermark or existence changed: whoever waits must look again."""
+        """Leadership, epoch, high watermark or existence changed: delayed fetches look again."""
         for delayed in self._by_partition.get(partition, ()):
             delayed.wake()
 
     def close(self) -> None:
-        """Nobody sleeps any more: what is parked is answered with what there is, for the broker goes down."""
+        """No fetch waits any more: what is delayed is answered with what there is, for the broker shuts down."""
         self._closed = True
         for waiting in self._by_partition.values():
             for delayed in waiting:

@@ -1,7 +1,7 @@
 """Who may fetch as a follower: the process that has registered as that broker, in its present life (rule 22).
 
-What a follower's fetch says moves the high watermark, so it is believed from nobody else. A registration that has
-lapsed is remembered: a lost lease stops no replication, and opens it to nobody.
+What a follower's fetch says moves the high watermark, so it is believed from that process alone. A registration that
+has lapsed is remembered: a lost lease stops no replication, and opens it to no other process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FollowerEpochs:
             raise OttlaError(
                 ErrorCode.STALE_BROKER_EPOCH,
                 f"broker {broker_id} is registered with epoch {last.epoch}, and this fetch says {epoch}",
-                hint="a former life of the broker, or somebody else, is asking; or this broker's metadata is behind",
+                hint="this is a former incarnation of the broker, or another process; or the metadata here is behind",
             )
         try:
             check_proof(last, follower.secret)
@@ -60,7 +60,7 @@ class FollowerEpochs:
             raise
 
     def _tell(self, error: OttlaError, context: RequestContext) -> None:
-        """Whoever tries this, tries it often."""
+        """A process that tries this tries it often."""
         now = self._clock.monotonic()
         if now >= self._tell_at:
             self._tell_at = now + _TELL_EVERY_S

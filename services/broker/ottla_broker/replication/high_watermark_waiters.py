@@ -27,13 +27,13 @@ class HighWatermarkWaiters:
         self._sizes: deque[tuple[int, int]] = deque()
 
     def on_appended(self, end_offset: int, size_bytes: int) -> None:
-        """So many bytes became part of the log, up to `end_offset`."""
+        """`size_bytes` became part of the log, up to `end_offset`."""
         if len(self._sizes) >= _MAX_STEPS:
             size_bytes += self._sizes.pop()[1]
         self._sizes.append((end_offset, size_bytes))
 
     def on_high_watermark(self, high_watermark: int) -> int:
-        """Let go of who waited for it; the bytes that it has passed."""
+        """Complete what waited for it; the bytes that it has passed."""
         size_bytes = 0
         while self._sizes and self._sizes[0][0] <= high_watermark:
             size_bytes += self._sizes.popleft()[1]
@@ -54,7 +54,7 @@ class HighWatermarkWaiters:
         return delayed
 
     def fail(self, error: OttlaError) -> None:
-        """Nobody here will ever know whether it was committed (rule 10)."""
+        """This broker will never know whether it was committed (rule 10)."""
         waiting, self._waiting = self._waiting, []
         self._sizes.clear()
         for _, _, delayed in waiting:

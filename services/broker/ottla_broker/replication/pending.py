@@ -49,7 +49,7 @@ class _Pending(Generic[T]):
 
     async def carry_out(self) -> None:
         if self.done.cancelled():
-            return  # nobody waits for it any more
+            return  # no caller waits for it any more
         try:
             await self._prepare()
             if not self.done.cancelled():
@@ -57,7 +57,7 @@ class _Pending(Generic[T]):
         except Exception as error:
             with contextlib.suppress(asyncio.InvalidStateError):  # cancelled meanwhile
                 self.done.set_exception(error)
-                self.done.exception()  # whoever waited may have gone: that is no bug
+                self.done.exception()  # the caller may have gone: that is not a bug
 
 
 class PendingActs:

@@ -26,12 +26,12 @@ class Replica(LeaderRole, FollowerRole):
             self._leader.min_isr, self._leader.lag_max_s = config.min_insync_replicas, lag_max_s
 
     def must_become_leader(self, partition: Partition) -> bool:
-        """Whether `step_back`, the start of the epoch on the platter, and `become_leader` are what is next."""
+        """Whether `step_back`, the fsynced start of the epoch, and `become_leader` are what is next."""
         newer = partition.leader_epoch > self.leader_epoch or self._leader is None
         return partition.leader == self._context.broker_id and newer and partition.leader_epoch >= self.leader_epoch
 
     def on_partition(self, partition: Partition) -> None:
-        """What the controller decided, short of leading anew. A lower leader epoch is an old story (rule C10)."""
+        """What the controller decided, short of leading anew. A lower leader epoch is stale (rule C10)."""
         if partition.leader_epoch < self.leader_epoch:
             return
         newer = partition.leader_epoch > self.leader_epoch
@@ -46,13 +46,13 @@ class Replica(LeaderRole, FollowerRole):
     def step_back(self) -> None:
         """Take nothing more, from clients or a leader, while the start of the next epoch is written.
 
-        Who waits for the high watermark waits on where this broker goes on leading: its log stays what it is.
+        What waits for the high watermark waits on where this broker continues to lead: its log stays what it is.
         """
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = Partition(replicas=(), leader_epoch=self.leader_epoch, partition_epoch=-1)
 
     async def begin_epoch(self, leader_epoch: int) -> None:
-        """Take nothing more until the start of the epoch is on the platter; `become_leader` is next."""
+        """Take nothing more until the start of the epoch is fsynced; `become_leader` is next."""
         self.step_back()
         await self.until_whole()
         await self._in_thread(self.log.assign_epoch, leader_epoch)
@@ -86,7 +86,7 @@ class Replica(LeaderRole, FollowerRole):
             self.confirmations.wake(self.id)
 
     def _retire(self, partition: Partition) -> None:
-        """Somebody else leads, or nobody: what waits for the high watermark will not learn of it here (rule 10)."""
+        """Another broker leads, or none: what waits for the high watermark will not learn of it here (rule 10)."""
         self._high_watermark, self._leader = self.high_watermark, None
         self._partition = partition
         self._leadership += 1

@@ -157,7 +157,7 @@ class ReplicaFetcher:
         if not requested or self._registration.current().epoch == UNREGISTERED:  # the leader would not know who asks
             await self._rest(now)
             return None
-        # flush.messages: what a fetch says that this replica has is on the platter.
+        # flush.messages: what a fetch says that this replica has is fsynced.
         if unflushed := [replica for replica in requested if replica.must_flush]:
             done = await asyncio.gather(*(replica.flushed() for replica in unflushed), return_exceptions=True)
             for replica, error in zip(unflushed, done, strict=True):

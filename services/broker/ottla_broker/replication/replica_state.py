@@ -1,4 +1,4 @@
-"""What a replica is whoever leads it: its log, its part in the partition, and one thread at a time on its log.
+"""What a replica is in either role: its log, its part in the partition, and one thread at a time on its log.
 
 A request that names another leader epoch is told which side is behind (rule 5).
 """
@@ -83,7 +83,7 @@ class ReplicaState(DiskLog):
 
     @property
     def leader_id(self) -> int | None:
-        """The broker to copy from; None where this one leads, and where nobody does."""
+        """The broker to copy from; None where this one leads, and where none does."""
         leader = self._partition.leader
         return None if leader in (NO_LEADER, self._context.broker_id) else leader
 
@@ -167,17 +167,18 @@ class ReplicaState(DiskLog):
     # ---- one thread at a time ------------------------------------------------------------------------------------
 
     async def until_whole(self) -> None:
-        """Return once no thread has the log in hand. What it does goes on where who waited for it has gone."""
+        """Return once no thread has the log in hand. Its work continues where the caller has gone."""
         while self._working is not None:
             await asyncio.wait({self._working})
 
     @property
     def is_in_a_thread(self) -> bool:
-        """Whether a thread has the log in hand, and nothing is written to it by anybody else."""
+        """Whether a thread has the log in hand, and nothing else writes to it."""
         return self._working is not None
 
     async def _in_thread(self, work: Callable[[int], object], argument: int, *, is_truncation: bool = False) -> None:
-        """What waits for the disk. Never two at a time on one log, whoever has given up waiting for the first."""
+        """What waits for the disk. Never two at a time on one log, even if the caller has given up waiting for the
+        first."""
         assert self._working is None, f"{self}: a thread has the log in hand already"
         run = self._threads.truncate if is_truncation else self._threads.keep
         self._working = asyncio.ensure_future(run(work, argument))
@@ -189,6 +190,6 @@ class ReplicaState(DiskLog):
         """Here and not after the wait, which may have been given up: the log may end earlier now."""
         self._working = None
         if not done.cancelled():
-            done.exception()  # told to who waits, if anybody does
+            done.exception()  # raised to the caller, if one waits still
         self._high_watermark = max(self.log.log_start_offset, min(self._high_watermark, self.log.log_end_offset))
         self._context.consumers.wake(self.id)

@@ -45,7 +45,7 @@ _RETRY_S = 1.0
 _RETRY_MOST_S: Final = 10.0
 _TICK_S = 0.5
 _PATIENCE_S: Final = 1.0
-"""How long the others wait for a partition that takes its part; it goes on alone then."""
+"""How long the others wait for a partition that takes its role; it continues alone then."""
 _STOP_S: Final = 3.0
 _AT_ONCE: Final = 8
 """Partitions that take their part side by side: each waits for an fsync or two."""
@@ -295,7 +295,7 @@ class Replicas(ReplicaTable):
         )
 
     def _remove_gone(self, kept: Set[PartitionId]) -> None:
-        """They serve nobody from now on; the disk is told of it in the background."""
+        """They serve no client from now on; the disk follows in the background."""
         for partition_id in self._replicas.keys() - kept:
             replica = self._replicas.pop(partition_id)
             _log.info("deleting %s", replica)
@@ -383,7 +383,7 @@ class Replicas(ReplicaTable):
             replica.on_partition(self._as_far_as_known(assignment.partition))
 
     def _as_far_as_known(self, partition: Partition) -> Partition:
-        """What is in doubt is led by nobody, from the moment that a broker says so: to follow who led by the backup
+        """What is in doubt has no leader, from the moment that a broker says so: to follow who led by the backup
         might cut a log that is longer (rule C18)."""
         return replace(partition, leader=NO_LEADER) if self._metadata.image.is_in_doubt(partition) else partition
 
@@ -398,7 +398,7 @@ class Replicas(ReplicaTable):
 
     def _is_to_lead(self, replica: Replica, partition: Partition) -> bool:
         """A log that may be short leads nothing before the controller has decided anew (rule C15): it would give out
-        offsets that followers have, in the same epoch, and nobody could tell the two apart."""
+        offsets that followers have, in the same epoch, and the two could not be told apart."""
         if self._log_dir().may_have_lost_tail or self._metadata.image.is_in_doubt(partition):
             return False
         return replica.must_become_leader(partition)
@@ -421,7 +421,7 @@ class Replicas(ReplicaTable):
         known = {p for topic in image.topics.values() for p, _ in image.partitions_of(topic)}
         log_dir.set_strays_aside(known, now_ms=self._clock.wall_ms())
         if (strays := log_dir.measure_strays()).partitions:
-            text = "%d partitions are set aside, %d bytes that nobody serves or deletes: see docs/operate/cluster.md"
+            text = "%d partitions are set aside, %d bytes, neither served nor deleted: see docs/operate/cluster.md"
             _log.warning(text, strays.partitions, strays.size_bytes)
 
     @property

@@ -6,14 +6,14 @@ from typing import Final, Protocol
 
 
 class ResponseRoom(Protocol):
-    """What is lent is held until the answer has left; whoever sends it sees to that."""
+    """What is lent is held until the response has left; the sender sees to that."""
 
     def lend(self, requested_bytes: int) -> int:
-        """Up to so many bytes, as far as there is room; how many they are."""
+        """Up to this many bytes, as far as there is room; how many they are."""
         ...
 
     def give_back(self, size_bytes: int) -> None:
-        """So many fewer are used, or more where it is negative: a first batch comes whole."""
+        """This many fewer are used, or more where it is negative: a first batch comes whole."""
         ...
 
 
@@ -25,4 +25,4 @@ class _Unbounded:
 
 
 UNBOUNDED: Final[ResponseRoom] = _Unbounded()
-"""Of answers that are counted by somebody else, or not at all."""
+"""Of responses that are counted elsewhere, or not at all."""

@@ -1,6 +1,6 @@
 """The records for which a batch is refused, by their place in it (KIP-467): the client may send the others again.
 
-Whoever judges records raises `BadRecordsError`; the adapters tell it to the client beside the error of the partition.
+A check of records raises `BadRecordsError`; the adapters report it to the client beside the error of the partition.
 """
 
 from __future__ import annotations

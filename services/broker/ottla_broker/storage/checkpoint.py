@@ -96,4 +96,4 @@ def _read(path: Path) -> list[list[str]] | None:
 
 
 def _warn(path: Path, error: ValueError) -> None:
-    _logger.warning("%s is torn (%s): going on without it", path, error)
+    _logger.warning("%s is torn (%s): continuing without it", path, error)

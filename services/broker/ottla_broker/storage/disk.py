@@ -121,7 +121,7 @@ class OpenFiles:
             return file
 
     def forget(self, path: Path) -> None:
-        """Let go of a file, or of all in a directory, that was renamed away: the last reader frees its space."""
+        """Unlink a file, or all in a directory, that was renamed away: the last reader frees its space."""
         with self._lock:
             for known in [known for known in self._files if path in (known, known.parent)]:
                 del self._files[known]
@@ -203,15 +203,15 @@ class Disk:
             raise self.fail(f"undoing an append to {file.path.name}", error) from error
 
     def sync(self, file: DataFile) -> None:
-        """Data on the platter, or the directory offline."""
+        """fsync of data; on failure the directory is offline."""
         try:
             file.sync()
         except OSError as error:
             raise self.fail(f"fsync of {file.path.name}", error) from error
 
     def sync_directory(self, path: Path) -> None:
-        """Names on the platter, or the directory offline; but for a lack of descriptors, after which it may be tried
-        again: nothing was synced, so nothing was taken for clean."""
+        """fsync of names; on failure the directory is offline, but for a lack of descriptors, after which it may be
+        tried again: nothing was synced, so nothing was taken for clean."""
         try:
             sync_directory(path)
         except OSError as error:
@@ -220,7 +220,7 @@ class Disk:
             raise self.fail(f"fsync of {path.name}", error) from error
 
     def replace_file(self, path: Path, content: str | bytes) -> None:
-        """Write a small file whole or not at all; it is on the platter when this returns (rules 60 and 61).
+        """Write a small file whole or not at all; it is fsynced when this returns (rules 60 and 61).
 
         A lack of room is told by the fsync where a file system allocates late: the file is new and goes, and may be
         written again. Any other fsync that fails takes the directory offline.
@@ -287,7 +287,7 @@ def _write_all(file: DataFile, buffers: Sequence[bytes | memoryview], position: 
 
 
 def sync_directory(path: Path) -> None:
-    """fsync of a directory: names that were created, renamed or removed in it are on the platter."""
+    """fsync of a directory: names that were created, renamed or removed in it are durable."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""What of one log is on the platter, when the rest should follow, and how it gets there.
+"""What of one log is fsynced, and when and how the rest is.
 
 `flush` runs in a thread beside appends; one at a time, and never beside a cut of the log: both take `lock`.
 """
@@ -20,7 +20,7 @@ kernel makes writers wait, 20 ms at a time, and a restart after a crash has more
 
 
 class Flusher:
-    """`recovery_point`: all before it is on the platter."""
+    """`recovery_point`: all before it is fsynced."""
 
     def __init__(self, directory: Path, disk: Disk, recovery_point: int) -> None:
         self.lock: Final = Lock()

@@ -112,7 +112,7 @@ class _EntryFile:
             number = bisect_right(range(stored), key, key=lambda n: self._unpack(file.read(n * size, size), 0)[0])
             return self._unpack(file.read((number - 1) * size, size), 0) if number else None
         except (FileNotFoundError, struct.error):
-            return None  # somebody removed or cut it; without a hint the segment is searched from its start
+            return None  # it was removed or cut; without a hint the segment is searched from its start
 
     def _unpack(self, data: bytes | bytearray, at: int) -> tuple[int, int]:
         first, second = self._entry.unpack_from(data, at)

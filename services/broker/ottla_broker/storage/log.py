@@ -193,7 +193,7 @@ class Log:
         return AppendResult(base_offset, last_offset, -1, count, len(buffer), rolled)
 
     def assign_epoch(self, leader_epoch: int) -> None:
-        """Note that this epoch's batches begin at the log's end, on the platter before the first of them (rule 4).
+        """Note that this epoch's batches begin at the log's end, fsynced before the first of them (rule 4).
 
         An append does it where it has not been done, at the price of an fsync in the loop: become a leader first.
         Raises FENCED_LEADER_EPOCH where the log knows a later one: the metadata are older than what was written here.
@@ -215,7 +215,7 @@ class Log:
     def truncate_to(self, offset: int) -> int:
         """Take away the batch that holds `offset` and all after it; the log's end after it.
 
-        Epochs that begin there are forgotten, and the producers are what they were (rule 29). All is on the platter
+        Epochs that begin there are forgotten, and the producers are what they were (rule 29). All is fsynced
         when this returns (rule 60): it waits for the disk, and for a flush that runs. Raises KAFKA_STORAGE_ERROR.
         """
         with self._flusher.lock:
@@ -292,7 +292,7 @@ class Log:
 
     @property
     def recovery_point(self) -> int:
-        """All before it is on the platter."""
+        """All before it is fsynced."""
         return self._flusher.recovery_point
 
     def is_flush_due(self, now_ms: int) -> bool:
@@ -310,7 +310,7 @@ class Log:
             return self._flusher.flush(self._segments.ranges, now_ms)
 
     def close(self, now_ms: int) -> None:
-        """Everything on the platter, indexes and producers too, so that the next `open` may be told it is clean."""
+        """fsync of everything, indexes and producers too, so that the next `open` may be told it is clean."""
         self.flush(now_ms)
         active = self._segments.segments[-1]
         active.seal()

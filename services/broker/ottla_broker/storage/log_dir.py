@@ -57,7 +57,7 @@ class LogDirSizes(NamedTuple):
 
 
 class Strays(NamedTuple):
-    """Partitions that were set aside: nobody serves them, and nobody but people deletes them."""
+    """Partitions that were set aside: they are not served, and only people delete them."""
 
     partitions: int
     size_bytes: int
@@ -75,7 +75,7 @@ class LogDir:
         It has to leave every ISR and ELR before it serves; `vouch` is called then.
         """
         self.incarnation: Incarnation | None = None
-        """The broker's life that the directory has everything of; None where nobody knows."""
+        """The broker's incarnation that the directory has everything of; None where it is unknown."""
         self._whole = False
         self._gone: frozenset[PartitionId] = frozenset()
         """Partitions of this broker that had no log at the start."""
@@ -134,7 +134,7 @@ class LogDir:
         self.checkpoint({})
 
     def _take_marker(self) -> str | None:
-        """What a clean stop left. It is gone, on the platter, before the first write: from now on a crash is a crash
+        """What a clean stop left. Its removal is fsynced before the first write: from now on a crash is a crash
         (rule 58)."""
         marker = self.disk.path / CLEAN_SHUTDOWN
         try:
@@ -335,7 +335,7 @@ class LogDir:
             self._lock.release()
 
     def abandon(self) -> None:
-        """Let go of everything without a write, as the end of the process would."""
+        """Release everything without a write, as the end of the process would."""
         for log in self._logs.values():
             log.abandon()
         self._lock.release()

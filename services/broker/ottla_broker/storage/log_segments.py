@@ -199,7 +199,7 @@ class LogSegments:
         return OttlaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"a segment of {self._directory} that holds offset {offset} is not there any more",
-            hint="restore the file, or restart the broker, which then goes on with what is left",
+            hint="restore the file, or restart the broker, which then continues with what is left",
         )
 
     def _out_of_range(self, offset: int) -> OttlaError:

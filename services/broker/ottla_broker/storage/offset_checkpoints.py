@@ -28,7 +28,7 @@ class OffsetCheckpoints:
         self.high_watermarks = self._read(checkpoint.HIGH_WATERMARKS)
 
     def promised(self) -> Offsets:
-        """How far each log went: what was on the platter or committed when this was written."""
+        """How far each log went: what was fsynced or committed when this was written."""
         return {
             id_: max(self.recovery_points.get(id_, 0), self.high_watermarks.get(id_, 0))
             for id_ in self.recovery_points.keys() | self.high_watermarks.keys()

@@ -132,7 +132,7 @@ class ProducerHistory:
                 entries, fence = producer_snapshot.decode(path.read_bytes())
                 return offset, Producers(entries), fence
             except ValueError as error:
-                _logger.warning("%s is of no use (%s): going on without it", path, error)
+                _logger.warning("%s is of no use (%s): continuing without it", path, error)
                 path.unlink()
         return 0, Producers(), NO_FENCE
 

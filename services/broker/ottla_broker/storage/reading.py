@@ -1,4 +1,4 @@
-"""Reads of a log: whole batches from an offset on, in one system call where a reader goes on where it stopped.
+"""Reads of a log: whole batches from an offset on, in one system call where a reader continues where it stopped.
 
 Bytes leave as they lie on disk; of each batch only three fields of its header are looked at, to find where the last
 whole one ends. The first batch comes whole even where it is larger than asked for (KIP-74, rule 57), and may start

@@ -61,7 +61,7 @@ def open_segments(
     if log_end_offset < 0:
         log_end_offset = _recover(segments, sealed_count, epochs)
     if log_end_offset < log_start_offset:
-        # What lay from the log start on is lost. Offsets are never given twice, so the log goes on from there.
+        # What lay from the log start on is lost. Offsets are never given twice, so the log continues from there.
         _discard(segments, 0, f"the log ends at {log_end_offset} and starts at {log_start_offset}")
         log_end_offset = log_start_offset
     if not segments:

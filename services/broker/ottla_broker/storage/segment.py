@@ -74,7 +74,7 @@ class Segment:
         """This segment as it will be without the batch that holds `offset` and all after it; and where the log ends.
 
         A second object over the same files, which its `trim` cuts: who reads with this one is not disturbed before.
-        Raises OSError; this one goes on as it was then.
+        Raises OSError; this one stays as it was then.
         """
         if self._file is not None:
             self.indexes.seal()  # what they hold in memory is in their files then
@@ -192,13 +192,13 @@ class Segment:
         self._file = None
 
     def sync(self, *, sealed: bool) -> None:
-        """Batches on the platter, for a thread; of a sealed segment the indexes too. Raises OSError or OttlaError."""
+        """fsync of batches, for a thread; of a sealed segment the indexes too. Raises OSError or OttlaError."""
         self._disk.sync(self.file())
         if sealed:
             self.indexes.sync(self._disk)
 
     def abandon(self) -> None:
-        """Let go of the open file."""
+        """Close the open file."""
         self._file = None
 
     def discard(self) -> None:

@@ -10,7 +10,7 @@ stop name the *life* of the broker that wrote to the directory, and the cluster 
 a directory that knows another one is not what the broker had last. The file names itself, too: a copy has another
 inode.
 
-Without the file nobody vouches: the directory is new, it replaces a disk, a sync of it has failed, or a start found it
+Without the file nothing vouches: the directory is new, it replaces a disk, a sync of it has failed, or a start found it
 short and the cluster has not been told yet.
 """
 
@@ -88,7 +88,7 @@ def incarnation_text(incarnation: Incarnation, directory_id: str) -> str:
 
 
 def withdraw(directory: Path) -> None:
-    """Nobody vouches any more. The disk may be broken: what can't be done is left."""
+    """Nothing vouches any more. The disk may be broken: what can't be done is left."""
     with suppress(OSError):
         (directory / BOOT_ID).unlink(missing_ok=True)
 

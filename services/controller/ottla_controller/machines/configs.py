@@ -1,7 +1,7 @@
 """Configs of topics, of the cluster and of single brokers: describe and alter (KIP-339).
 
 A topic's configs lie in its own value, the others under `configs/broker/<id>`, where the empty id is the cluster-wide
-default. What is stored is canonical text (`config_key`), so whoever reads it need not judge it.
+default. What is stored is canonical text (`config_key`), so a reader need not judge it.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision
 
 
 def _named(image: ClusterImage, resource: Resource) -> Configs:
-    """What is stored for a group or a subscription; nothing for one that nobody has heard of, as in Kafka."""
+    """What is stored for a group or a subscription; nothing for an unknown one, as in Kafka."""
     if not 0 < len(resource.name) <= _MAX_NAME:
         raise OttlaError(
             ErrorCode.INVALID_REQUEST,

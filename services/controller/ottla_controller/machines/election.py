@@ -11,9 +11,9 @@ The rules, in their order:
 2. Of the ISR stay those who are there and do not go away, and those who are within_grace for the moment (rule C6).
 3. The leader stays if it is one of them. Else the first of them, in the order of the replicas, is elected.
 4. Where all others are gone, members that are shutting down serve on until they are gone too.
-5. Where nobody of the ISR is there, it becomes empty and its members eligible. The first of the ELR who is there leads,
-   and is the whole ISR: each of the ELR has every acknowledged record (KIP-966, machines.partition).
-6. Where nobody of those is there either: an unclean election, if the topic allows it (rule 19). Else the partition has
+5. Where no member of the ISR is live, it becomes empty and its members eligible. The first of the ELR that is live
+   leads, and is the whole ISR: each of the ELR has every acknowledged record (KIP-966, machines.partition).
+6. Where none of those is live either: an unclean election, if the topic allows it (rule 19). Else the partition has
    no leader and waits: for one of the ELR, or for what `machines.recovery` does.
 """
 
@@ -46,7 +46,7 @@ class Availability:
     live: frozenset[int]
     within_grace: frozenset[int]
     fenced: frozenset[int]
-    read_only: frozenset[int]  # their disks take no appends: they lead where nobody else can
+    read_only: frozenset[int]  # their disks take no appends: they lead where no other can
     tail_lost: frozenset[int]  # registered, fenced, and without proof that they have all they acknowledged (rule C15)
     directories: Mapping[int, str]  # of the registered ones
     restored: int  # which restoration of the metadata this is; a partition of another one is in doubt
@@ -80,7 +80,7 @@ def available(image: ClusterImage, within_grace: frozenset[int] = frozenset()) -
         read_only=frozenset(b.id for b in brokers if b.read_only),
         tail_lost=frozenset(b.id for b in brokers if b.fenced and b.unclean),
         directories={b.id: b.directory_id for b in brokers},
-        # Nobody is elected by what is known to be older than the logs, also before the restoration is counted.
+        # No leader is elected by what is known to be older than the logs, also before the restoration is counted.
         restored=image.restored.count + image.is_behind,
     )
 
@@ -120,7 +120,8 @@ def settled(partition: Partition, existing: Availability, rules: Rules) -> Parti
 
 
 def _in_doubt(partition: Partition) -> Partition:
-    """Led by nobody, and nobody is known to have anything: the logs themselves will tell (`machines.recovery`)."""
+    """Without a leader, and no replica is known to have anything: the logs themselves will tell
+    (`machines.recovery`)."""
     if partition.leader == NO_LEADER and not (partition.isr or partition.elr or partition.last_known_elr):
         return partition
     epoch = partition.leader_epoch + (partition.leader != NO_LEADER)
@@ -128,7 +129,7 @@ def _in_doubt(partition: Partition) -> Partition:
 
 
 def _with_isr(partition: Partition, isr: tuple[int, ...], rules: Rules, lost: frozenset[int]) -> Partition:
-    """The same object where the ISR is `isr` already, and nobody is to leave the ELR."""
+    """The same object where the ISR is `isr` already, and no member is to leave the ELR."""
     if isr == partition.isr and lost.isdisjoint(partition.elr):
         return partition
     return with_isr(partition, isr, rules.min_isr, lost)

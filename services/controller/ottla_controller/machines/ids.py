@@ -20,7 +20,7 @@ PRODUCER_ID_BLOCK: Final = 1_000
 """KIP-730."""
 
 FIRST_HANDED_OUT: Final = 1_001
-"""Kafka's reserved.broker.max.id + 1: an id that somebody gives to a broker (0 to 1,000) is never handed out."""
+"""Kafka's reserved.broker.max.id + 1: an id that an operator gives to a broker (0 to 1,000) is never handed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,6 @@ def _check_registered(image: ClusterImage, kind: str, instance_id: int, instance
 
 
 def _used_ids(image: ClusterImage) -> set[int]:
-    """Ids that somebody has or had: registered, configured, or holding replicas while it is away."""
+    """Ids in use, now or before: registered, configured, or holding replicas while it is away."""
     configured = {int(name) for scope, name in image.configs if scope == "broker" and name}
     return {*image.brokers, *configured, *(b for p in image.partitions.values() for b in p.replicas)}

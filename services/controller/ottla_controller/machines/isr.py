@@ -1,7 +1,7 @@
 """AlterPartition: a leader proposes who is in sync, and the controller compares and sets (KIP-497, rules 11, 12, 22).
 
 Each partition of a request is decided for itself, against the epochs that the leader knew. A refusal is definite: the
-leader gives its proposal up. The committed ISR reaches everybody by watch; the response carries it only as a help.
+leader gives its proposal up. The committed ISR reaches every broker by watch; the response carries it only as a help.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def _check_members(leader: Broker, partition: Partition, isr: tuple[int, ...], *
 
 
 def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins: bool) -> None:
-    """Whoever restarted since it fetched may have lost what it fetched (KIP-903); who goes or is fenced soon lags.
+    """A broker that restarted since it fetched may have lost what it fetched (KIP-903); one that leaves or is fenced
+    soon lags.
 
     Who is in sync already may be of unknown epoch: a life that may have lost something was taken out (rule C15).
     """

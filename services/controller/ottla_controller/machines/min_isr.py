@@ -5,7 +5,7 @@ with fewer replicas, and who left before lacks that. So the ELRs concerned are e
 all in one decision, whose writes nothing of this controller comes between, and whose last one is the configs'. One that
 is cut off half-way has emptied some for nothing, and changed no value.
 
-A partition without a leader keeps its ELR: nobody commits anything in it, and the next election goes by the new value.
+A partition without a leader keeps its ELR: nothing is committed in it, and the next election goes by the new value.
 """
 
 from __future__ import annotations

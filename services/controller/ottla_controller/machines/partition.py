@@ -4,8 +4,8 @@ A change of leader adds one to the leader epoch, any change one to the partition
 the leader epoch, and with it the clients' connections, as they are.
 
 Eligible leader replicas (KIP-966): while the ISR is smaller than min.insync.replicas nothing more is committed (rule
-8), so whoever leaves it from then on still has all that is, and stays eligible. Once the ISR is large enough again
-nobody outside it is. The ISR may become empty; the ELR is used only then.
+8), so a member that leaves it from then on still has all that is, and stays eligible. Once the ISR is large enough
+again no broker outside it is. The ISR may become empty; the ELR is used only then.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def with_isr(partition: Partition, isr: tuple[int, ...], min_isr: int, lost: Col
 
 
 def without_elr(partition: Partition) -> Partition:
-    """Nobody outside the ISR is eligible: for a change of what the ELR rests on."""
+    """No broker outside the ISR is eligible: for a change of what the ELR rests on."""
     return replace(partition, elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1)
 
 
@@ -86,7 +86,7 @@ def with_leader(
 
 
 def recovering_with(partition: Partition, leader: int) -> Partition:
-    """An unclean election: what `leader` has is the log from now on, and nobody else's is eligible (rule 19)."""
+    """An unclean election: what `leader` has is the log from now on, and no other is eligible (rule 19)."""
     return replace(
         without_elr(partition),
         isr=(leader,),
@@ -99,7 +99,7 @@ def recovering_with(partition: Partition, leader: int) -> Partition:
 def directories_of(after: Partition, before: Partition, brokers: Mapping[int, Broker]) -> dict[int, str]:
     """The directory of each member: the one it was a member with, else the one it is registered with now.
 
-    A member of an older release, whose directory nobody has noted, is taken as it is registered.
+    A member of an older release, whose directory is not noted, is taken as it is registered.
     """
     noted = before.directories
     joined = {b for b in after.isr if b not in before.isr and b not in before.elr}

@@ -1,4 +1,4 @@
-"""Elections that nobody's absence calls for: by command, and back to preferred leaders for the balance (KIP-460).
+"""Elections without a failed leader: by command, and back to preferred leaders for the balance (KIP-460).
 
 The first replica of a partition is its preferred leader. Placement spreads those evenly, and failovers undo it.
 """
@@ -60,7 +60,7 @@ def decide_elect_leaders(
 
 
 def unpreferred(image: ClusterImage) -> list[PartitionId]:
-    """Partitions that somebody else than their preferred leader leads, or nobody."""
+    """Partitions that their preferred leader does not lead."""
     return [id_ for id_, p in image.partitions.items() if p.leader != p.replicas[0]]
 
 

@@ -1,4 +1,4 @@
-"""Who leads where nobody is known to have every committed record: the logs themselves are asked (KIP-966, rule C18).
+"""Who leads where no replica is known to have every committed record: the logs themselves decide (KIP-966, rule C18).
 
 Two causes, one way out: the replica with the greatest (last epoch, log end) of those that have answered leads.
 
@@ -81,7 +81,7 @@ def decide_recover(
 
 
 def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping[int, Report]) -> Partition | None:
-    """The partition, led by the longest log of those that have told theirs; None where nobody has.
+    """The partition, led by the longest log of those that were reported; None where none was.
 
     The price is what the others have: an operator has been asked. An empty disk has the shortest.
     """
@@ -119,7 +119,7 @@ def _recovered(
 def _that_count(
     image: ClusterImage, configs: TopicConfigs, id_: PartitionId, ends: Mapping[int, LogEnd], *, requested: int
 ) -> Mapping[int, LogEnd]:
-    """Those of `ends` that decide, of so many that were asked for; none where they prove too little."""
+    """Those of `ends` that decide, of the number that was requested; none where they prove too little."""
     partition = image.partitions[id_]
     of_all = ends if len(ends) == len(partition.replicas) else {}
     if image.is_in_doubt(partition):
@@ -135,7 +135,7 @@ def _that_count(
 
 
 def _elected(image: ClusterImage, partition: Partition, ends: Mapping[int, LogEnd]) -> Partition | None:
-    """The best of `ends` as the leader; None where nobody of them may lead."""
+    """The best of `ends` as the leader; None where none of them may lead."""
     willing = [b for b in partition.replicas if b in ends and not image.brokers[b].fenced]
     if not willing:
         return None
@@ -156,7 +156,7 @@ def _led_by_the_longest(
 
 
 def _witnesses(image: ClusterImage, configs: TopicConfigs, id_: PartitionId, partition: Partition) -> list[Broker]:
-    """The brokers whose logs decide, once there are enough of them; else nobody."""
+    """The brokers whose logs decide, once there are enough of them; else none."""
     if image.is_in_doubt(partition):
         existing = _registered(image, partition.replicas)
         return existing if len(existing) >= _needed(configs, id_, partition) else []
@@ -179,6 +179,6 @@ def _registered(image: ClusterImage, brokers: Iterable[int]) -> list[Broker]:
 
 
 def _needed(configs: TopicConfigs, id_: PartitionId, partition: Partition) -> int:
-    """So many replicas have every committed record between them."""
+    """How many replicas have every committed record between them."""
     count = len(partition.replicas)
     return count - min(configs.min_isr(id_.topic_id), count) + 1

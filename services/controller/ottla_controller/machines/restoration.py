@@ -1,9 +1,9 @@
 """The metadata was restored from a backup: nothing that it says is newer than the logs (rule C18).
 
-Somebody declares it, or a broker registers whose directory knows of a later life than the store does. One key counts
-the restorations; a partition that was not settled since the last one is in doubt, led by nobody, and its logs are asked
-(`machines.recovery`). What was given out once and must not be given out again jumps over a gap: producer ids and the
-epochs of shards. The key is written last: where the gaps are there without it, nothing is lost but numbers.
+An operator declares it, or a broker registers whose directory knows a later incarnation than the store. One key counts
+the restorations; a partition that was not settled since the last one is in doubt, without a leader, and its logs are
+asked (`machines.recovery`). What was given out once and must not be given out again jumps over a gap: producer ids and
+the epochs of shards. The key is written last: where the gaps are there without it, nothing is lost but numbers.
 """
 
 from __future__ import annotations

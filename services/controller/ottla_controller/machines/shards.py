@@ -5,7 +5,7 @@
    has started again is another: what its former life has sent may still be on its way.
 3. The live coordinators of a kind own as many shards each, give or take one. As few as possible move for that.
 4. Every change of an owner, or of its life, gives the shard a higher epoch. Owners never make one up: it is what shuts
-   out whoever wrote before, and two who have the same would not shut out each other.
+   out every earlier owner, and two that have the same would not shut out each other.
 """
 
 from __future__ import annotations

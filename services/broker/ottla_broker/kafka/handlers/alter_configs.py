@@ -76,7 +76,7 @@ async def _altered(
 
 
 def _loggers_altered(backend: Backend, request: Message, resource: Message, *, replaces: bool) -> dict[str, Any]:
-    """This broker's own process is altered, and nobody else is asked."""
+    """This broker's own process is altered, without the controller."""
     error = broker_loggers.misplaced(resource.resource_name, backend.node_id)
     if error is None and replaces:
         text = "AlterConfigs is deprecated and does not support the resource type BROKER_LOGGER"

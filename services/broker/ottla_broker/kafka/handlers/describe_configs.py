@@ -92,7 +92,7 @@ def _loggers(resource: Message, version: int) -> Message:
 def _misplaced(resource: Message, node_id: int) -> OttlaError | None:
     """Why this broker does not speak of a broker: Kafka's tell of themselves only, and clients ask the one they mean.
 
-    The cluster-wide default has an empty name, and anybody tells it.
+    The cluster-wide default has an empty name, and every broker describes it.
     """
     name = resource.resource_name
     if resource.resource_type == BROKER_LOGGER:

@@ -28,6 +28,6 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 
 def _code(error: Error | OttlaError) -> int:
-    """As in Kafka a heartbeat is well while its group is loaded: everybody has a full session then, and some clients
+    """As in Kafka a heartbeat succeeds while its group is loaded: each member has a full session then, and some clients
     would take any error for the end of theirs."""
     return 0 if error.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code_of(error)

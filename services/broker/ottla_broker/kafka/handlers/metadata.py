@@ -27,7 +27,7 @@ _Partition: Final = _Topic.MetadataResponsePartition
 _Broker: Final = MetadataResponse.MetadataResponseBroker
 
 _MANY: Final = 500
-"""Topics or partitions: so many take some milliseconds."""
+"""Topics or partitions: this many take some milliseconds."""
 _LISTENER_NOT_FOUND_FROM: Final = 6
 """Older clients don't know the error."""
 
@@ -61,7 +61,7 @@ async def _after_creation(backend: Backend, names: Sequence[str], request: Messa
 
 
 async def _beside_the_loop(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    """The same, of many partitions: the image never changes, whoever reads it."""
+    """The same, of many partitions: the image never changes, so any thread may read it."""
     unknown = await backend.threads.work(auto_topics.to_create, backend.image, request, context.version)
     rejected = await auto_topics.create(backend, unknown) if unknown else {}
     return await backend.threads.work(_respond, backend.image, backend, request, context, rejected)

@@ -28,7 +28,7 @@ _TOO_LARGE: Final = frozenset({ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.MESSAG
 
 
 class RequestedTopic(NamedTuple):
-    """A topic of the request; `name` is None where nobody knows it."""
+    """A topic of the request; `name` is None where it is unknown."""
 
     name: str | None
     topic: Message

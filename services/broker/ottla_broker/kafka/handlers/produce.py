@@ -29,7 +29,7 @@ from ottla_core.model import PartitionId, TopicId
 from ottla_core.primitives import MalformedError, Reader, Writer
 
 MOST_PARTITIONS: Final = 5_000
-"""Of one request: all of them get their places before anybody else is served."""
+"""Of one request: all of them are put into order before another request is served."""
 _LOG_START_FROM: Final = 5
 _MESSAGE_FROM: Final = 8
 _LEADER_FROM: Final = 10
