@@ -24,7 +24,7 @@ NO_NODE_ID: Final = -1
 
 
 class DataDirectory:
-    """`high_watermarks` are asked for when the directory is closed."""
+    """`high_watermarks` are requested when the directory is closed."""
 
     def __init__(
         self,

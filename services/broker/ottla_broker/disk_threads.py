@@ -1,6 +1,6 @@
-"""The threads beside the loop. Those that wait for the disk: reads, lookups, flushes, directory work and cuts each have
-their own, so that a slow fsync holds up no reader, a lookup no fetch, a broker's start no flush, and a thousand logs
-that are to be cut no election. And one for long work.
+"""The threads beside the loop. Those that wait for the disk: reads, lookups, flushes, directory work and truncations
+each have their own, so that a slow fsync holds up no reader, a lookup no fetch, a broker's start no flush, and a
+thousand logs that are to be truncated no election. And one for long work.
 """
 
 from __future__ import annotations

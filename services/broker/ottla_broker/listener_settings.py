@@ -20,7 +20,7 @@ ONLY_LISTENER: Final = "PLAINTEXT"
 
 _NAME: Final = re.compile(r"[A-Z0-9][A-Z0-9_.-]*")
 _PROTECTED: Final = frozenset({"SSL", "TLS", "HTTPS", "SASL_PLAINTEXT", "SASL_SSL"})
-_EVERY_INTERFACE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - refused here, not bound
+_EVERY_INTERFACE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - rejected here, not bound
 _EXAMPLE: Final = "such as EXTERNAL://kafka.example.org:9092"
 
 
@@ -42,7 +42,7 @@ def read_listeners(
 ) -> tuple[KafkaListener, ...]:
     """Those of `listeners`, an empty host standing for `host`; without any, the one on `host` and `port`.
 
-    Raises INVALID_CONFIG for what Kafka refuses too: a name twice, an advertised host that cannot be dialled.
+    Raises INVALID_CONFIG for what Kafka rejects too: a name twice, an advertised host that cannot be dialled.
     """
     bound = _by_name("kafka_listeners", listeners) or {ONLY_LISTENER: Address(host, port)}
     reported = _advertised(advertised, bound)

@@ -1,6 +1,6 @@
 """Producer ids for idempotent producers, from blocks that the controller made durable before (KIP-730, rule 34).
 
-The next block is asked for when the present one is half used, and the first one at the start: producers begin while no
+The next block is requested when the present one is half used, and the first one at the start: producers begin while no
 controller can be reached, too.
 """
 

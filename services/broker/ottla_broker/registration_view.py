@@ -1,4 +1,4 @@
-"""Who this broker is to its controller and to other brokers: its id, and which of its lives this is."""
+"""Who this broker is to its controller and to other brokers: its id, and which of its incarnations this is."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class BrokerService:
         return Followers(self._replicas, follower.broker_id, follower.broker_epoch, follower.seen_confirmation)
 
     async def list_offsets(self, request: pb.ListOffsetsRequest, context: RequestContext) -> pb.ListOffsetsResponse:
-        """The same partition may be asked for several times: its start, its end, and so on."""
+        """The same partition may be requested several times: its start, its end, and so on."""
         check_no_repeats(
             (partition.topic_id, partition.partition, partition.timestamp_ms) for partition in request.partitions
         )

@@ -2,7 +2,7 @@
 
 A `Journal` belongs to one term. Each of its transactions compares the fence (rule C1), what the decision relied on
 (C2), and `seq`, which it bumps: so at most one transaction follows another, whatever was delayed on the way. That makes
-an unknown result simple (C4). The same transaction is sent again, and either it is refused because its first sending
+an unknown result simple (C4). The same transaction is sent again, and either it is rejected because its first sending
 had succeeded, which reading back shows, or it is carried out now. Where that can't be settled in time the term ends,
 and the fence with it.
 
@@ -191,7 +191,7 @@ class Journal:
             return
 
     async def _written_before(self, *, unknown: bool) -> int:
-        """Why a transaction was refused: the revision at which its own first sending was carried out, or it raises.
+        """Why a transaction was rejected: the revision at which its own first sending was carried out, or it raises.
 
         `seq` is read before the fence: where the fence still holds after it, no other has bumped `seq`.
         """

@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 CALL_S: Final = 5.0
 LOOK_S: Final = 1.0
-"""How often it is looked again where an answer was missing."""
+"""How often it is looked again where a response was missing."""
 
 AT_ONCE: Final = 1_000
 """Partitions in one request to a broker."""
@@ -114,7 +114,7 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
                 request.partitions.add(topic_id=id_.topic_id, partition=id_.partition)
             response = await peer.call(contracts.Broker.LOG_ENDS, request, timeout=CALL_S)
             if response.broker_epoch != broker.epoch:
-                return None  # another life of it: the next look asks that one
+                return None  # another incarnation of it: the next look asks that one
             for end in response.partitions:
                 id_ = PartitionId(TopicId(end.topic_id), end.partition)
                 ends[id_] = LogEnd(end.last_epoch, end.log_end_offset, end.sound)

@@ -1,6 +1,6 @@
 """The Controller contract: one method per RPC. Protobuf stops here.
 
-A request about several topics or resources gives each its own result, as in Kafka: what is refused for one does not
+A request about several topics or resources gives each its own result, as in Kafka: what is rejected for one does not
 keep the others from it.
 """
 
@@ -200,7 +200,7 @@ class ControllerService:
         return pb.ControlledShutdownResponse(remaining_leaders=to_hand_over(self._follower.image, request.broker_id))
 
     async def elect_leaders(self, request: pb.ElectLeadersRequest, context: RequestContext) -> pb.ElectLeadersResponse:
-        """What was asked for by name is answered by name; of all partitions, those that needed an election."""
+        """What was requested by name is answered by name; of all partitions, those that needed an election."""
         self._leadership.journal()
         image = self._follower.image
         kind = _ELECTIONS.get(request.type)
@@ -348,8 +348,8 @@ class ControllerService:
         return await self._leadership.journal().commit(_without_writes(decide) if dry else decide)
 
     async def _check_broker(self, broker_id: int, epoch: int, secret: bytes) -> None:
-        """That it is this broker's process that asks. A life that is over is for the decision to refuse: it can't come
-        back, so what is proved here holds for every later image in which that life still is."""
+        """That it is this broker's process that asks. An incarnation that is over is for the decision to reject: it
+        can't come back, so what is proved here holds for every later image in which that incarnation still is."""
         await self._until_registration(epoch)
         registered = self._follower.image.brokers.get(broker_id)
         if registered is not None and registered.epoch == epoch:
@@ -417,7 +417,7 @@ def _proposal(proposal: pb.IsrProposal) -> Proposal:
 
 
 def _decided(verdict: Verdict) -> pb.IsrDecided:
-    """The partition as it is now, also beside a refusal: it tells the leader what it missed."""
+    """The partition as it is now, also beside a rejection: it tells the leader what it missed."""
     partition = verdict.partition or Partition(())
     return pb.IsrDecided(
         topic_id=verdict.id.topic_id,

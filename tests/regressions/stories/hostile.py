@@ -89,7 +89,7 @@ STORIES = (
         Edit(
             "services/broker/ottla_broker/kafka/connection.py",
             "        self._hold()\n"
-            "        self._account.give_back_all()  # after what of the answers is not taken was counted\n",
+            "        self._account.give_back_all()  # after what of the responses is not taken was counted\n",
             "        self._account.give_back_all()\n        self._hold()\n",
         ),
     ),

@@ -1,7 +1,7 @@
 """Topics that come to be because a client has named them, where auto.create.topics.enable allows it.
 
 Kafka (AutoTopicCreationManager) answers that it knows no such topic, and creates it meanwhile, so that clients warn and
-ask again. Here the answer waits a moment for the topic, which spares both.
+ask again. Here the response waits a moment for the topic, which spares both.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from ottla_core.slices import Slice
 
 SMALL: Final = 0
 LARGE: Final = -1
-"""What room is asked for, beside the bytes that a frame needs to end: for a small answer, or for one of any size."""
+"""What room is requested, beside the bytes that a frame needs to end: for a small response, or for one of any size."""
 
 _CONNECTION_SHARE: Final = 6
 _ADDRESS_SHARE: Final = 8
@@ -149,7 +149,8 @@ class Budget:
 
 
 class Account:
-    """What one connection holds: `change` as it knows it, and what is lent to the answer that is being read for it."""
+    """What one connection holds: `change` as it knows it, and what is lent to the response that is being read for
+    it."""
 
     __slots__ = (
         "_budget", "_connection", "_is_closed", "_lent_bytes", "_name", "address", "held_bytes", "promised_bytes",
@@ -196,7 +197,7 @@ class Account:
             self._budget.end_promise(self)
 
     def lend(self, requested_bytes: int) -> int:
-        """For an answer that is read (`room.Room`); the connection gives back what is lent once it has written it."""
+        """For a response that is read (`room.Room`); the connection gives back what is lent once it has written it."""
         lent = 0 if self._is_closed else max(0, min(requested_bytes, self._budget.free(self)))
         self._lend(lent)
         return lent

@@ -47,7 +47,7 @@ def decode(request_type: Any, version: int, body: Reader) -> Message:
 
 
 def encode(response: Message) -> Parts:
-    """The body of an answer, whose version it knows."""
+    """The body of a response, whose version it knows."""
     return [response.encode()]
 
 

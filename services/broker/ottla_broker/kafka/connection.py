@@ -1,9 +1,9 @@
-"""One connection: bytes in, requests one after the other, answers in their order (rule 70).
+"""One connection: bytes in, requests one after the other, responses in their order (rule 70).
 
 A request is begun when those before it have ended. Only produces overlap: each appends when it is begun, so a
-partition's order is that of the requests, and those that wait for acks=all wait together; the answers leave in order.
+partition's order is that of the requests, and those that wait for acks=all wait together; the responses leave in order.
 What a client sends meanwhile is kept, up to a limit, and then reading pauses. So it does while there is no room for
-more of a frame (module budget), and nothing is begun while the client does not take its answers. Who has many small
+more of a frame (module budget), and nothing is begun while the client does not take its responses. Who has many small
 requests takes turns with the others.
 
 Reads go into one buffer that all connections share, for an idle connection is to cost little. A frame that comes in
@@ -26,7 +26,7 @@ from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.primitives import MalformedError
 
 HandlerResult: TypeAlias = Parts | Coroutine[Any, Any, Parts | None] | None
-"""An answer's frame, None for silence, or what will give one of them."""
+"""A response's frame, None for silence, or what will give one of them."""
 
 _NOTHING: Final = memoryview(b"")
 _LEAST_READ: Final = 4096
@@ -68,7 +68,7 @@ class ListenerContext(Protocol):
         ...
 
     def may_be_large(self, key: int) -> bool:
-        """Whether an answer of this API is expected to take more than SMALL_BYTES."""
+        """Whether a response of this API is expected to take more than SMALL_BYTES."""
         ...
 
     def on_large_response(self, key: int) -> None:
@@ -266,7 +266,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         if self._open and not (overlaps and self._open_overlap and len(self._open) < self._context.limits.max_open):
             return False
         if overlaps:
-            return True  # the answer to a produce holds little, and nothing else of it is held
+            return True  # the response to a produce holds little, and nothing else of it is held
         if not self._context.may_be_large(key):
             return self._account.has_room(SMALL)
         return self._account.has_room(LARGE) and self._context.begins_large(self)
@@ -299,7 +299,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
         finally:
             self._out.uncork()
         self._hold()
-        self._account.give_back_all()  # after what of the answers is not taken was counted
+        self._account.give_back_all()  # after what of the responses is not taken was counted
         if reason is not None:
             self._refuse(reason)
         elif self._draining and not self._open:
@@ -355,7 +355,7 @@ class KafkaConnection(asyncio.BufferedProtocol):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def _refuse(self, reason: str) -> None:
-        """Cut it: there is no answer that the client would understand."""
+        """Close it: there is no response that the client would understand."""
         if self._transport is not None and not self._transport.is_closing():
             self._context.on_rejected(reason, self._caller.client_host)
             self._close()

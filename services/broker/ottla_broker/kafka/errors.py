@@ -21,7 +21,7 @@ def text_of(error: OttlaError) -> str:
 
 
 def shortened(text: str) -> str:
-    """What fits into an answer, however long the names are that the client has come up with."""
+    """What fits into a response, however long the names are that the client has come up with."""
     return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
 
 

@@ -43,7 +43,7 @@ class FetchRequest:
 
 
 class FetchedPartition(NamedTuple):
-    """One partition of the answer; what was asked is what it is found by."""
+    """One partition of the response, with what was requested of it."""
 
     requested: RequestedPartition
     fetched: FetchResult

@@ -1,6 +1,6 @@
 """Fetch sessions: a consumer says what has changed in what it wants, and is told what has changed (KIP-227, rule 57).
 
-A session is a cache and no more: where it was evicted, the client is told so and asks for everything again. Sessions
+A session is a cache and no more: where it was evicted, the client learns so and requests everything again. Sessions
 are found by a number that is hard to guess and belong to no connection, as in Kafka. Pure: time and numbers come in.
 """
 
@@ -102,7 +102,7 @@ class FetchContext(NamedTuple):
         return NO_SESSION if self.session is None else self.session.id
 
     def response(self, parts: Sequence[FetchedPartition]) -> Sequence[FetchedPartition]:
-        """What of `parts` goes into the answer."""
+        """What of `parts` goes into the response."""
         if self.session is None:
             return parts
         changes = self.session.changes(parts)

@@ -129,7 +129,7 @@ def write(
     session_id: int = NO_SESSION,
     error_code: int = 0,
 ) -> Parts:
-    """The body of the answer; records are pieces of their own."""
+    """The body of the response; records are pieces of their own."""
     writer = Writer(flexible=version >= _LEADER_FROM)
     pieces: Parts = []
     writer.int32(0)  # throttle

@@ -109,17 +109,17 @@ async def until_known(backend: Backend, condition: Callable[[ClusterImage], bool
 
 
 def reported_fields(error: Error) -> dict[str, Any]:
-    """The fields of an answer for what the controller says of one topic or resource."""
+    """The fields of a response for what the controller says of one topic or resource."""
     return {"error_code": error.code, "error_message": shortened(error.message) or None}
 
 
 def error_fields(error: OttlaError) -> dict[str, Any]:
-    """The same for what is refused here, or failed as a whole."""
+    """The same for what is rejected here, or failed as a whole."""
     return {"error_code": int(error.code), "error_message": text_of(error)}
 
 
 def named_twice(names: Iterable[Name]) -> dict[Name, OttlaError]:
-    """The refusal of each that is named twice, for which of the two should hold? The others go on, as in Kafka."""
+    """The rejection of each that is named twice, for which of the two should hold? The others go on, as in Kafka."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if not twice:
         return {}

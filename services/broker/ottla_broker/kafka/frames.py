@@ -1,10 +1,10 @@
-"""What stands before the body of a request and of an answer.
+"""What stands before the body of a request and of a response.
 
     request:  size int32 | api key int16, version int16, correlation id int32, client id string [, tags] | body
     answer:   size int32 | correlation id int32 [, tags] | body
 
 The size counts what follows it. The client id is spelled plain in every version; tags are there where the API's
-version is flexible, but never in the answer to ApiVersions (KIP-482, KIP-511).
+version is flexible, but never in the response to ApiVersions (KIP-482, KIP-511).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CORRELATION: Final = struct.Struct(">i")
 _RESPONSE: Final = struct.Struct(">ii")
 
 Parts = list[bytes | bytearray | memoryview]
-"""An answer's body in pieces, so that records need not be copied into one."""
+"""A response's body in pieces, so that records need not be copied into one."""
 
 
 class Head(NamedTuple):
@@ -57,7 +57,7 @@ class KafkaContext:
 class Caller:
     """Who is at the other end of a connection, the address of ours that it has reached, and by which listener.
 
-    `room` is what its answers may take.
+    `room` is what its responses may take.
     """
 
     client_host: str
@@ -89,7 +89,7 @@ def read_correlation_id(frame: memoryview) -> int:
 
 
 def response(correlation_id: int, body: Parts, *, tagged: bool) -> Parts:
-    """The frame of an answer; `tagged` where its header has (no) tags."""
+    """The frame of a response; `tagged` where its header has (no) tags."""
     size_bytes = sum(map(len, body)) + _CORRELATION.size + tagged
     head = _RESPONSE.pack(size_bytes, correlation_id)
     return [head + b"\0" if tagged else head, *body]

@@ -59,7 +59,7 @@ async def call(
 ) -> Response:
     """The response of the group's coordinator, with the error that it may carry. Raises COORDINATOR_NOT_AVAILABLE.
 
-    While a shard is on its way from one coordinator to another it is asked for again, for a moment: a client could do
+    While a shard is on its way from one coordinator to another it is requested again, for a moment: a client could do
     no better, for to it the coordinator is this broker, before and after.
     """
     loop = asyncio.get_running_loop()

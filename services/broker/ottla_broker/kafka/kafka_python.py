@@ -31,7 +31,7 @@ def import_protocol() -> None:
 
 
 def _executed_on_demand(spec: ModuleSpec) -> ModuleType:
-    """The package, whose own lines run when it is asked for a name that it does not have yet (PEP 562)."""
+    """The package, whose own lines run when a name is requested that it does not have yet (PEP 562)."""
     package = importlib.util.module_from_spec(spec)
     one_at_a_time = threading.RLock()
     begun = False

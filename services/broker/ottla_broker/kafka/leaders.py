@@ -1,4 +1,4 @@
-"""Who leads instead, in the answer to a client that asked the wrong broker: tagged fields of Produce and Fetch."""
+"""Who leads instead, in the response to a client that asked the wrong broker: tagged fields of Produce and Fetch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 class NewLeaders:
-    """Collects the leaders that one answer names, to add at its end where they are found (KIP-951)."""
+    """Collects the leaders that one response names, to add at its end where they are found (KIP-951)."""
 
     def __init__(self, backend: Backend, caller: Caller) -> None:
         self._backend = backend
@@ -35,7 +35,7 @@ class NewLeaders:
         return _LEADER.pack(partition.leader, partition.leader_epoch, 0)
 
     def endpoints(self) -> dict[int, bytes]:
-        """The answer's tags: where those brokers are, or nothing."""
+        """The response's tags: where those brokers are, or nothing."""
         writer, count = Writer(flexible=True), 0
         for broker_id in sorted(self._brokers):
             broker = self._backend.image.brokers[broker_id]

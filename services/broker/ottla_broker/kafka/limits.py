@@ -12,7 +12,7 @@ PRODUCE_KEY: Final = 0
 FETCH_KEY: Final = 1
 
 SMALL_BYTES: Final = 64 * 1024
-"""What an answer may have to be a small one, and what a connection may hold that counts for nothing by itself."""
+"""What a response may have to be a small one, and what a connection may hold that counts for nothing by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class ConnectionLimits:
     max_open: int = 64
     """Produces of a connection that are appended and not yet acknowledged."""
     max_held: int = 128 * 1024 * 1024
-    """Of all connections: frames as far as they have come, requests that are being answered, answers that are not
+    """Of all connections: frames as far as they have come, requests that are being answered, responses that are not
     taken (`budget.Budget`, which says who may have how much of it)."""
     max_connections: int = 10_000
     idle_s: float = 600.0
     """Kafka's connections.max.idle.ms."""
     min_bytes_per_s: int = 32 * 1024
-    """How fast a frame has to come and an answer to be taken. A producer's megabyte takes 32 s at this rate, and its
+    """How fast a frame has to come and a response to be taken. A producer's megabyte takes 32 s at this rate, and its
     client has given up after 30 (request.timeout.ms)."""
     frame_s: int = 10
     """For a frame to end, or to bring as much as that rate gives in the time."""

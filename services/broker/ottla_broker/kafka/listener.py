@@ -36,12 +36,12 @@ _LARGE_PER_ITERATION: Final = 8
 """Each may read 4 MB, which takes the loop some milliseconds: all that wait at once would hold up every other
 client."""
 _LARGE_FOR_S: Final = 60
-"""So long is an API's answer expected to be as large as the last large one."""
+"""So long is an API's response expected to be as large as the last large one."""
 
 
 class Listener:
     """`start` binds and serves, `stop` answers what is open and closes; `on_drain` is called when that begins, so that
-    what is parked may be answered now."""
+    what is delayed may be answered now."""
 
     def __init__(
         self,

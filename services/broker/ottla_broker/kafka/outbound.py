@@ -1,4 +1,5 @@
-"""The answers of a connection on their way out: small ones leave together, and what a client does not take is known."""
+"""The responses of a connection on their way out: small ones leave together, and what a client does not take is
+known."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from ottla_broker.kafka.frames import Parts
 from ottla_broker.kafka.pace import ConnectionPace
 
 _GATHERED_BYTES: Final = 4096
-"""Of an answer that leaves together with others: a write costs as much as all else that is done for a small one."""
+"""Of a response that leaves together with others: a write costs as much as all else that is done for a small one."""
 
 
 class Outbound:
-    """`held_bytes`: of answers that are not wholly taken; none of an answer's memory is free before all of it is."""
+    """`held_bytes`: of responses that are not wholly taken; none of a response's memory is free before all of it is."""
 
     def __init__(self, transport: asyncio.Transport, pace: ConnectionPace) -> None:
         self.held_bytes = 0
@@ -32,7 +33,7 @@ class Outbound:
         self._gathered = None
 
     def write(self, parts: Parts) -> int:
-        """The answer's size. In a turn a small one may leave at its end."""
+        """The response's size. In a turn a small one may leave at its end."""
         size_bytes = sum(map(len, parts))
         if self._gathered is not None and size_bytes <= _GATHERED_BYTES:
             self._gathered += parts

@@ -1,7 +1,7 @@
 """Which leader wrote which offsets: each leader epoch with the offset that it began at (KIP-101, KIP-279).
 
 Epochs and start offsets both grow. A replica that finds its log apart from the leader's asks here where an epoch
-ended, and cuts there instead of at a high watermark (rule 2).
+ended, and truncates there instead of at a high watermark (rule 2).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LeaderEpochs:
         return EpochStart(known, following.start_offset)
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that begin at or after `end_offset`, where the log was cut; whether there were any."""
+        """Forget epochs that begin at or after `end_offset`, where the log was truncated; whether there were any."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         changed = len(kept) < len(self._entries)
         self._entries = kept

@@ -24,10 +24,10 @@ UNKNOWN: Final = -1
 
 
 class IsrProposal(NamedTuple):
-    """An ISR that the controller is asked for, valid at one leader epoch and partition epoch only.
+    """An ISR that is proposed to the controller, valid at one leader epoch and partition epoch only.
 
-    `broker_epochs` are those of the lives that fetched, in the order of `isr` (KIP-903); UNKNOWN for the leader itself
-    and for a member that has not fetched in this leader epoch.
+    `broker_epochs` are those of the incarnations that fetched, in the order of `isr` (KIP-903); UNKNOWN for the leader
+    itself and for a member that has not fetched in this leader epoch.
     """
 
     leader_epoch: int
@@ -66,7 +66,7 @@ class Leader:
     """One leader epoch of one partition on its leader. `live` brokers and limits are set from outside, at any time.
 
     Every `on_` method says whether the high watermark moved. `proposal` is what is asked of the controller: one at a
-    time (rule 12); it goes when a newer partition epoch is seen, or when it was refused for good.
+    time (rule 12); it goes when a newer partition epoch is seen, or when it was rejected for good.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Leader:
         self.min_isr = min_isr
         self.lag_max_s = lag_max_s
         self.live = live
-        """Brokers that may be in an ISR, with the epoch of their present life (rules 11 and 22)."""
+        """Brokers that may be in an ISR, with the epoch of their present incarnation (rules 11 and 22)."""
         self.read_only = read_only
         """Brokers whose disks take nothing for the moment: they join no ISR, and leave it with the next append."""
         self.proposal: IsrProposal | None = None
@@ -112,7 +112,7 @@ class Leader:
     def on_fetch(
         self, follower_id: int, broker_epoch: int, offset: int, now: float, *, log_start_offset: int = UNKNOWN
     ) -> bool:
-        """A follower asks for what comes after `offset`, so it has everything from its log's start up to there."""
+        """A follower requests what comes after `offset`, so it has everything from its log's start up to there."""
         follower = self._followers[follower_id]
         follower.log_start_offset = log_start_offset
         follower.on_fetch(offset, broker_epoch, self._log_end_offset, now)
@@ -266,11 +266,12 @@ class Leader:
 
 
 def find_truncation_offset(epochs: LeaderEpochs, log_end_offset: int, high_watermark: int, leader: EpochStart) -> int:
-    """The offset at which a follower cuts its log, where the leader says that `leader` is the end of an epoch there.
+    """The offset at which a follower truncates its log, where the leader says that `leader` is the end of an epoch
+    there.
 
     By epochs, never by the own high watermark, which may be behind what is committed (rule 2): that is the last resort
-    where the leader knows no epoch at all. After the cut the follower fetches with its new last epoch, and where the
-    logs still differ it is told again (rule 3). Source: KIP-101, KIP-279.
+    where the leader knows no epoch at all. After the truncation the follower fetches with its new last epoch, and where
+    the logs still differ it repeats this (rule 3). Source: KIP-101, KIP-279.
     """
     if leader.start_offset == NO_OFFSET:
         return min(high_watermark, log_end_offset)

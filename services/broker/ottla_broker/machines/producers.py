@@ -108,7 +108,7 @@ class Producers:
     def check(self, headers: Iterable[BatchHeader], next_offset: int, now_ms: int) -> Checked:
         """What the batches of one request are, the first new one of which would lie at `next_offset`.
 
-        A request repeats as a whole or is new as a whole: one answer can't say where both lie. Raises
+        A request repeats as a whole or is new as a whole: one response can't say where both lie. Raises
         INVALID_REQUEST for a mixture, and the errors of the table above; nothing is changed.
         """
         entries: dict[int, bytes] = {}

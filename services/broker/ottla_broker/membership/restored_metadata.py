@@ -1,7 +1,7 @@
 """Metadata that is older than the data here: the store was restored from a backup, and the cluster has to hear of it.
 
-The directory knows a later life of this broker than the store, or that it has followed the metadata further; or a log
-knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
+The directory knows a later incarnation of this broker than the store, or that it has followed the metadata further; or
+a log knows a later leader epoch: all that was in the store before. What a start finds is in the registration from the
 beginning, for a moment later the broker might lead by the backup's ISR; what is found later is told. The controller
 counts a restoration (rule C18).
 """

@@ -28,7 +28,7 @@ class StartupReadiness:
         restored where it is (rule C18); where its logs may be short, once no partition relies on what they had (rule
         C15). Raises REQUEST_TIMED_OUT.
 
-        From then on the directory is that life's: what it has is all that counts (rule C17).
+        From then on the directory is that incarnation's: what it has is all that counts (rule C17).
         """
         await self._replicas.until(lambda image: image.revision >= revision and not image.is_behind, timeout=_LIMIT_S)
         log_dir, incarnation = self._log_dir(), Incarnation(self._incarnation, epoch)

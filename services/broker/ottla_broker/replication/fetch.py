@@ -71,13 +71,13 @@ class Audience(Protocol):
         ...
 
     def instead(self, request: PartitionFetch, replica: Replica) -> FetchResult | None:
-        """An answer without records: there is none to read here."""
+        """A response without records: there is none to read here."""
         ...
 
     def limit_offset(self, replica: Replica) -> int: ...
 
     def has_changes(self, request: PartitionFetch, replica: Replica) -> bool:
-        """Whether the partition is worth an answer without records."""
+        """Whether the partition is worth a response without records."""
         ...
 
     def on_response(self, fetched: Sequence[FetchResult]) -> None:
@@ -102,7 +102,7 @@ async def fetch(
     deadline = asyncio.get_running_loop().time() + max_wait_s
     with audience.purgatory.delayed(request.id for request in requests) as delayed:
         while True:
-            # Parked and marked first, then looked at: what is appended during the look is not slept over (rule 55).
+            # Delayed and marked first, then looked at: what is appended during the look is not slept over (rule 55).
             delayed.mark()
             fetched = await _read_all(requests, audience, max_bytes, room)
             missing_bytes = _missing(fetched, requests, min_bytes)
@@ -119,7 +119,7 @@ async def fetch(
 
 
 def _missing(fetched: Sequence[FetchResult], requests: Sequence[PartitionFetch], min_bytes: int) -> int:
-    """Bytes that are still to come before the fetch is worth an answer."""
+    """Bytes that are still to come before the fetch is worth a response."""
     if any(part.completes_fetch for part in fetched):
         return 0
     missing = min_bytes - sum(len(part.records) for part in fetched)
@@ -199,7 +199,7 @@ class Replicated(Protocol):
 
 
 class Consumers:
-    """Consumers: up to the high watermark. `closest` knows a nearer replica, where one was asked for; `from_follower`:
+    """Consumers: up to the high watermark. `closest` knows a nearer replica, where one was requested; `from_follower`:
     the leader has sent them here."""
 
     def __init__(self, replicas: Replicated, closest: Closest | None, *, from_follower: bool) -> None:
@@ -256,7 +256,8 @@ def closest_to(rack: str, image: ClusterImage, leader_id: int) -> Closest | None
 class Followers:
     """The replica of broker `follower_id`, in the life that `broker_epoch` names: up to the log's end.
 
-    `seen_confirmation`: the newest check at the time of the last answer on this stream, which the follower has had.
+    `seen_confirmation`: the newest check at the time of the last response on this stream, which the follower has
+    received.
     """
 
     def __init__(self, replicas: Replicated, follower_id: int, broker_epoch: int, seen_confirmation: int = 0) -> None:

@@ -17,7 +17,7 @@ from ottla_core.model import PartitionId
 
 
 class DelayedFetch:
-    """One parked fetch, over all its partitions."""
+    """One delayed fetch, over all its partitions."""
 
     __slots__ = ("_arrived_bytes", "_closed", "_needed_bytes", "_woken")
 
@@ -97,12 +97,12 @@ class FetchPurgatory:
                 delayed.close()
 
     def __len__(self) -> int:
-        """Parked fetches, once per partition that they wait for."""
+        """Delayed fetches, once per partition that they wait for."""
         return sum(len(waiting) for waiting in list(self._by_partition.values()))
 
 
 class ConfirmationPurgatory(FetchPurgatory):
-    """Parked checks of leadership (module checks), and the number of the newest one on this broker."""
+    """Delayed checks of leadership (module checks), and the number of the newest one on this broker."""
 
     newest = 0
 

@@ -1,4 +1,4 @@
-"""Who may fetch as a follower: the process that has registered as that broker, in its present life (rule 22).
+"""Who may fetch as a follower: the process that has registered as that broker, in its present incarnation (rule 22).
 
 What a follower's fetch says moves the high watermark, so it is believed from that process alone. A registration that
 has lapsed is remembered: a lost lease stops no replication, and opens it to no other process.
@@ -38,7 +38,7 @@ class FollowerEpochs:
 
     def check(self, follower: pb.Follower, context: RequestContext) -> None:
         """Raise BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH or CLUSTER_AUTHORIZATION_FAILED for who is not that broker
-        in its last life."""
+        in its last incarnation."""
         broker_id, epoch = follower.broker_id, follower.broker_epoch
         last = self._metadata.image.brokers.get(broker_id) or self._lapsed.get(broker_id)
         if last is None:

@@ -23,7 +23,7 @@ class LeaderResponse(NamedTuple):
 
 class FollowerRole(ReplicaState):
     def on_fetched(self, offset: int, leader_epoch: int, response: LeaderResponse) -> None:
-        """Write what the leader answered to a fetch from `offset` in that leader epoch; late answers change nothing.
+        """Write what the leader answered to a fetch from `offset` in that leader epoch; late responses change nothing.
 
         Raises what `Log.append_replicated` raises.
         """
@@ -46,7 +46,7 @@ class FollowerRole(ReplicaState):
             self._context.consumers.wake(self.id)
 
     async def on_diverging(self, leader_epoch: int, leader_end: EpochStart) -> None:
-        """Cut the log where it leaves the leader's, whose end of the epoch asked for is given (rule 2)."""
+        """Truncate the log where it leaves the leader's, whose end of the epoch requested is given (rule 2)."""
         if self._follows(leader_epoch):
             log = self.log
             offset = find_truncation_offset(log.epochs, log.log_end_offset, self._high_watermark, leader_end)
@@ -58,7 +58,7 @@ class FollowerRole(ReplicaState):
             await self._truncate(self.log.truncate_fully_and_start_at, leader_start)
 
     def _follows(self, leader_epoch: int) -> bool:
-        """Whether an answer of the leader of that epoch is to be acted upon."""
+        """Whether a response of the leader of that epoch is to be acted upon."""
         return self.leader_id is not None and leader_epoch == self.leader_epoch and self._working is None
 
     async def _truncate(self, truncate: Callable[[int], object], offset: int) -> None:

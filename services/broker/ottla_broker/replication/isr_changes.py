@@ -2,7 +2,7 @@
 
 One proposal a partition is on its way at a time (rule 12). A proposal whose answer is lost may have been carried out,
 so it is sent again and the leader continues to count the maximal ISR; only what is rejected for good is taken back
-(rule 13). Where the answer says that the partition has changed meanwhile, the watch will tell.
+(rule 13). Where the response says that the partition has changed meanwhile, the watch will tell.
 """
 
 from __future__ import annotations

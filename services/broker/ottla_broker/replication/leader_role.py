@@ -60,7 +60,7 @@ class LeaderRole(ReplicaState):
     def append_owned(self, batch: OwnedBatch, leader_epoch: int) -> AppendResult:
         """The same for the owner of a shard; whether it may append, and where, is compared in this step.
 
-        What is a repeat is found before the ISR is looked at: it must not be refused as if it were not in the log.
+        What is a repeat is found before the ISR is looked at: it must not be rejected as if it were not in the log.
         Raises what `check_leader`, `find_repeated` and `append_owned` raise, and NOT_ENOUGH_REPLICAS.
         """
         leader = self.check_leader(leader_epoch)
@@ -141,11 +141,11 @@ class LeaderRole(ReplicaState):
 
     @property
     def confirmations(self) -> ConfirmationPurgatory:
-        """Where who waits for proof that this broker leads is parked."""
+        """Where calls that need proof that this broker leads are delayed."""
         return self._context.confirmations
 
     def begin_confirmation(self) -> int:
-        """The number of a check that is made now; the followers' parked fetches are answered for it."""
+        """The number of a check that is made now; the followers' delayed fetches are answered for it."""
         self.newest_confirmation = self.confirmations.begin()
         self._context.followers.wake(self.id)
         return self.newest_confirmation
@@ -180,7 +180,7 @@ class LeaderRole(ReplicaState):
 
     @property
     def deletions(self) -> FetchPurgatory:
-        """Where who waits for the low watermark is parked."""
+        """Where DeleteRecords waits for the low watermark."""
         return self._context.deletions
 
     @property

@@ -3,11 +3,12 @@ ReadIndex).
 
 A leader that was replaced while it was stopped, or cut off, doesn't know it. What proves that it was not is a follower
 in the ISR that fetches in the same leader epoch and *after* the question: nothing can have been committed in a later
-epoch without it (machines.partition.Leader.has_led_since). "After" is told by no clock: each answer to a follower
+epoch without it (machines.partition.Leader.has_led_since). "After" is told by no clock: each response to a follower
 carries the number of the newest check, the follower says it back in its next fetch, and so that fetch was sent after
-this answer, and this answer after the check. A number is good for one stream, so for one life of either side.
+this response, and this response after the check. A number is good for one stream, so for one incarnation of either
+side.
 
-A waiting check completes the followers' parked fetches at once. Where no other broker is in sync no other can be
+A waiting check completes the followers' delayed fetches at once. Where no other broker is in sync no other can be
 elected, and the own registration is proof enough.
 """
 

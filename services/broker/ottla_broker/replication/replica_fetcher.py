@@ -1,7 +1,7 @@
 """Copying leaders' logs: one stream to each broker that leads partitions which this one follows.
 
 A fetch names every followed partition of that broker with the offset that comes next, which is how the leader learns
-what this replica has; the answer holds the leader's batches, its high watermark, and where the logs have parted.
+what this replica has; the response holds the leader's batches, its high watermark, and where the logs have parted.
 Nothing is remembered between two fetches but the logs themselves, so any failure is followed by the same fetch again.
 """
 
@@ -63,7 +63,7 @@ class Replication:
         await asyncio.gather(*(fetcher.stop() for fetcher in fetchers.values()), *self._ending)
 
     def lag(self) -> int:
-        """The largest number of records that a followed leader's high watermark is ahead, as of its last answer."""
+        """The largest number of records that a followed leader's high watermark is ahead, as of its last response."""
         return max((fetcher.lag for fetcher in self._fetchers.values()), default=0)
 
     def _assign(self) -> None:
@@ -108,12 +108,12 @@ class ReplicaFetcher:
         self._resting: dict[PartitionId, float] = {}
         """Until when a partition is left out, after an error."""
         self._cuts: set[asyncio.Task[None]] = set()
-        self._seen_confirmation = 0  # in the last answer on the present stream (module checks)
+        self._seen_confirmation = 0  # in the last response on the present stream (module checks)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
 
     def follow(self, followed: dict[PartitionId, Replica]) -> None:
-        """These and no others; a fetch that is parked for what was followed before is given up."""
+        """These and no others; a fetch that is delayed for what was followed before is given up."""
         epochs = {p: replica.leader_epoch for p, replica in followed.items()}
         if epochs != self._epochs or followed != self._followed:
             self._followed, self._epochs = followed, epochs
@@ -242,7 +242,7 @@ class ReplicaFetcher:
         self.lag = lag
 
     def _last(self, partition_id: PartitionId) -> None:
-        """Answers are bounded: who got records is asked for after those who did not (rule 57)."""
+        """Responses are bounded: partitions that got records are requested after those that did not (rule 57)."""
         if (replica := self._followed.pop(partition_id, None)) is not None:
             self._followed[partition_id] = replica
 
@@ -261,9 +261,10 @@ class ReplicaFetcher:
         self._resting.pop(replica.id, None)
 
     def _cut(self, replica: Replica, cut: Coroutine[Any, Any, None]) -> None:
-        """Beside the fetches of the others: a cut waits for the disk, and a thousand may come with one answer.
+        """Beside the fetches of the others: a truncation waits for the disk, and a thousand may come with one response.
 
-        The next fetch leaves out who is being cut. The last cut that is over ends a fetch that is parked meanwhile.
+        The next fetch leaves out partitions that are being truncated. The last truncation ends a fetch that is delayed
+        meanwhile.
         """
 
         def on_done(done: asyncio.Task[None]) -> None:

@@ -27,7 +27,8 @@ from ottla_core.slices import Slice
 
 @dataclass(frozen=True, slots=True)
 class ReplicaContext:
-    """What every replica of a broker shares. `live`: who may be in an ISR, with the epoch of its present life."""
+    """What every replica of a broker shares. `live`: who may be in an ISR, with the epoch of its present
+    incarnation."""
 
     broker_id: int
     clock: Clock

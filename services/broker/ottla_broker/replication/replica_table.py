@@ -22,7 +22,7 @@ class ReplicaTable:
         self._replicas: Final[dict[PartitionId, Replica]] = {}
 
     def drain(self) -> None:
-        """Answer what is parked: the broker goes down."""
+        """Answer what is delayed: the broker shuts down."""
         self.consumers.close()
         self.followers.close()
         self.deletions.close()

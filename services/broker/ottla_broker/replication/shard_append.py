@@ -1,6 +1,6 @@
 """Appending to a shard of an internal topic, up to its acknowledgement: the one way to write one.
 
-Everything that a zombie owner, a delayed call or a lost answer could do is decided at the append (machines.shard).
+Everything that a zombie owner, a delayed call or a lost response could do is decided at the append (machines.shard).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records for which a batch is refused, by their place in it (KIP-467): the client may send the others again.
+"""The records for which a batch is rejected, by their place in it (KIP-467): the client may send the others again.
 
 A check of records raises `BadRecordsError`; the adapters report it to the client beside the error of the partition.
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from ottla_core.errors import OttlaError
 
 MOST_NAMED: Final = 1_000
-"""Of one batch: an answer has a bound, and who sends the others again is told of the next ones."""
+"""Of one batch: a response has a bound, and who sends the others again learns of the next ones."""
 
 
 class BadRecord(NamedTuple):
@@ -22,7 +22,7 @@ class BadRecord(NamedTuple):
 
 
 class BadRecordsError(OttlaError):
-    """A batch is refused as a whole, for these records: all of them, or the first `MOST_NAMED`."""
+    """A batch is rejected as a whole, for these records: all of them, or the first `MOST_NAMED`."""
 
     def __init__(self, code: int, message: str, records: Sequence[BadRecord], *, hint: str = "") -> None:
         super().__init__(code, message, hint=hint)

@@ -67,7 +67,7 @@ class DataFile:
     def read_into(self, view: memoryview, position: int, *, hot: bool = False) -> int | None:
         """Fill `view`; how much of it, less only at the end of the file.
 
-        None where `hot` is asked for and not all of it lies in the page cache: nothing waited for the disk then.
+        None where `hot` is requested and not all of it lies in the page cache: nothing waited for the disk then.
         """
         try:
             count = os.preadv(self._fd, [view], position, os.RWF_NOWAIT if hot else 0)

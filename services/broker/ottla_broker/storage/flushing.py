@@ -1,6 +1,6 @@
 """What of one log is fsynced, and when and how the rest is.
 
-`flush` runs in a thread beside appends; one at a time, and never beside a cut of the log: both take `lock`.
+`flush` runs in a thread beside appends; one at a time, and never beside a truncation of the log: both take `lock`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla_broker.storage.log_config import LogConfig
 from ottla_broker.storage.segment import Ranges, Segment
 
 WRITE_BEHIND_BYTES: Final = 64 << 20
-"""How much may wait for the disk where no flush policy asks for less. It costs no throughput; much more of it and the
+"""How much may wait for the disk where no flush policy requests less. It costs no throughput; much more of it and the
 kernel makes writers wait, 20 ms at a time, and a restart after a crash has more to check."""
 
 

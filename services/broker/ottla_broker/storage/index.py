@@ -5,8 +5,8 @@ Both are sparse, an entry after every index.interval.bytes of log, and both lie 
     .index      relative offset int32, position int32     of a batch: its last offset and where it starts
     .timeindex  timestamp int64, relative offset int32    the largest timestamp so far and the batch that brought it
 
-New entries gather in memory and are written in chunks of 4 KB: an index of an active segment that a crash cuts short
-is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file for the moment. A
+New entries gather in memory and are written in chunks of 4 KB: an index of an active segment that a crash leaves
+short is rebuilt anyway, and neither memory nor descriptors grow with the log. Lookups open the file for the moment. A
 thread may look up while the loop appends: whatever a lookup works on is taken in one read of `_tail`.
 """
 
@@ -89,7 +89,7 @@ class _EntryFile:
         self.write().truncate(self._tail.stored * self._entry.size)
 
     def drop_from(self, field: int, limit: int) -> None:
-        """Forget the stored entries whose field number `field` is at or above `limit`; `finish` cuts the file."""
+        """Forget the stored entries whose field number `field` is at or above `limit`; `finish` truncates the file."""
         file = DataFile(self.path)
         size = self._entry.size
         stored = bisect_left(

@@ -249,7 +249,7 @@ class Log:
     def _settle(self) -> None:
         """After a truncation: names, checkpoints and epochs, too. What fails here is done before the next append.
 
-        The epochs come last: a start cuts them to where the log ends, but never a log to where its epochs do.
+        The epochs come last: a start truncates them to where the log ends, but never a log to where its epochs do.
         """
         if self._unfinished_from is None:
             return

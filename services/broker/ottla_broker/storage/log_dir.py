@@ -130,7 +130,7 @@ class LogDir:
         else:
             soundness.withdraw(self.disk.path)
             self.disk.sync_directory(self.disk.path)
-        # A log that was cut ends below its old recovery point, which must not vouch for new appends (rule 60).
+        # A log that was truncated ends below its old recovery point, which must not vouch for new appends (rule 60).
         self.checkpoint({})
 
     def _take_marker(self) -> str | None:
@@ -185,7 +185,7 @@ class LogDir:
             _logger.warning("%s", self.disk.error(f"noting in {self.disk.path} that it is whole", error))
 
     def compare(self, newest: Incarnation | None) -> bool:
-        """Hold the directory against the newest life of this broker that the cluster has seen.
+        """Hold the directory against the newest incarnation of this broker that the cluster has seen.
 
         Another one than the directory's own: it is an old copy, or the cluster's memory is (rules C17 and C18). Whether
         the latter, that is whether the directory knows of a later incarnation.

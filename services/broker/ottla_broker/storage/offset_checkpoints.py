@@ -51,7 +51,7 @@ class OffsetCheckpoints:
                 checkpoint.write_offsets(self._disk, self._disk.path / name, offsets)
 
     def is_ahead(self, partition: PartitionId, log: Log) -> bool:
-        """Whether what was written vouches for more than the log has: it was cut, or is new under an old name."""
+        """Whether what was written vouches for more than the log has: it was truncated, or is new under an old name."""
         with self._lock:
             return (
                 self.recovery_points.get(partition, 0) > log.recovery_point

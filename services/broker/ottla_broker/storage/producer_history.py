@@ -1,9 +1,9 @@
-"""The producers of one log, kept through restarts and cuts: snapshots, and the batches after the newest one (rule 29).
-With them the highest shard fence, which goes the same ways.
+"""The producers of one log, kept through restarts and truncations: snapshots, and the batches after the newest one
+(rule 29). With them the highest shard fence, which goes the same ways.
 
 A snapshot is taken where the log rolls, as a copy in memory that the next flush writes, and where it is closed. At an
-orderly start nothing is read but the newest one. One that is missing or torn costs time, never an answer: an older one
-and the headers of more batches tell the same. What a cut log told can't come back: its snapshots go with it.
+orderly start nothing is read but the newest one. One that is missing or torn costs time, and nothing else: an older one
+and the headers of more batches tell the same. What a truncated log said can't come back: its snapshots go with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _logger = logging.getLogger(__name__)
 
 
 class ProducerHistory:
-    """`producers` are those at the log's end; the object is replaced by `restore` and by a cut. So is `fence`."""
+    """`producers` are those at the log's end; the object is replaced by `restore` and by a truncation. So is
+    `fence`."""
 
     def __init__(self, directory: Path, disk: Disk) -> None:
         self.producers = Producers()

@@ -5,7 +5,7 @@
 
 Kafka's version is 1 and keeps one batch of each producer; this is 100, which Kafka throws away and builds anew, as this
 release does with Kafka's. Entries are those of `Producers`. The fence is here because it goes the same ways: rebuilt
-from the batches, taken back by a cut; but it does not expire. Source: KIP-98, ProducerStateManager.
+from the batches, taken back by a truncation; but it does not expire. Source: KIP-98, ProducerStateManager.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads of a log: whole batches from an offset on, in one system call where a reader continues where it stopped.
 
 Bytes leave as they lie on disk; of each batch only three fields of its header are looked at, to find where the last
-whole one ends. The first batch comes whole even where it is larger than asked for (KIP-74, rule 57), and may start
+whole one ends. The first batch comes whole even where it is larger than requested (KIP-74, rule 57), and may start
 below the offset: the reader skips.
 """
 
@@ -42,7 +42,7 @@ _scratch = _Scratch()
 
 
 class FoundOffset(NamedTuple):
-    """An offset that was looked up by time, with its record's timestamp: -1 where none was asked for."""
+    """An offset that was looked up by time, with its record's timestamp: -1 where none was requested."""
 
     offset: int
     timestamp_ms: int

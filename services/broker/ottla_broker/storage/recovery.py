@@ -2,8 +2,8 @@
 
 After an orderly stop the indexes are trusted and only the last few kilobytes are walked. Otherwise every segment from
 the one that holds the recovery point on is read whole: each batch's CRC, offsets that only grow. The first bad byte
-ends the log: the segment is cut there, later segments go, indexes are built anew. Doing it twice changes nothing, so
-a crash in the middle of it is a crash like any other.
+ends the log: the segment is truncated there, later segments go, indexes are built anew. Doing it twice changes nothing,
+so a crash in the middle of it is a crash like any other.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def open_segments(
     log_start_offset: int,
     now_ms: int,
 ) -> Recovered:
-    """The segments of `directory`, mended. `epochs` learns what the batches tell and forgets what was cut."""
+    """The segments of `directory`, mended. `epochs` learns what the batches tell and forgets what was truncated."""
     remove_leftovers(directory)
     bases = sorted(int(path.stem) for path in directory.iterdir() if _LOG_NAME.fullmatch(path.name))
     segments = [Segment(directory, base, disk, config, now_ms) for base in bases]

@@ -73,8 +73,8 @@ class Segment:
     def shortened(self, offset: int, config: LogConfig) -> tuple[Segment, int]:
         """This segment as it will be without the batch that holds `offset` and all after it; and where the log ends.
 
-        A second object over the same files, which its `trim` cuts: who reads with this one is not disturbed before.
-        Raises OSError; this one stays as it was then.
+        A second object over the same files, which its `trim` truncates: who reads with this one is not disturbed
+        before. Raises OSError; this one stays as it was then.
         """
         if self._file is not None:
             self.indexes.seal()  # what they hold in memory is in their files then

@@ -6,9 +6,9 @@ under which it was last vouched for, in a file beside the checkpoints. It is sou
 machine has not started anew since, *and* each log reaches what its checkpoints promise.
 
 That is the directory's own evidence, and an old copy of a volume has it too. So both the file and the marker of a clean
-stop name the *life* of the broker that wrote to the directory, and the cluster keeps the newest life that it has seen:
-a directory that knows another one is not what the broker had last. The file names itself, too: a copy has another
-inode.
+stop name the *incarnation* of the broker that wrote to the directory, and the cluster keeps the newest incarnation that
+it has seen: a directory that knows another one is not what the broker had last. The file names itself, too: a copy has
+another inode.
 
 Without the file nothing vouches: the directory is new, it replaces a disk, a sync of it has failed, or a start found it
 short and the cluster has not been told yet.
@@ -30,7 +30,7 @@ _MARKER_VERSION: Final = 0
 
 
 class Incarnation(NamedTuple):
-    """One life of a broker, as long as its process: `epoch` is that of its last registration (KIP-631)."""
+    """One incarnation of a broker, as long as its process: `epoch` is that of its last registration (KIP-631)."""
 
     incarnation: str
     epoch: int

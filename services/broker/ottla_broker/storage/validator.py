@@ -31,7 +31,7 @@ from ottla_core.records.reader import read_records
 _MIN_RECORD_BYTES = 7
 """A length, attributes, a time, an offset, no key, no value and no headers."""
 _WALKED_BYTES = 64 << 10
-"""Of a refused batch whose records are looked at all the same: to say which, in about a millisecond."""
+"""Of a rejected batch whose records are looked at all the same: to say which, in about a millisecond."""
 _QUICK_BYTES = 16 << 10
 _QUICK_RECORDS = 200
 _BROKERS_BITS = CONTROL | DELETE_HORIZON | LOG_APPEND_TIME
@@ -157,7 +157,7 @@ def _check_admissible(header: BatchHeader) -> None:
 
 
 def _linked_blocks() -> OttlaError:
-    """As Kafka's brokers refuse it, which decompress what they take."""
+    """As Kafka's brokers reject it, which decompress what they take."""
     return OttlaError(
         ErrorCode.INVALID_RECORD,
         "a batch is compressed with lz4 whose blocks build on each other, and Java's clients could not read it",
@@ -218,7 +218,7 @@ def _out_of_time(header: BatchHeader, batch: memoryview, earliest: int, latest: 
         return []
     try:
         times = enumerate(timestamp for _, timestamp, *_ in read_records(batch))
-    except OttlaError:  # it is refused anyhow
+    except OttlaError:  # it is rejected anyhow
         return []
     bad = (number for number, timestamp in times if timestamp > latest or 0 <= timestamp < earliest)
     return [BadRecord(number, "its timestamp is out of the topic's bounds") for number in islice(bad, MOST_NAMED)]

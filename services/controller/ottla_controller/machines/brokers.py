@@ -1,7 +1,7 @@
 """Registrations: whose request counts, who goes, and whose process is dead.
 
-A registration belongs to one life of a broker. Whatever is decided about it compares its create_revision, which is the
-broker epoch, so a newer life is never hit by what was meant for the one before (rule 22).
+A registration belongs to one incarnation of a broker. Whatever is decided about it compares its create_revision, which
+is the broker epoch, so a newer incarnation is never hit by what was meant for the one before (rule 22).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check_registered(image: ClusterImage, broker_id: int, epoch: int) -> Broker:
 
 
 def registration_seen(broker: Broker) -> ReliedOn:
-    """That this life is still registered (rule C2)."""
+    """That this incarnation is still registered (rule C2)."""
     return ReliedOn(keys.broker(broker.id), create_revision=broker.epoch)
 
 

@@ -125,7 +125,7 @@ def decide_first_configs(image: ClusterImage, configs: Mapping[str, str]) -> Dec
 
 
 def check_min_isr(configs: Mapping[str, str], replication_factor: int) -> None:
-    """Raise INVALID_CONFIG where a topic asks for more replicas in sync than it has: acks=all would never be served.
+    """Raise INVALID_CONFIG where a topic requires more replicas in sync than it has: acks=all would never be served.
 
     Kafka takes it. What a topic has from the cluster's default is bounded by its replicas, by the broker that leads it.
     """

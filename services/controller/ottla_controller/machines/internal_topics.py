@@ -5,7 +5,7 @@ As the cluster grows they follow, step by step, each one a look at how things ar
 1. The topic is made with as many replicas as there are brokers, three at most (offsets.topic.replication.factor), and
    as many partitions as configured: their number never changes, since it decides where each group belongs.
 2. A partition that has fewer replicas than it could have gets more; they catch up and join the ISR by themselves.
-3. Once each has three, and two of them in sync, two in sync are asked for: not before, or the step to three would keep
+3. Once each has three, and two of them in sync, two in sync are required: not before, or the step to three would keep
    every coordinator waiting for the copies. This is never taken back. With it leadership goes to the preferred leaders,
    or the broker that was there first would lead all of them until the next look at the balance.
 

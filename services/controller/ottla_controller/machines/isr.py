@@ -1,6 +1,6 @@
 """AlterPartition: a leader proposes who is in sync, and the controller compares and sets (KIP-497, rules 11, 12, 22).
 
-Each partition of a request is decided for itself, against the epochs that the leader knew. A refusal is definite: the
+Each partition of a request is decided for itself, against the epochs that the leader knew. A rejection is definite: the
 leader gives its proposal up. The committed ISR reaches every broker by watch; the response carries it only as a help.
 """
 
@@ -36,7 +36,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of one proposal: the partition as it is now, or why it was refused."""
+    """What became of one proposal: the partition as it is now, or why it was rejected."""
 
     id: PartitionId
     partition: Partition | None
@@ -125,7 +125,8 @@ def _check_eligible(broker: Broker | None, broker_id: int, epoch: int, *, joins:
     """A broker that restarted since it fetched may have lost what it fetched (KIP-903); one that leaves or is fenced
     soon lags.
 
-    Who is in sync already may be of unknown epoch: a life that may have lost something was taken out (rule C15).
+    Who is in sync already may be of unknown epoch: an incarnation that may have lost something was taken out (rule
+    C15).
     """
     if broker is None:
         reason = "is not registered"

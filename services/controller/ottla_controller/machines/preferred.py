@@ -48,7 +48,7 @@ def decide_elect_leaders(
     partitions: Sequence[PartitionId],
     reports: Mapping[int, Report] | None = None,
 ) -> Decision[tuple[ElectionOutcome, ...]]:
-    """One transaction for all of `partitions`, each named once: the caller asks for at most MAX_WRITES.
+    """One transaction for all of `partitions`, each named once: the caller requests at most MAX_WRITES.
 
     By `reports` of logs an unclean election knows the longest.
     """
@@ -82,7 +82,7 @@ def leaderless(image: ClusterImage) -> list[PartitionId]:
 
 
 def check_once(partitions: Iterable[tuple[str, int]]) -> None:
-    """Raise INVALID_REQUEST where an election is asked for twice."""
+    """Raise INVALID_REQUEST where an election is requested twice."""
     twice = [p for p, count in Counter(partitions).items() if count > 1]
     if twice:
         topic, partition = twice[0]

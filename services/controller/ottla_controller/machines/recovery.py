@@ -49,14 +49,14 @@ class LogEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What one life of a broker says of its logs."""
+    """What one incarnation of a broker says of its logs."""
 
     epoch: int
     ends: Mapping[PartitionId, LogEnd]
 
 
 def to_ask(image: ClusterImage) -> dict[int, list[PartitionId]]:
-    """Whose logs of which partitions have to be asked for: by broker id; nothing as long as too few are there."""
+    """Whose logs of which partitions have to be requested: by broker id; nothing as long as too few are there."""
     request: defaultdict[int, list[PartitionId]] = defaultdict(list)
     configs = TopicConfigs(image)
     for id_, partition in image.partitions.items():

@@ -213,7 +213,7 @@ def _check_no_collision(image: ClusterImage, name: str) -> None:
 
 
 def _replicas_of(image: ClusterImage, new: NewTopic) -> list[Replicas]:
-    """The replicas of every partition, as asked for or as the cluster's configs and placement have it."""
+    """The replicas of every partition, as requested or as the cluster's configs and placement have it."""
     defaults = cluster_values(image)
     if new.assignments:
         partitions, factor = len(new.assignments), max(len(replicas) for _, replicas in new.assignments)

@@ -63,7 +63,7 @@ async def _respond(backend: Backend, request: Message, version: int, response_ty
 async def _altered(
     backend: Backend, request: Message, resources: Sequence[Message], *, replaces: bool
 ) -> list[dict[str, Any]]:
-    """Carry out what is asked for each resource; the fields of its answer."""
+    """Carry out what is requested for each resource; the fields of its result."""
     planned = await (_replacements(backend, resources) if replaces else translated(backend, _changes, resources))
     altered = [entry for entry in planned if not isinstance(entry, OttlaError)]
     forwarded = pb.AlterConfigsRequest(resources=altered, validate_only=request.validate_only)

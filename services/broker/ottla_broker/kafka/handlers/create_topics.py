@@ -52,7 +52,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 async def _created(
     backend: Backend, topics: Sequence[Message], request: Message, version: int
 ) -> dict[str, dict[str, Any]]:
-    """The fields of each topic's answer."""
+    """The fields of each topic's response."""
     results: dict[str, dict[str, Any]] = {}
     forwarded = pb.CreateTopicsRequest(validate_only=request.validate_only)
     for topic, new in zip(topics, await translated(backend, _new_topic, topics), strict=True):

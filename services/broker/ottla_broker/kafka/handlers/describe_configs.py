@@ -40,7 +40,7 @@ class Value(NamedTuple):
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
-    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)  # each is a large answer
+    twice = named_twice((r.resource_type, r.resource_name) for r in request.resources)  # each is a large response
     local = await sliced(lambda r: _local_result(r, twice, backend.node_id, version), request.resources)
     requested = [resource for resource, result in zip(request.resources, local, strict=True) if result is None]
     try:
@@ -57,7 +57,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 def _local_result(
     resource: Message, twice: Mapping[tuple[int, str], OttlaError], node_id: int, version: int
 ) -> Message | None:
-    """What is refused, and this broker's loggers; the rest is the controller's to tell."""
+    """What is rejected, and this broker's loggers; the rest is the controller's to tell."""
     error = twice.get((resource.resource_type, resource.resource_name)) or _misplaced(resource, node_id)
     if error is not None:
         return _result(resource, version, **error_fields(error), configs=[])
@@ -65,7 +65,7 @@ def _local_result(
 
 
 def _keys(resource: Message) -> frozenset[str] | None:
-    """The configs that are asked for, however many; None for all."""
+    """The configs that are requested, however many; None for all."""
     return None if resource.configuration_keys is None else frozenset(resource.configuration_keys)
 
 
@@ -125,7 +125,7 @@ async def describe(
 
 
 def resource_of(resource: Message) -> pb.ConfigResource:
-    """Kafka's numbers are ours; the controller refuses those that it does not know."""
+    """Kafka's numbers are ours; the controller rejects those that it does not know."""
     return pb.ConfigResource(type=resource.resource_type, name=resource.resource_name)
 
 

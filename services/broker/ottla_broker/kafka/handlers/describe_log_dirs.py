@@ -44,7 +44,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 
 def _requested(backend: Backend, request: Message) -> list[Replica]:
-    """The replicas asked for, all where none are named, in the order of their partitions. Others are left out."""
+    """The replicas requested, all where none are named, in the order of their partitions. Others are left out."""
     replicas = sorted(backend.replicas.all(), key=lambda replica: replica.id.partition)
     if request.topics is None:
         return replicas

@@ -23,7 +23,7 @@ _Producer: Final = _Partition.ProducerState
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
     requested: dict[str, dict[int, None]] = {}
-    for topic in request.topics:  # each partition once, however often it is named: its answer may be large
+    for topic in request.topics:  # each partition once, however often it is named: its response may be large
         requested.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     topics, slice_ = [], Slice()
     for name, numbers in requested.items():

@@ -31,7 +31,7 @@ _Replica: Final = _Partition.ReplicaState
 _Node: Final = DescribeQuorumResponse.Node
 
 METADATA: Final = ("__cluster_metadata", 0)
-"""The one partition that may be asked for."""
+"""The one partition that may be requested."""
 
 _UNKNOWN: Final = -1
 _NODES_FROM: Final = 2

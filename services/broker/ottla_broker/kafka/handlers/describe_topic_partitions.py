@@ -22,7 +22,7 @@ _Partition: Final = _Topic.DescribeTopicPartitionsResponsePartition
 _Cursor: Final = DescribeTopicPartitionsResponse.Cursor
 
 MAX_PARTITIONS: Final = 2000
-"""Of one answer, whatever is asked for: Kafka's max.request.partition.size.limit."""
+"""Of one response, whatever is requested: Kafka's max.request.partition.size.limit."""
 
 _OPERATIONS: Final = sum(1 << number for number in ALL_TOPIC_OPERATIONS)
 

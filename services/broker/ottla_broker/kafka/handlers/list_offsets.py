@@ -35,7 +35,7 @@ _NOT_AVAILABLE_FROM: Final = 5
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
-    """A partition that is named twice is refused, as in Kafka; few are looked up at the same time."""
+    """A partition that is named twice is rejected, as in Kafka; few are looked up at the same time."""
     version = context.version
     requested = {
         (topic.name, partition.partition_index): partition for topic in request.topics for partition in topic.partitions

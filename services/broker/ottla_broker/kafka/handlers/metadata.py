@@ -32,7 +32,7 @@ _LISTENER_NOT_FOUND_FROM: Final = 6
 """Older clients don't know the error."""
 
 _NO_NAME_FROM: Final = 12
-"""Before it an answer has a name for every topic, an empty one for an unknown id, as Kafka's has."""
+"""Before it a response has a name for every topic, an empty one for an unknown id, as Kafka's has."""
 
 ALL_TOPIC_OPERATIONS: Final = frozenset({3, 4, 5, 6, 7, 8, 10, 11})
 """Kafka's numbers of what may be done with a topic: everything, until access control lists are served."""
@@ -110,7 +110,7 @@ def _respond(
 def _requested(
     image: ClusterImage, request: Message, version: int, rejected: Mapping[str, ErrorCode]
 ) -> Iterable[Topic | tuple[ErrorCode, str | None, bytes]]:
-    """Each topic, or the error, the name and the id with which it was asked for in vain; once, as in Kafka."""
+    """Each topic, or the error, the name and the id with which it was requested in vain; once, as in Kafka."""
     if request.topics is None or (version == 0 and not request.topics):
         yield from (image.topics[name] for name in sorted(image.topics))
         return

@@ -56,7 +56,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 async def _group(
     backend: Backend, request: Message, version: int, require_stable: bool, rejected: OttlaError | None
 ) -> Message:
-    """A group that is named twice is refused: each is a call, and a large answer."""
+    """A group that is named twice is rejected: each is a call, and a large response."""
     if rejected is not None:
         return _Group(version=version, group_id=request.group_id, topics=[], error_code=int(rejected.code))
     code, topics = await _find(backend, request, version, require_stable)
@@ -111,7 +111,7 @@ async def _reported(
 
 
 async def _everywhere(topics: Any, code: int, version: int, slice_: Slice) -> list[Message]:
-    """The same error for each partition that was asked for."""
+    """The same error for each partition that was requested."""
     nothing = {"committed_offset": _NO_OFFSET, "committed_leader_epoch": -1, "metadata": "", "error_code": code}
     partition = partial(_partition_type(version), version=version, **nothing)
     reported = []

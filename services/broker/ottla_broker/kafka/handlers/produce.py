@@ -80,7 +80,7 @@ def _named_twice(topics: _Topics) -> Mapping[tuple[str, int], OttlaError]:
 
 def _read(reader: Reader) -> tuple[int, int, _Topics]:
     """acks, timeout, and each topic's partitions with their batches. All of it, before anything is appended."""
-    reader.string()  # a transactional id; transactional batches are refused one by one
+    reader.string()  # a transactional id; transactional batches are rejected one by one
     acks, timeout_ms = reader.unpack(_ACKS_TIMEOUT)
     topics, count = [], 0
     for _ in range(reader.array(_TOPIC_MIN_BYTES)):
@@ -151,7 +151,7 @@ def _check_silence(results: _Results) -> None:
 
 
 def _write_record_errors(writer: Writer, error: OttlaError | None) -> None:
-    """The records that the whole batch was refused for: a client sends the others again (KIP-467)."""
+    """The records that the whole batch was rejected for: a client sends the others again (KIP-467)."""
     bad = error.records if isinstance(error, BadRecordsError) else ()
     writer.array(len(bad))
     for record in bad:
