@@ -1,7 +1,7 @@
 """What one config is: its type, the values it may have, and how a text becomes such a value.
 
 Kafka's configs travel as text. `ConfigKey.parse` is the one place where a text is judged; what it gives back as
-canonical text is what is stored, so nobody has to judge it again. Durations and sizes may be written with a unit
+canonical text is what is stored, so it is not checked again. Durations and sizes may be written with a unit
 (`retention.ms=7d`, `segment.bytes=64MiB`); they are stored as Kafka's plain numbers.
 """
 
@@ -102,7 +102,7 @@ class ConfigKey:
                 return canonical
 
     def without_effect(self, canonical: str) -> str:
-        """What of this value has no effect, as a sentence for whoever sets it; "" where all of it has."""
+        """What of this value has no effect, as a sentence for the user who sets it; "" where all of it has."""
         if not self.enforced:
             return f"{self.name} is stored; this release does not act on it yet"
         items = canonical.split(",")
@@ -110,7 +110,7 @@ class ConfigKey:
 
     @property
     def sensitive(self) -> bool:
-        """Whether nobody is told its value, once it is set."""
+        """Whether its value is shown to no client, once it is set."""
         return self.type is ConfigType.PASSWORD
 
     def refuse(self, text: str, hint: str) -> NoReturn:

@@ -1,6 +1,6 @@
 """What the members of a consumer group tell each other through the coordinator, which need not read it.
 
-A member's *subscription* travels in JoinGroup; the *assignment* that the leading member made, in SyncGroup. Both are
+A member's *subscription* travels in JoinGroup; the *assignment* that the leader made, in SyncGroup. Both are
 Kafka's own bytes (ConsumerProtocolSubscription and ConsumerProtocolAssignment; KIP-429, KIP-792, KIP-881), so members
 of one group may be clients of different makers. Newer versions only add to the end, so an unknown one is read as the
 newest that is known here.

@@ -25,7 +25,7 @@ from ottla_core.watchdog import Watchdog
 _log = logging.getLogger(__name__)
 
 STOP_LIMIT_S: Final = 15.0
-"""For the whole stop of a service, whatever its parts do; whoever kills services waits longer than this."""
+"""For the whole stop of a service, whatever its parts do; a supervisor that kills services waits longer than this."""
 
 SWITCH_S: Final = 0.0005
 """For how long a thread that works in Python keeps the loop waiting, each time the loop has waited for a client. By

@@ -1,4 +1,4 @@
-"""The life of a service's process, from its command line to its exit code."""
+"""The run of a service's process, from its command line to its exit code."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def check_settings(settings: ServiceSettings) -> None:
         name = "advertised_host" if settings.advertised_host else "host"
         raise OttlaError(
             ErrorCode.INVALID_CONFIG,
-            f"{name}={advertised!r} stands for every interface, and nobody can dial it",
+            f"{name}={advertised!r} stands for every interface, and no client can dial it",
             hint="set advertised_host to the name or address by which clients and the other services reach this one",
         )
     if not settings.etcd:

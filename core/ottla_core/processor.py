@@ -1,7 +1,7 @@
-"""What a thread got of the processor: whether a gap in its work was hunger, or somebody stopped the process.
+"""What a thread got of the processor: whether a gap in its work was starvation, or the process was stopped.
 
 Linux counts for every thread how long it ran, and how long it was ready to run and had to wait. A thread that is
-stopped (SIGSTOP, a suspended machine) does neither. For whoever looks after a process that is slow: nothing is decided
+stopped (SIGSTOP, a suspended machine) does neither. For diagnosing a slow process: nothing is decided
 by it (docs/adr/0012).
 """
 
@@ -14,7 +14,7 @@ _SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 class ProcessorTime:
-    """Of the thread that asks."""
+    """Of the calling thread."""
 
     def __init__(self, monotonic: float, schedstat: Path = _SCHEDSTAT) -> None:
         self._schedstat: Final = schedstat

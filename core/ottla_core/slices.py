@@ -1,6 +1,6 @@
-"""Long work on an event loop in slices, so that everybody else has a turn in between.
+"""Long work on an event loop in slices, so that other tasks run in between.
 
-Who goes through elements that a stranger has counted goes through them here.
+Code that goes through elements whose number a client chooses does so here.
 """
 
 from __future__ import annotations

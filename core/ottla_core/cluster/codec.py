@@ -1,7 +1,7 @@
 """Between the bytes in etcd and the dataclasses of `image`: the one place where cluster state is protobuf.
 
-Every value carries `format`. This release writes and reads format 1 and refuses any other in words: a value that was
-guessed at would be applied by every process of the cluster.
+Every value carries `format`. This release writes and reads format 1 and rejects any other with a message: a value that
+was guessed at would be applied by every process of the cluster.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def decode(key: Key, entry: KeyValue) -> Any:
         raise OttlaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"the value of {entry.key} in etcd is damaged",
-            hint="somebody else may have written it: restore it, or delete the key",
+            hint="another program may have written it: restore it, or delete the key",
         ) from None
     if message.format != FORMAT:
         raise OttlaError(

@@ -1,4 +1,4 @@
-"""A service's way to the active controller, whoever that is at the moment."""
+"""A service's connection to the controller that is active at the moment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ControllerPeer:
         peer = self._peer
         if peer is None or peer.address != controller.address:
             former, peer = peer, AioPeer(controller.address)
-            self._peer = peer  # before the wait: whoever calls meanwhile uses this one
+            self._peer = peer  # before the wait: calls that come meanwhile use this one
             if former is not None:
                 await former.close()
         return await peer.call(method, request, timeout=timeout)

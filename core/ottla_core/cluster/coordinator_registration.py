@@ -1,10 +1,10 @@
-"""A coordinator's seat in the cluster: one key under a lease, whose create_revision is its incarnation.
+"""A coordinator's registration in the cluster: one key under a lease, whose create_revision is its incarnation.
 
-A key of the same kind and id is a former life's, which may still run: it is removed and put anew, and the former life
-ends itself once it sees that (`on_replaced`). So the newest process has the seat, and each has another incarnation,
-which is what shards are given to. A key that is gone while its process lives is put again, under another incarnation,
-too: whoever was thought dead has to take its shards anew. It replaces nobody then: where another is seated by that
-time, that one is the newer.
+A key of the same kind and id is a former process's, which may still run: it is removed and put anew, and the former
+process ends itself once it sees that (`on_replaced`). So the newest one is registered, and each has its own
+incarnation, which is what shards are given to. A key that is gone while its process lives is put again, under another
+incarnation, too: a process that was thought dead has to take its shards anew. It replaces none then: where another is
+registered by that time, that one is the newer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _START_S: Final = 10.0
 class CoordinatorRegistration:
     """A component. `describe()` gives the coordinator as it is to be registered; its `incarnation` is the process's.
 
-    `on_image` is for the metadata follower. `on_replaced(error)` is called where another process has taken the seat.
+    `on_image` is for the metadata follower. `on_replaced(error)` is called where another process has registered.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class CoordinatorRegistration:
         await self._session.start(_START_S)
 
     async def stop(self) -> None:
-        """Give the seat back: the shards go to others at once."""
+        """End the registration: the shards go to others at once."""
         self._put_at = None
         await self._session.stop(CALL_S)
 

@@ -31,7 +31,7 @@ from ottla_core.cluster.store import (
 )
 from ottla_proto import etcd_pb2 as pb
 
-PROGRESS_S: Final = 2.0  # how often a quiet watch asks whether etcd is there; two questions without an answer end it
+PROGRESS_S: Final = 2.0  # how often a quiet watch requests its progress; two requests without a response end it
 
 _OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 6_000),  # etcd closes a connection that pings more often than every 5 s
@@ -110,7 +110,7 @@ class EtcdStore:
     async def keep_alive(self, lease: int, *, timeout: float) -> int:
         async def perform(member: _Member, left_s: float) -> pb.LeaseKeepAliveResponse:
             stream = member.keep_alive(left_s)
-            # Who is silent may be starved, or cut off: the next renewal asks another, if there is one.
+            # A silent endpoint may be starved, or cut off: the next renewal goes to another, if there is one.
             endpoint = self._endpoints[self._current]
             doubt = asyncio.get_running_loop().call_later(left_s * _SILENT, self._switch_from, endpoint)
             try:
@@ -228,7 +228,7 @@ class _Watch:
             raise CompactedError(f"etcd is at revision {response.header.revision}, before {self._seen + 1}")
 
     async def _response(self) -> pb.WatchResponse:
-        """The next response. A quiet connection is asked for its progress, to tell quiet from dead."""
+        """The next response. A quiet connection has to report its progress, to tell quiet from dead."""
         read = asyncio.ensure_future(self._stream.read())
         try:
             for _ in range(3):
@@ -343,7 +343,7 @@ def _range_end(prefix: str) -> bytes:
 
 
 def _entry(kv: pb.KeyValue) -> KeyValue:
-    # A key that is not text is not ours; it must not stop those who read the ones beside it.
+    # A key that is not text is not ours; it must not stop readers of the ones beside it.
     return KeyValue(kv.key.decode(errors="replace"), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
 
 

@@ -81,7 +81,7 @@ class MetadataFollower:
         self._task = asyncio.create_task(self._run(), name="metadata-follower")
 
     async def stop(self) -> None:
-        """End it. The image stays; who still waits for another gets StoreUnavailableError."""
+        """End it. The image stays; callers that still wait for another get StoreUnavailableError."""
         await end_task(self._task)
         self._task = None
         self._fail_pending(StoreUnavailableError("the follower of the metadata was stopped", indefinite=False))
@@ -90,7 +90,7 @@ class MetadataFollower:
         """The first image from now on that has reached a revision, or that a predicate holds for.
 
         Raises TimeoutError after `timeout` seconds, and OttlaError where the store holds what this release can't read,
-        or is older than the image: who decides or writes by an image that the store does not have must not go on.
+        or is older than the image: a caller that decides or writes by an image that the store does not have must stop.
         """
         self._check_not_older()
         reached = condition if callable(condition) else _at_revision(condition)
@@ -112,7 +112,7 @@ class MetadataFollower:
     async def catch_up(self, timeout: float) -> ClusterImage:
         """An image that has all that the store had when this was called.
 
-        It is for whoever concludes from what is *not* in an image, and so must not be behind.
+        For callers that conclude from what is *not* in an image, and so must not be behind.
 
         Raises StoreUnavailableError, TimeoutError, and OttlaError as `wait_for` does.
         """
@@ -197,7 +197,7 @@ class MetadataFollower:
         for listener in self._listeners:
             try:
                 listener(old, image)
-            except Exception:  # one listener's bug must not keep the image from everybody else
+            except Exception:  # one listener's bug must not keep the image from the others
                 _log.exception("a listener failed on the metadata of revision %d", image.revision)
         for future, reached in self._pending.items():
             try:

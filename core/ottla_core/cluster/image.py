@@ -1,6 +1,6 @@
 """The cluster's state as one immutable value, and how a change of one key makes the next one.
 
-Everybody who follows metadata holds a `ClusterImage` and replaces it whole, in revision order (rule C9): code that took
+Every follower of metadata holds a `ClusterImage` and replaces it whole, in revision order (rule C9): code that took
 an image out of a variable sees one revision of the cluster, whatever happens meanwhile. Pure: no clock, no IO.
 """
 
@@ -29,7 +29,7 @@ class Broker:
     unclean: bool = False  # may have lost an acknowledged tail (rule C15)
     shutting_down: bool = False  # gives its leaders away and takes none
     read_only: bool = False  # its disk takes no appends: others lead where they can
-    secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never told to clients
+    secret: bytes = field(default=b"", repr=False)  # of its process (module proof); never sent to clients
     ahead_of: int | None = None  # up to this revision the store was older than its data (rule C18)
     lease: int = 0  # put again under this lease, or the registration outlives its process
     mod_revision: int = 0
@@ -37,8 +37,8 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class LastIncarnation:
-    """The newest life of a broker that ever registered. It outlives the registration, and is written together with it;
-    `epoch` is the key's mod_revision, so that of the registration."""
+    """The newest incarnation of a broker that ever registered. It outlives the registration, and is written together
+    with it; `epoch` is the key's mod_revision, so that of the registration."""
 
     incarnation: str
     directory_id: str
@@ -67,7 +67,7 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Who owns a shard: `incarnation` is the epoch of the owner's registration. `epoch` grows with every owner."""
+    """The owner of a shard: `incarnation` is the epoch of the owner's registration. `epoch` grows with every owner."""
 
     owner: int = NO_OWNER
     incarnation: int = 0
@@ -95,7 +95,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Who holds a partition. `leader_epoch` counts leaders, `partition_epoch` every change of this value (KIP-497).
+    """The replicas of a partition. `leader_epoch` counts leaders, `partition_epoch` every change of this value
+    (KIP-497).
 
     `elr` are the eligible leader replicas: out of the ISR, and with all that is committed, for they left while the ISR
     was below min.insync.replicas, when nothing is (rule 8). `last_known_elr` were in the ISR or the ELR since then, and
@@ -119,7 +120,8 @@ class Partition:
 
     @property
     def has_none_eligible(self) -> bool:
-        """Whether nobody is known to have all that was acknowledged: then it has no leader, and the logs are asked."""
+        """Whether no replica is known to have all that was acknowledged: then it has no leader, and the logs are
+        compared."""
         return not (self.isr or self.elr)
 
 
@@ -184,7 +186,7 @@ class ClusterImage:
         return [(p, self.partitions[p]) for p in ids]
 
     def owner_of(self, kind: str, shard: int) -> Coordinator | None:
-        """The coordinator that owns the shard, as long as it is registered in the life that was given it."""
+        """The coordinator that owns the shard, as long as it is registered in the incarnation that was given it."""
         owned = self.shards.get((kind, shard))
         owner = None if owned is None else self.coordinators.get((kind, owned.owner))
         return owner if owner is not None and owned is not None and owner.epoch == owned.incarnation else None

@@ -95,7 +95,7 @@ def parse_key(cluster_id: str, text: str) -> Key | None:
         key = _parse(cluster_id, text)
     except ValueError:
         return None
-    # A second spelling (`brokers/007`) is nobody's key: it must not stand for what another key holds.
+    # A second spelling (`brokers/007`) is no valid key: it must not stand for what another key holds.
     return key if key is not None and key_text(cluster_id, key) == text else None
 
 

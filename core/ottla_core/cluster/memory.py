@@ -210,7 +210,7 @@ class MemoryStore:
         del self._leases[lease]
 
     def _schedule_expiry(self) -> None:
-        """Look again when the next lease is due, so that its keys go even where nobody calls."""
+        """Look again when the next lease is due, so that its keys go even without any call."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None

@@ -1,7 +1,7 @@
 """Who says that it is a broker must prove it: ids and epochs are published, so they tell lives apart and prove nothing.
 
 Each process of a broker draws a secret and puts it into its registration in etcd, where only services read. It says it
-with what it asks of other services as that broker. No answer to a client carries it, and no log.
+with its requests to other services as that broker. No response to a client carries it, and no log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def new_secret() -> bytes:
 
 
 def check_proof(registered: Broker, secret: bytes) -> None:
-    """Raise CLUSTER_AUTHORIZATION_FAILED for whoever is not the process that has registered.
+    """Raise CLUSTER_AUTHORIZATION_FAILED for a caller that is not the process that has registered.
 
     A registration without a secret is of an older release: its epoch has to do, or brokers could not be replaced one
     after the other.

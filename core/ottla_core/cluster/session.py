@@ -3,8 +3,8 @@
 The keep-alive runs in the loop that serves the log (rule C7): a session that outlives a hung loop would be worse than
 none. A starved loop takes many turns to send a renewal and to hear of it, so each is sent when its time has come, and
 answered when it may be: what counts is when etcd gets it (docs/adr/0012). Only etcd says that a lease is lost (rules C6
-and C12): while the store does not answer, the session asks on for the lease it has, and nobody fences itself. A lost
-lease is replaced, and the owner registers again under the new one.
+and C12): while the store does not answer, the session asks on for the lease it has, and no service fences itself. A
+lost lease is replaced, and the owner registers again under the new one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LeaseSession:
         """Get a lease and register, then keep it alive in the background.
 
         Raises what the first registration raised (such as "id in use"), or StoreUnavailableError where the store did
-        not grant a lease, or has ended it meanwhile: whoever starts wants to know.
+        not grant a lease, or has ended it meanwhile: the start has to fail then.
         """
         self._lease = await self._store.grant_lease(self._ttl_s, timeout=timeout)
         try:
@@ -89,7 +89,8 @@ class LeaseSession:
         self._task = asyncio.create_task(self._run(), name="lease-session")
 
     def register_again(self) -> None:
-        """The owner's keys are gone, though the lease may hold: somebody deleted them. They are put again at once."""
+        """The owner's keys are gone, though the lease may hold: they were deleted by hand. They are put again at
+        once."""
         self._registered, self._again = False, True
         if self._resting is not None:
             self._resting.cancel()
@@ -111,7 +112,7 @@ class LeaseSession:
         await asyncio.gather(*self._renewals, return_exceptions=True)
 
     async def _run(self) -> None:
-        """Keep alive, and come back from whatever happens; without a session this process is nobody.
+        """Keep alive, and come back from whatever happens; without a session this process is unknown to the cluster.
 
         Who has lost its lease, or can't register, is in no hurry to be one of a crowd. Who can't renew is: the lease
         runs out.
@@ -139,7 +140,7 @@ class LeaseSession:
             self._resting.cancel()
 
     def _report(self, error: Exception) -> None:
-        """Log what keeps us from a session, once while it stays the same; what nobody has foreseen with its origin."""
+        """Log what keeps us from a session, once while it stays the same; an unforeseen error with its traceback."""
         trouble = repr(error)
         if trouble != self._trouble:
             known = isinstance(error, OttlaError | StoreUnavailableError)
@@ -158,7 +159,7 @@ class LeaseSession:
         self._renewals.discard(renewal)
         if renewal.cancelled():
             return
-        error = renewal.exception()  # taken whatever it says: asyncio tells of those that nobody takes
+        error = renewal.exception()  # retrieved in any case: asyncio logs exceptions that are never retrieved
         if lease != self._lease:
             return  # another answer has said that it is lost
         self._renewed = error is None
@@ -204,7 +205,7 @@ class LeaseSession:
         finally:
             registration.cancel()
             await asyncio.gather(registration, return_exceptions=True)
-        # Else what was put is gone already: somebody deleted it, or an older renewal was told that the lease is lost.
+        # Else what was put is gone already: it was deleted, or an older renewal was told that the lease is lost.
         self._registered = not self._again and lease == self._lease
 
     def _lose(self) -> None:

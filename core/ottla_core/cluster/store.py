@@ -1,4 +1,4 @@
-"""What ottla asks of a metadata store, and no more: etcd's snapshot, transaction, watch and lease.
+"""What ottla needs of a metadata store, and no more: etcd's snapshot, transaction, watch and lease.
 
 `etcd.EtcdStore` is the real one and `memory.MemoryStore` its twin with the same revisions and the same compare
 semantics; one suite (tests/system/test_meta_store.py) examines both. Keys are text, values bytes.
@@ -70,7 +70,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """All events of one or more complete revisions, in order; without events it only tells that time goes on."""
+    """All events of one or more complete revisions, in order; without events it only shows that time passes."""
 
     revision: int
     events: tuple[Event, ...]
@@ -93,7 +93,7 @@ class LeaseLostError(Exception):
 
 
 def check_txn(compares: Sequence[Compare], ops: Sequence[Put | Delete]) -> None:
-    """Raise ValueError for what etcd would refuse: too many operations, too many bytes, a key twice (rule C3)."""
+    """Raise ValueError for what etcd would reject: too many operations, too many bytes, a key twice (rule C3)."""
     conditions = sum((c.create_revision is not None) + (c.mod_revision is not None) for c in compares)
     if max(conditions, len(ops)) > MAX_TXN_OPS:
         raise ValueError(f"{conditions} compares and {len(ops)} operations; a transaction holds {MAX_TXN_OPS} of each")
@@ -124,7 +124,7 @@ class MetaStore(Protocol):
     def watch(self, prefix: str, *, from_revision: int) -> AsyncGenerator[EventBatch, None]:
         """Every event under `prefix` from that revision (at least 1) on, in order, without a gap.
 
-        Ends only by an error: CompactedError, or StoreUnavailableError where the connection broke; whoever follows
+        Ends only by an error: CompactedError, or StoreUnavailableError where the connection broke; followers
         then watches again from the revision after the last one it saw. A batch without events comes every few seconds
         and says no more than that the store is there. Close the generator (`contextlib.aclosing`) to end the watch.
         """

@@ -130,7 +130,7 @@ def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
 
 
 def check_batch(data: Buffer, at: int, *, max_bytes: int) -> BatchHeader:
-    """The header at `at` of a batch that a producer sent, after all that can be told without its records (rule 64).
+    """The header at `at` of a batch that a producer sent, after all checks that need no records (rule 64).
 
     Sizes, magic, codec, count against offset delta, CRC. `max_bytes` bounds one batch (message.max.bytes, rule 65).
     Raises CORRUPT_MESSAGE, UNSUPPORTED_FOR_MESSAGE_FORMAT, UNSUPPORTED_COMPRESSION_TYPE or MESSAGE_TOO_LARGE.
@@ -190,7 +190,7 @@ def whole_batches(data: Buffer, limit_offset: int) -> tuple[int, int]:
 
 
 def corrupt(reason: str) -> OttlaError:
-    """The error for bytes that are not what they say, to be raised by whoever found out."""
+    """The error for bytes that are not what they say, to be raised by the caller."""
     return OttlaError(
         ErrorCode.CORRUPT_MESSAGE, reason, hint="try again; if it stays, the client, a proxy or the disk damages it"
     )

@@ -41,7 +41,7 @@ class RecordBatchBuilder(ABC):
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()) -> bool:
         """Add a record, whose offset delta is `record_count` before the call; False where it does not fit.
 
-        The first record always fits, whatever its size: the limit that refuses it is the broker's.
+        The first record always fits, whatever its size: the limit that rejects it is the broker's.
         Raises INVALID_TIMESTAMP for a negative timestamp, TypeError for anything but bytes; then nothing is added.
         """
 
@@ -61,7 +61,7 @@ class RecordBatchBuilder(ABC):
         """The finished batch with base offset 0 and leader epoch -1, which the broker sets. To be called once.
 
         `attributes` are the bits besides the codec (TRANSACTIONAL, CONTROL). Records that don't get smaller are stored
-        as they are, and so are those that a reader would refuse as a decompression bomb.
+        as they are, and so are those that a reader would reject as a decompression bomb.
         """
         assert self.record_count, "a batch without records can't be sealed"
         header, records = self._finish()

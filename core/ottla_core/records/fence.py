@@ -25,7 +25,7 @@ _SIZE_LIMIT: Final = 1 << 10
 
 
 class ShardFence(NamedTuple):
-    """Who owns a shard: the controller gives a higher `epoch` with every assignment; `incarnation` is the
+    """The owner of a shard: the controller gives a higher `epoch` with every assignment; `incarnation` is the
     create_revision of the owner's registration."""
 
     epoch: int

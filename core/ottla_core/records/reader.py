@@ -1,4 +1,4 @@
-"""The records of a batch, read by somebody who trusts none of it.
+"""The records of a batch, read without trusting any of it.
 
 It is checked to its last byte before its first record leaves: a batch is read whole or is CORRUPT_MESSAGE whole, and no
 offset is ever skipped (rule 64). Its records are parsed a second time while they are handed out: a tuple is made when

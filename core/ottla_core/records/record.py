@@ -1,4 +1,4 @@
-"""A record as it lies in a batch, before anybody gives its bytes a meaning."""
+"""A record as it lies in a batch, before its bytes are given a meaning."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def check_cancelled(address: str, action: str) -> None:
 
 
 class AioFrameStream(Generic[Request, Response]):
-    """Use `AioPeer.open_stream`. A frame that nobody waits for any more is answered in vain."""
+    """Use `AioPeer.open_stream`. The response to a frame without a waiting caller is dropped."""
 
     def __init__(
         self, channel: Any, address: str, method: Method[Request, Response], metadata: tuple[tuple[str, str], ...]

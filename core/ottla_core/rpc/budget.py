@@ -2,7 +2,7 @@
 method.
 
 Each method has its own, so that no frame waits for one that can't be read: a produce with acks=all ends when followers
-have fetched, and a fetch that is parked holds the few bytes of its request. A client that does not take its answers
+have fetched, and a delayed fetch holds the few bytes of its request. A client that does not take its answers
 loses its stream (streams.WRITE_LIMIT_S). So what is used up becomes free again.
 """
 
@@ -29,7 +29,7 @@ _NEXT_LOOK_S: Final = 0.005
 class MethodBudget:
     """The bytes in flight of all streams of a method, and the readers that wait for room, in the order of their coming.
 
-    Nobody knows what a stream brings before it is read, and some bring nothing for long. So readers are let in a few
+    What a stream brings is unknown before it is read, and some bring nothing for long. So readers are let in a few
     at a time, as many as there is room for frames of the expected size, and more a moment later if room is left.
     """
 
@@ -108,7 +108,7 @@ class FrameInFlight:
         self._was_let_go = False
 
     def let_go(self) -> None:
-        """It is worked off but for something that is waited for, and its bytes are kept by nobody."""
+        """It is done but for what it waits for, and nothing keeps its bytes."""
         if not self._was_let_go:
             self._was_let_go = True
             size_bytes, self._bytes = self._bytes, 0

@@ -1,7 +1,7 @@
 """What unary calls may hold of a server together: each holds its request until it is answered, and then its response.
 
-gRPC reads a message before anybody can refuse it, so a call beyond the bound is refused as soon as it is there. Small
-ones have a part of their own: an election or a heartbeat is not to be refused for what others send.
+gRPC reads a message before it can be rejected, so a call beyond the bound is rejected as soon as it arrives. Small
+ones have a part of their own: an election or a heartbeat must not be rejected for what others send.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Calls:
     def _reject(self, peer: str) -> None:
         message = f"{self.open} calls are open and hold {self.bytes} bytes, and this server takes no more"
         self._rejected += 1
-        if time.monotonic() - self._logged_at >= _LOG_INTERVAL_S:  # who is refused may ask again at once
+        if time.monotonic() - self._logged_at >= _LOG_INTERVAL_S:  # a rejected caller may try again at once
             _log.warning("%d calls were refused, the last one of %s: %s", self._rejected, peer, message)
             self._logged_at, self._rejected = time.monotonic(), 0
         raise TooMuchError(message)

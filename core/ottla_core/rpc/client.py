@@ -40,13 +40,13 @@ _END_LIMIT_S: Final = 5.0
 _streams: WeakSet[FrameStream[Any, Any]] = WeakSet()
 
 
-# Those of a parent are nobody's in its child, where no thread reads them: nothing is to be ended there.
+# Those of a parent are unusable in its child, where no thread reads them: nothing is to be ended there.
 os.register_at_fork(after_in_child=_streams.clear)
 
 
 @atexit.register
 def _close_streams() -> None:
-    """Streams that nobody closed end before the interpreter does."""
+    """Streams that were not closed end before the interpreter does."""
     for stream in list(_streams):
         stream.close()
 
@@ -99,7 +99,7 @@ class Peer:
 
 
 class FrameStream(Generic[Request, Response]):
-    """One stream of frames. `send` never blocks: whoever sends bounds what is in flight."""
+    """One stream of frames. `send` never blocks: the caller bounds what is in flight."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class FrameStream(Generic[Request, Response]):
         _streams.add(self)
 
     def send(self, body: Request, *, timeout_ms: int, answered: bool = True) -> int:
-        """The frame's correlation id. `answered=False` is for acks=0, which nobody answers.
+        """The frame's correlation id. `answered=False` is for acks=0, which has no response.
 
         Raises TransportError where the stream is broken already: then the frame was not sent.
         """
@@ -149,7 +149,7 @@ class FrameStream(Generic[Request, Response]):
         """End the stream; frames that are still open are reported to `on_broken`.
 
         With a timeout, in seconds, the other side may first take what was sent and answer it: the only way to know
-        that frames which nobody answers have left this process. Not to be called by a callback then.
+        that frames without a response have left this process. Not to be called by a callback then.
         """
         self._outbox.put(None)
         if timeout > 0:
@@ -170,7 +170,7 @@ class FrameStream(Generic[Request, Response]):
         except grpc.RpcError as failure:
             error = transport_error(failure, self._address, self._method.name)
             failure.__traceback__ = None  # it is the call itself, which would hold itself through this frame
-        except Exception as failure:  # a callback's: whoever sends must hear that nobody reads any more
+        except Exception as failure:  # a callback's: senders must learn that nothing reads any more
             error = TransportError(
                 ErrorCode.UNKNOWN_SERVER_ERROR, f"{self._method.name} at {self._address}: {failure!r}"
             )

@@ -1,4 +1,4 @@
-"""Who asks: travels as gRPC metadata with every call, and every call passes one authorize hook."""
+"""The caller of a request: travels as gRPC metadata with every call, and every call passes one authorize hook."""
 
 from __future__ import annotations
 
@@ -79,5 +79,5 @@ def client_metadata(address: str, client_id: str) -> tuple[tuple[str, str], ...]
 
 
 def new_request_id() -> str:
-    """Unique in this process's life; what an INTERNAL error names and the log holds."""
+    """Unique in this process; what an INTERNAL error names and the log holds."""
     return f"{_process}-{next(_request_ids):x}"

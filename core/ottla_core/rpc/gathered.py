@@ -54,7 +54,7 @@ class Gathered(Generic[Request, Response]):
         together: list[_Waiting[Request, Response]] = []
         weight = 0
         for waiting in self._waiting:
-            if waiting.response.done():  # nobody waits for it any more, and it was never sent
+            if waiting.response.done():  # its caller waits no longer, and it was never sent
                 continue
             own = self._weigh(waiting.request)
             weight += own
@@ -76,7 +76,7 @@ class Gathered(Generic[Request, Response]):
         try:
             responses = await self._call([waiting.request for waiting in together], timeout_s)
             done = list(zip(together, responses, strict=True))
-        except Exception as error:  # a bug's too: whoever waits must hear of it
+        except Exception as error:  # a bug's too: every caller must hear of it
             for waiting in together:
                 if not waiting.response.done():
                     waiting.response.set_exception(error)

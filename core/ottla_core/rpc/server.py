@@ -82,8 +82,8 @@ class Endpoint:
 class RpcServer:
     """A component: `start` binds and serves, `stop` drains. Add services before the start.
 
-    `ready` answers None, or why the service is not ready, to whoever asks the health service for `ottla.ready`.
-    `on_drain` is called when the drain begins: no frame starts any more, and what is parked may be answered now.
+    `ready` answers None, or why the service is not ready, to the health service's `ottla.ready`.
+    `on_drain` is called when the drain begins: no frame starts any more, and delayed responses may leave now.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class RpcServer:
         await self._server.stop(None)
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """Refuse new calls, let open frames and calls end for `grace_s`, then cut."""
+        """Reject new calls, let open frames and calls end for `grace_s`, then abort them."""
         self._draining.set()
         self._on_drain()
         await self._health.enter_graceful_shutdown()

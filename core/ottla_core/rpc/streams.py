@@ -31,7 +31,7 @@ DEFAULT_TIMEOUT_S: Final = 30.0
 MAX_OPEN_STREAMS: Final = 5_000
 """Of one method. A stream costs memory even where it is idle, and each may bring one frame more than the budget has."""
 WRITE_LIMIT_S: Final = 30.0
-"""For a client to take one answer. It is Kafka's request.timeout.ms: who asked has given up by then."""
+"""For a client to take one answer. It is Kafka's request.timeout.ms: the client has given up by then."""
 _SHUT_DOWN_LIMIT_S: Final = 5.0
 
 _log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class _ServedStream:
         except DecodeError:
             await self._abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is no {self._endpoint.method.name} frame")
         finally:
-            # The client has gone, or everything is answered: what is parked for it ends here.
+            # The client has gone, or everything is answered: requests that still wait end here.
             reading.cancel()
             drained.cancel()
             for task in self._tasks:
@@ -167,7 +167,7 @@ class _ServedStream:
         return bool(self._endpoint.method.silent(body))
 
     def _check_silence(self, body: Any) -> None:
-        """Raise EndStreamError where a frame that nobody answers has an answer."""
+        """Raise EndStreamError where a frame without a response has one."""
         if body is not None:
             reason = body.error.message  # every response has one: tests/architecture
             message = f"a {self._endpoint.method.name} that nobody answers was not done"
