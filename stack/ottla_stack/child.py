@@ -52,7 +52,7 @@ class Child:
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended, and nobody has waited for it yet
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and was not waited for yet
                 self._process.send_signal(number)
 
     async def _keep_running(self) -> None:
@@ -62,7 +62,7 @@ class Child:
             began_at = loop.time()
             try:
                 await self._run_once()
-            except OSError as error:  # such as a full disk under the log: supervision goes on
+            except OSError as error:  # such as a full disk under the log: supervision continues
                 _log.error("%s could not be started: %s", self.name, error)
             if self._is_over():
                 return

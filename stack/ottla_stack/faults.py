@@ -84,7 +84,7 @@ class Faults:
         self._paused: dict[str, asyncio.Event] = {}
 
     def error(self, method: str, code: ErrorCode, *, broker: int | None = None) -> Fault:
-        """Answer with an error: of each partition that was asked for, or of the whole request where it has none."""
+        """Respond with an error: of each requested partition, or of the whole request where it has none."""
 
         async def act(called: Method[Any, Any], request: Any, handle: Callable[[], Awaitable[Any]]) -> Any:
             return _failed(called, request, OttlaError(code, "a fault of the test's plan"))

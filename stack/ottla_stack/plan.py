@@ -52,7 +52,7 @@ class StackPlan:
 
     @property
     def first_configs(self) -> dict[str, int]:
-        """What a new cluster of so many brokers begins with: acknowledged is what a broker's death leaves in place."""
+        """The configs of a new cluster of that many brokers: acknowledged is what a broker's death leaves in place."""
         replicas = min(3, self.brokers)
         return {"default.replication.factor": replicas, "min.insync.replicas": max(1, replicas - 1)}
 

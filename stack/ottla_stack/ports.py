@@ -12,7 +12,7 @@ _LOWEST, _HIGHEST = 20_000, 30_000  # below the kernel's ephemeral range, so tha
 
 
 def free_port_base() -> int:
-    """A port base whose ports are free now. Chosen at random, so that two who ask at once differ."""
+    """A port base whose ports are free now. Chosen at random, so that two concurrent callers differ."""
     for _ in range(100):
         base = random.randrange(_LOWEST, _HIGHEST, _SPAN)  # noqa: S311 - spreads, hides nothing
         if all(is_free(port) for port in (*range(base, base + _SPAN), *(base + offset for offset in _KAFKA))):

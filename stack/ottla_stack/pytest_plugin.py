@@ -1,7 +1,7 @@
 """Fixtures for tests of applications; pytest finds them by itself once `ottla[server]` is installed.
 
 `ottla_cluster` is one cluster for the whole run, in this process; topics are one per test, so tests don't meet.
-Nothing is imported before a test asks.
+Nothing is imported before a test needs it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`ottla up` as a process of its own, for whoever needs a whole stack for a while: the demo, tests, benchmarks.
+"""`ottla up` as a process of its own, for programs that need a whole stack for a while: the demo, tests, benchmarks.
 
 Leaving the block stops it, whatever happened inside, and ends by force what does not stop; the directory is the
 caller's.
@@ -95,7 +95,7 @@ class RunningStack:
         return state is not None and state.ready and state.supervisor.pid == self._up.pid
 
     def _stop(self) -> None:
-        """End it in order, or else by force; raises then, so that nobody takes that for an end in order."""
+        """End it in order, or else by force; raises then, so that it is not taken for an end in order."""
         assert self._up is not None, "it was started"
         self._up.terminate()
         try:
@@ -112,7 +112,7 @@ class RunningStack:
 
 
 def wait_for(probe: Callable[[], _T | None], purpose: str, *, limit_s: float = LIMIT_S) -> _T:
-    """The first answer of `ask` that is true. Raises REQUEST_TIMED_OUT, naming `what` was waited for."""
+    """The first result of `probe` that is true. Raises REQUEST_TIMED_OUT, naming the `purpose` of the wait."""
     give_up_at = time.monotonic() + limit_s
     while not (result := probe()):
         if time.monotonic() > give_up_at:

@@ -1,4 +1,4 @@
-"""What `ottla up` leaves in its directory for `ottla down` and `ottla status`: a lock, and who runs.
+"""What `ottla up` leaves in its directory for `ottla down` and `ottla status`: a lock, and the processes that run.
 
 A pid alone says little, for the kernel gives it out again: a process is named by its pid and the instant of its start.
 """
@@ -95,7 +95,7 @@ def state_path(directory: Path) -> Path:
 
 
 def lock(directory: Path) -> IO[str]:
-    """Hold the directory for this process's life. Raises where another `ottla up` holds it."""
+    """Hold the directory as long as this process runs. Raises where another `ottla up` holds it."""
     directory.mkdir(parents=True, exist_ok=True)
     file = (directory / _LOCK).open("w")
     try:

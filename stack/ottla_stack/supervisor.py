@@ -1,8 +1,9 @@
 """The supervisor of `ottla up`: etcd, controllers, brokers and coordinators as processes, kept running.
 
-It starts all but coordinators at once (who needs another waits for it), writes who runs into `state.json` at every
-change, restarts what dies, keeps the logs small, and on SIGTERM or SIGINT stops coordinators, brokers, controllers and
-etcd in this order. Processes that an earlier supervisor left behind, because it was killed itself, are ended first.
+It starts all but coordinators at once (a service that needs another waits for it), writes the running processes into
+`state.json` at every change, restarts what dies, keeps the logs small, and on SIGTERM or SIGINT stops coordinators,
+brokers, controllers and etcd in this order. Processes that an earlier supervisor left behind, because it was killed
+itself, are ended first.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Supervisor:
         self._trimming = asyncio.create_task(keep_trimmed([c.log for c in self._children]), name="keep-logs-trimmed")
 
     async def until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
-        """Return once every service says that it serves; coordinators are started when the brokers do.
+        """Return once every service is ready; coordinators are started when the brokers do.
 
         Raises OttlaError naming the one that does not, and why.
         """
@@ -123,7 +124,7 @@ class Supervisor:
 
 
 def not_ready(admin_port: int) -> str | None:
-    """None where the service on that admin port says it is ready, else why not."""
+    """None where the service on that admin port is ready, else the reason why not."""
     connection = HTTPConnection("127.0.0.1", admin_port, timeout=2.0)
     try:
         connection.request("GET", "/readyz")

@@ -41,7 +41,7 @@ def read_as_group(bootstrap: str, directory: Path, source: list[Flight], count: 
             member.wait(_LIMIT_S)
     reports = [flights_read_by(path) for path in paths]
     flights = [flight for of_member in reports for flight in of_member]
-    # Of each member by itself: who takes over begins before where the dead one ended.
+    # Of each member by itself: a member that takes over begins before the end of the dead one.
     order = [(f"{n} {flight.carrier}", flight.number) for n, of_member in enumerate(reports) for flight in of_member]
     found = compare(flights, order, source)
     unique = {flight.number: flight for flight in flights}

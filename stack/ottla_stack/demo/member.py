@@ -1,7 +1,7 @@
 """One of the processes that share the work of reading: takes its part of the flights into a file, until SIGTERM.
 
-What is in the file counts as processed, and it is there before the next poll commits it: so whoever dies has repeated
-work to leave, and none that is lost.
+What is in the file counts as processed, and it is there before the next poll commits it: so a member that dies has
+repeated work to leave, and none that is lost.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _WEATHER: Final = ["wind_speed", "visib", "precip"]
 
 
 def by_pandas(flights: int) -> pd.DataFrame:
-    """Delays per origin and hour of the first so many flights, with the weather of each hour."""
+    """Delays per origin and hour of the first N flights, with the weather of each hour."""
     names = ["time_hour", "minute", "origin", "dep_time", "dep_delay"]
     left = pd.read_csv(dataset.path("flights.csv.zip"), usecols=names, parse_dates=["time_hour"])
     left = left.rename(columns={"time_hour": "hour"}).sort_values(["hour", "minute"], kind="stable")

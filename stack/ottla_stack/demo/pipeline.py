@@ -23,7 +23,7 @@ from ottla_stack.demo.spark_job import SparkJob
 GROUP: Final = "delays-job"
 _COLUMNS: Final = "carrier STRING, origin STRING, dest STRING, dep_time BIGINT, dep_delay BIGINT"
 _A_BATCH: Final = 100_000
-"""So many records a micro-batch fit into the memory of a small Spark, also when it could not keep up for a while."""
+"""Records of a micro-batch: they fit into the memory of a small Spark, also when it could not keep up for a while."""
 
 
 class Pipeline:
@@ -55,7 +55,7 @@ class Pipeline:
         self.delays.wait_for(begun.exists, "its start")
 
     def wait_until_it_has_read(self, count: int) -> None:
-        """Until the stream has so many flights behind it, by what it has committed to its group."""
+        """Until the stream has read that many flights, by what it has committed to its group."""
 
         def has_read() -> bool:
             try:

@@ -21,7 +21,7 @@ CLOCK: Final = "clock"
 DELAYS: Final = "delays"
 PARTITIONS: Final = {flights.TOPIC: 6, weather.TOPIC: 3, CLOCK: 1, DELAYS: 3}
 WATERMARK_DAYS: Final = 60
-"""A month, and as much again for the time that it takes to ask one partition after the other where it ends."""
+"""A month, and as much again for the time that it takes to look up the ends of all partitions, one after the other."""
 
 _LIMIT_S: Final = 90.0
 _DAY_MS: Final = 86_400_000
