@@ -159,7 +159,7 @@ class LeaseSession:
         self._renewals.discard(renewal)
         if renewal.cancelled():
             return
-        error = renewal.exception()  # retrieved in any case: asyncio logs exceptions that are never retrieved
+        error = renewal.exception()  # retrieved, or asyncio would log it
         if lease != self._lease:
             return  # another answer has said that it is lost
         self._renewed = error is None

@@ -14,7 +14,7 @@ def compare(records: Iterable[Flight], order: Iterable[tuple[str, int]], source:
     """What was read against what was sent.
 
     `records` is sorted out by row number: a row that is missing, foreign or different is a mismatch. `order` is
-    (reader and writer, row number) as they were read: rows of one carrier must come in rising order.
+    (reader and carrier, row number) as they were read: rows of one carrier must come in rising order.
     """
     by_number: dict[int, Flight] = {}
     mismatches = 0

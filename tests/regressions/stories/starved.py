@@ -122,7 +122,7 @@ STORIES = (
         "A renewal's late answer, of a lease that was lost already, was an exception that nobody had taken",
         Edit(
             SESSION,
-            "        error = renewal.exception()  # retrieved in any case: asyncio logs exceptions that are never retrieved\n"
+            "        error = renewal.exception()  # retrieved, or asyncio would log it\n"
             "        if lease != self._lease:\n"
             "            return  # another answer has said that it is lost\n",
             "        if lease != self._lease:\n            return\n        error = renewal.exception()\n",
