@@ -22,10 +22,10 @@ from google.protobuf.message import Message
 
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.dispatch import AroundApi
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.handling import Handler
+from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.primitives import Reader
 from ottla_core.rpc.context import RequestContext

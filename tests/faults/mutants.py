@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-import ottla_broker.kafka.inbound
+import ottla_broker.kafka.network.inbound
 import ottla_broker.machines.producers
 import ottla_broker.replication.high_watermark_waiters
 import ottla_broker.replication.replica
@@ -86,7 +86,7 @@ def _producer_state_forgotten_at_restart() -> None:
 
 def _announced_bytes_charged() -> None:
     """A connection is charged for the whole of a frame as soon as it is announced."""
-    _replace(ottla_broker.kafka.inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
+    _replace(ottla_broker.kafka.network.inbound.Inbound, "held_bytes", property(lambda self: self.whole_bytes))
 
 
 def _marker_without_epoch() -> None:

@@ -8,7 +8,7 @@ import struct
 import time
 from typing import Final
 
-from ottla_broker.kafka.limits import ConnectionLimits
+from ottla_broker.kafka.network.limits import ConnectionLimits
 
 _STARTS: Final = (
     b"\0",

@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import ottla_broker.__main__
-from ottla_broker.kafka import codec, connection, fetch_wire, frames, handling, inbound
+from ottla_broker.kafka import codec, fetch_wire, frames, handling
+from ottla_broker.kafka.network import connection, inbound
 from ottla_core import primitives, slices
 
 _LEAKED_BYTES: Final = 64 * 1024

@@ -27,7 +27,7 @@ from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.isr import Proposal, decide_alter_partition
 from ottla_controller.machines.min_isr import with_elrs_emptied
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
-from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
+from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recover, to_ask
 from ottla_core.cluster.image import Change, ClusterImage, Partition, Topic
 from ottla_core.errors import ErrorCode
 from ottla_core.model import NO_LEADER, PartitionId
@@ -234,7 +234,7 @@ class Elections:
         for b, ids in asked.items():
             former = self.random.random() < 0.1  # of its life before this one, which had more
             ends = {id_: LogEnd(0, 100 if former or b in self.complete[id_] else 99) for id_ in ids}
-            reports[b] = Report(self.image.brokers[b].epoch - former, ends)
+            reports[b] = LogsReport(self.image.brokers[b].epoch - former, ends)
         for id_ in {id_ for ids in asked.values() for id_ in ids}:
             self.write_or_keep(decide_recover(self.image, [id_], reports))
 

@@ -16,7 +16,7 @@ from replicas import PARTITION
 
 from ottla_controller.machines.decision import Decision, ReliedOn
 from ottla_controller.machines.election import Settled, decide_reconcile, needs_election
-from ottla_controller.machines.recovery import Report, decide_recover, to_ask
+from ottla_controller.machines.recovery import LogsReport, decide_recover, to_ask
 from ottla_controller.service import ControllerService
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, Change, ClusterImage, LastIncarnation, Partition
@@ -35,7 +35,7 @@ class Controller:
         self.image = ClusterImage("story")
         this = cast(Any, self)
         self.service = ControllerService(this, this, new_topic_id=lambda: PARTITION.topic_id, logs=self._ask_logs)
-        self.report: Callable[[int], Awaitable[Report | None]]
+        self.report: Callable[[int], Awaitable[LogsReport | None]]
         """What a broker says of its log; the world knows."""
         self.lost_races: list[str] = []
         """What the decisions that came too late had relied on, since somebody asked."""
@@ -65,11 +65,11 @@ class Controller:
     def to_ask(self) -> list[int]:
         return sorted(to_ask(self.image))
 
-    async def _ask_logs(self, image: ClusterImage, asked: Mapping[int, object]) -> dict[int, Report]:
+    async def _ask_logs(self, image: ClusterImage, asked: Mapping[int, object]) -> dict[int, LogsReport]:
         reports = {broker_id: await self.report(broker_id) for broker_id in asked}
         return {broker_id: report for broker_id, report in reports.items() if report is not None}
 
-    async def recover(self, reports: Mapping[int, Report]) -> tuple[Settled, ...]:
+    async def recover(self, reports: Mapping[int, LogsReport]) -> tuple[Settled, ...]:
         """What the recoverer does with what the brokers say."""
         return await self.commit(partial(decide_recover, partitions=[PARTITION], reports=reports))
 

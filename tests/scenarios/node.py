@@ -34,7 +34,7 @@ from ottla_broker.service import BrokerService
 from ottla_broker.storage.identity import DirectoryIdentity
 from ottla_broker.storage.log_dir import LogDir
 from ottla_broker.storage.soundness import BOOT_ID, Incarnation
-from ottla_controller.machines.recovery import LogEnd, Report
+from ottla_controller.machines.recovery import LogEnd, LogsReport
 from ottla_core.clock import Clock
 from ottla_core.cluster import keys
 from ottla_core.cluster.image import Broker, ClusterImage, LastIncarnation
@@ -227,13 +227,13 @@ class Node:
         registered = self._controller.image.brokers[self.id]
         self._controller.put(keys.broker(self.id), replace(registered, read_only=bool(why)))
 
-    async def report(self) -> Report:
+    async def report(self) -> LogsReport:
         """How far its log goes."""
         request = pb.LogEndsRequest(revision=self.metadata.image.revision)
         request.partitions.add(topic_id=PARTITION.topic_id, partition=PARTITION.partition)
         response = await self.service.log_ends(request, RequestContext())
         [end] = response.partitions
-        return Report(response.broker_epoch, {PARTITION: LogEnd(end.last_epoch, end.log_end_offset, end.sound)})
+        return LogsReport(response.broker_epoch, {PARTITION: LogEnd(end.last_epoch, end.log_end_offset, end.sound)})
 
     @property
     def _saved(self) -> Path:

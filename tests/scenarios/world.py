@@ -14,7 +14,7 @@ from tests.scenarios.controller import Controller
 from tests.scenarios.node import Node, State
 
 from ottla_broker.replication.leader_role import ACKS_ALL
-from ottla_controller.machines.recovery import Report
+from ottla_controller.machines.recovery import LogsReport
 from ottla_core.clock import ManualClock
 from ottla_core.records.batch import NO_PRODUCER_ID, iter_headers
 from ottla_core.records.reader import read_records
@@ -83,7 +83,7 @@ class World:
     def __post_init__(self) -> None:
         self.controller.report = self._report
 
-    async def _report(self, broker_id: int) -> Report | None:
+    async def _report(self, broker_id: int) -> LogsReport | None:
         node = self.nodes[broker_id]
         return await node.report() if node.state is State.RUNS else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controllers import CONTEXT, HookedStore, Node, World
 from waiting import until
 
-from ottla_controller.coordinators import Coordinators
+from ottla_controller.coordinators import ShardAssigner
 from ottla_controller.leadership import Leadership
 from ottla_controller.presence import Presence
 from ottla_controller.reconcile import Reconciler
@@ -79,7 +79,7 @@ async def start_acting(world: World, node_id: int = 0, clock: Clock | None = Non
         node_id,
         lambda: f"127.0.0.1:{node_id + 1}",  # nobody is there
         lease_ttl_s=3,
-        duties=[presence, reconciler, Coordinators(follower, random_topic_id, metrics)],
+        duties=[presence, reconciler, ShardAssigner(follower, random_topic_id, metrics)],
         clock=clock,
     )
     service = ControllerService(leadership, follower, on_elected=reconciler.report)

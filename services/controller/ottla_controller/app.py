@@ -7,7 +7,7 @@ seat is given back, and a standby takes it while the last calls are answered her
 from __future__ import annotations
 
 from ottla_controller.config import ControllerConfig
-from ottla_controller.coordinators import Coordinators
+from ottla_controller.coordinators import ShardAssigner
 from ottla_controller.leadership import Leadership
 from ottla_controller.machines.configs import decide_first_configs
 from ottla_controller.machines.decision import Decision
@@ -53,7 +53,7 @@ def build(
         return f"{config.advertised_host or config.host}:{server.port}"
 
     presence = Presence(follower, clock)
-    coordinators = Coordinators(follower, random_topic_id, metrics)
+    coordinators = ShardAssigner(follower, random_topic_id, metrics)
     reconciler = Reconciler(follower, presence.within_grace, clock, metrics)
     recoverer = Recoverer(follower, reconciler.report)
     leadership = Leadership(

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _DEPENDS_ON: Final = ("coordinators", "shards", "topics", "partitions", "brokers", "configs")
 
 
-class Coordinators:
+class ShardAssigner:
     """A duty of the active controller."""
 
     def __init__(self, follower: MetadataFollower, new_topic_id: Callable[[], TopicId], metrics: Metrics) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from ottla_controller.journal import Journal
 from ottla_controller.machines.decision import Decision, batched
 from ottla_controller.machines.election import Settled, is_same_for_elections
-from ottla_controller.machines.recovery import LogEnd, Report, decide_recover, to_ask
+from ottla_controller.machines.recovery import LogEnd, LogsReport, decide_recover, to_ask
 from ottla_controller.machines.restoration import decide_restored
 from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.image import Broker, ClusterImage
@@ -91,7 +91,7 @@ class Recoverer:
         return elected < len(partitions)
 
 
-async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[PartitionId]]) -> dict[int, Report]:
+async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[PartitionId]]) -> dict[int, LogsReport]:
     """What the brokers say of their logs of these partitions, by broker id; those that don't answer are missing."""
     brokers = [image.brokers[broker_id] for broker_id in request]
     reports = await asyncio.gather(*(_ask(b, image.revision, request[b.id]) for b in brokers))
@@ -99,12 +99,12 @@ async def ask_logs(image: ClusterImage, request: Mapping[int, Sequence[Partition
 
 
 def _decide(
-    partitions: Sequence[PartitionId], reports: Mapping[int, Report], image: ClusterImage
+    partitions: Sequence[PartitionId], reports: Mapping[int, LogsReport], image: ClusterImage
 ) -> Decision[tuple[Settled, ...]]:
     return decide_recover(image, partitions, reports)
 
 
-async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId]) -> Report | None:
+async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId]) -> LogsReport | None:
     peer = AioPeer(broker.address, client_id="controller")
     ends: dict[PartitionId, LogEnd] = {}
     try:
@@ -123,4 +123,4 @@ async def _ask(broker: Broker, revision: int, partitions: Sequence[PartitionId])
         return None
     finally:
         await peer.close()
-    return Report(broker.epoch, ends)
+    return LogsReport(broker.epoch, ends)

@@ -37,7 +37,7 @@ from ottla_controller.machines.preferred import (
     leaderless,
     unpreferred,
 )
-from ottla_controller.machines.recovery import Report
+from ottla_controller.machines.recovery import LogsReport
 from ottla_controller.machines.restoration import decide_restored
 from ottla_controller.machines.shards import decide_release_shard
 from ottla_controller.machines.topics import (
@@ -100,7 +100,9 @@ class ControllerService:
         *,
         new_topic_id: Callable[[], TopicId] = random_topic_id,
         on_elected: Callable[[Sequence[Settled]], None] = lambda settled: None,
-        logs: Callable[[ClusterImage, Mapping[int, Sequence[PartitionId]]], Awaitable[dict[int, Report]]] = ask_logs,
+        logs: Callable[
+            [ClusterImage, Mapping[int, Sequence[PartitionId]]], Awaitable[dict[int, LogsReport]]
+        ] = ask_logs,
     ) -> None:
         self._leadership = leadership
         self._follower = follower
@@ -260,7 +262,7 @@ class ControllerService:
             elected += [_elected(names.get(o.id.topic_id, ""), o) for o in outcomes]
         return elected
 
-    async def _reports(self, partitions: Sequence[PartitionId]) -> dict[int, Report]:
+    async def _reports(self, partitions: Sequence[PartitionId]) -> dict[int, LogsReport]:
         """How far the logs go of those partitions that have no leader."""
         image = self._follower.image
         request: dict[int, list[PartitionId]] = {}

@@ -23,7 +23,7 @@ from tests.faults.node import Node
 from tests.faults.starved.counted import parse
 
 import ottla
-from ottla_broker.kafka.limits import ConnectionLimits
+from ottla_broker.kafka.network.limits import ConnectionLimits
 
 PAIRS: Final = 5
 """At least, of a quiet and a hostile phase; more in a longer run."""

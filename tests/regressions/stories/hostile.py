@@ -9,7 +9,7 @@ STORIES = (
         "announced-bytes-are-held",
         "Sixteen bytes that announced 200 MiB stopped a broker's Kafka listener: what was announced was held",
         Edit(
-            "services/broker/ottla_broker/kafka/inbound.py",
+            "services/broker/ottla_broker/kafka/network/inbound.py",
             "return self._filled * _ENOUGH >= self.whole_bytes and missing_bytes",
             "return missing_bytes",
         ),
@@ -18,7 +18,7 @@ STORIES = (
         "small-requests-wait-for-large-ones",
         "ApiVersions and heartbeats of everybody waited as long as large frames and answers filled the memory",
         Edit(
-            "services/broker/ottla_broker/kafka/budget.py",
+            "services/broker/ottla_broker/kafka/network/budget.py",
             "        if requested == SMALL:\n"
             "            return self.held_bytes - account.held_bytes < self._max_bytes\n",
             "",
@@ -27,13 +27,13 @@ STORIES = (
     Story(
         "stranger-announces-100-mib",
         "A connection that nobody knew anything of could send a frame of 100 MiB",
-        Edit("services/broker/ottla_broker/kafka/limits.py", "limit = min(limit, self.max_first)", "pass"),
+        Edit("services/broker/ottla_broker/kafka/network/limits.py", "limit = min(limit, self.max_first)", "pass"),
     ),
     Story(
         "frame-that-comes-by-drops",
         "A frame that came a byte at a time was waited for, and held what it held, for seven minutes",
         Edit(
-            "services/broker/ottla_broker/kafka/connection.py",
+            "services/broker/ottla_broker/kafka/network/connection.py",
             "elif self._is_due and self._pace.is_too_slow():",
             "elif self._waited_s < 0:",
         ),
@@ -42,7 +42,7 @@ STORIES = (
         "one-address-has-all-the-memory",
         "One client with many connections took all that connections may hold",
         Edit(
-            "services/broker/ottla_broker/kafka/budget.py",
+            "services/broker/ottla_broker/kafka/network/budget.py",
             "            (_ADDRESS_SHARE * free - account.address.held_bytes) // (_ADDRESS_SHARE + 1),\n",
             "            free,\n",
         ),
@@ -51,7 +51,7 @@ STORIES = (
         "one-connection-has-all-the-memory",
         "One connection took all that connections may hold",
         Edit(
-            "services/broker/ottla_broker/kafka/budget.py",
+            "services/broker/ottla_broker/kafka/network/budget.py",
             "            (_CONNECTION_SHARE * free - account.held_bytes) // (_CONNECTION_SHARE + 1),\n",
             "            free,\n",
         ),
@@ -60,7 +60,7 @@ STORIES = (
         "frames-that-can-not-end-wait-for-ever",
         "Frames that filled the memory together, none of which could end, waited for each other",
         Edit(
-            "services/broker/ottla_broker/kafka/connection.py",
+            "services/broker/ottla_broker/kafka/network/connection.py",
             "if self._waited_s > limits.room_s:",
             "if self._waited_s < 0:",
         ),
@@ -69,7 +69,7 @@ STORIES = (
         "frame-that-needs-little-can-not-end",
         "A frame that was nearly there waited for room behind all others, and held what it had",
         Edit(
-            "services/broker/ottla_broker/kafka/budget.py",
+            "services/broker/ottla_broker/kafka/network/budget.py",
             "        if not 0 < requested <= self._for_ends - self._promised_bytes:\n            return False\n",
             "        if requested or not requested:\n            return False\n",
         ),
@@ -87,7 +87,7 @@ STORIES = (
         "lent-room-is-given-back-too-early",
         "Room that an answer was lent was free before the answer counted, so others were let in for it",
         Edit(
-            "services/broker/ottla_broker/kafka/connection.py",
+            "services/broker/ottla_broker/kafka/network/connection.py",
             "        self._hold()\n"
             "        self._account.give_back_all()  # after what of the responses is not taken was counted\n",
             "        self._account.give_back_all()\n        self._hold()\n",
@@ -97,7 +97,7 @@ STORIES = (
         "let-in-inside-each-others-calls",
         "Connections that waited let each other in inside of their calls, deeper than Python allows",
         Edit(
-            "services/broker/ottla_broker/kafka/budget.py",
+            "services/broker/ottla_broker/kafka/network/budget.py",
             "        if not self._is_letting_in:\n",
             "        if self._looks:\n",
         ),
@@ -157,7 +157,7 @@ STORIES = (
         "one-connections-bug-ends-all-limits",
         "One connection's failing tick ended the limits of all connections of the listener",
         Edit(
-            "services/broker/ottla_broker/kafka/listener.py",
+            "services/broker/ottla_broker/kafka/network/listener.py",
             "                try:\n"
             "                    connection.on_tick(now)\n"
             "                except Exception:  # one connection's bug must not keep the others from their limits\n"
@@ -188,7 +188,7 @@ STORIES = (
         "warned-of-who-went-at-once",
         "Who went before its request had begun left a warning of a coroutine that nobody awaited in the broker's log",
         Edit(
-            "services/broker/ottla_broker/kafka/connection.py",
+            "services/broker/ottla_broker/kafka/network/connection.py",
             "                _end(entry.response)\n",
             "                entry.response.cancel()\n",
         ),

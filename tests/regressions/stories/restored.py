@@ -52,8 +52,8 @@ STORIES = (
         "A partition that waited for its disk was tried again beside it: two threads were in one log",
         Edit(
             "services/broker/ottla_broker/replication/replicas.py",
-            "            if entry.id in self._applying:\n"
-            "                self._look_again.add(entry.id)\n"
+            "            if assignment.id in self._applying:\n"
+            "                self._look_again.add(assignment.id)\n"
             "                continue\n",
             "",
         ),

@@ -100,7 +100,7 @@ STORIES = (
         "let-in-without-a-turn-for-others",
         "A thousand connections that were let in together had all their requests done in one turn of the loop",
         Edit(
-            "services/broker/ottla_broker/kafka/budget.py",
+            "services/broker/ottla_broker/kafka/network/budget.py",
             "                if slice_.is_over:\n                    break\n",
             "",
         ),
@@ -109,7 +109,7 @@ STORIES = (
         "each-that-waits-asks-again-each-turn",
         "Of a thousand connections whose answers may be large each asked again in every turn: half a million looks",
         Edit(
-            "services/broker/ottla_broker/kafka/listener.py",
+            "services/broker/ottla_broker/kafka/network/listener.py",
             "in list(islice(self._large_waiting, _LARGE_PER_ITERATION)):",
             "in list(self._large_waiting):",
         ),
@@ -137,8 +137,8 @@ STORIES = (
         "No election and no new topic before a topic's partitions were renamed, one after the other: 22 s for 1,000",
         Edit(
             "services/broker/ottla_broker/replication/replicas.py",
-            "        self._remove_gone({assignment.id for assignment in assigned})\n",
-            "        self._remove_gone({assignment.id for assignment in assigned})\n"
+            "        self._remove_gone({a.id for a in assigned})\n",
+            "        self._remove_gone({a.id for a in assigned})\n"
             "        for gone in list(self._removals._waiting):\n"
             "            await self._removals.until_gone(gone)\n",
         ),

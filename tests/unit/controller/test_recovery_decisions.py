@@ -12,7 +12,7 @@ from partitions import P0, broker, image_with, partition
 from ottla_controller.machines.decision import ReliedOn
 from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.preferred import ElectionType, decide_elect_leaders
-from ottla_controller.machines.recovery import EPOCH_GAP, LogEnd, Report, decide_recover, to_ask
+from ottla_controller.machines.recovery import EPOCH_GAP, LogEnd, LogsReport, decide_recover, to_ask
 from ottla_controller.machines.restoration import (
     PRODUCER_ID_GAP,
     SHARD_EPOCH_GAP,
@@ -36,8 +36,8 @@ def strategy(name: str) -> dict[str, str]:
     return {**TWO, "unclean.recovery.strategy": name}
 
 
-def reports(image: ClusterImage, **ends: LogEnd) -> dict[int, Report]:
-    return {int(b[1:]): Report(image.brokers[int(b[1:])].epoch, {P0: end}) for b, end in ends.items()}
+def reports(image: ClusterImage, **ends: LogEnd) -> dict[int, LogsReport]:
+    return {int(b[1:]): LogsReport(image.brokers[int(b[1:])].epoch, {P0: end}) for b, end in ends.items()}
 
 
 def recovered(image: ClusterImage, **ends: LogEnd) -> Partition:
@@ -100,7 +100,7 @@ def test_the_longest_log_of_the_newest_epoch_leads_in_an_epoch_above_all() -> No
 def test_everybody_who_is_waited_for_has_to_answer_in_the_life_that_was_asked() -> None:
     image = image_with(3, LOST, configs=TWO)
     assert recovered(image, b1=LogEnd(5, 20)).leader == NO_LEADER
-    former = {0: Report(99, {P0: LogEnd(5, 10)}), 1: Report(101, {P0: LogEnd(5, 20)})}
+    former = {0: LogsReport(99, {P0: LogEnd(5, 10)}), 1: LogsReport(101, {P0: LogEnd(5, 20)})}
     assert decide_recover(image, [P0], former).writes == ()
     (write,) = decide_recover(image, [P0], reports(image, b0=LogEnd(5, 10), b1=LogEnd(5, 20))).writes
     assert {ReliedOn(("broker", b), create_revision=100 + b) for b in (0, 1)} <= set(write.relied_on)

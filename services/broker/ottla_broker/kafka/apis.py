@@ -44,7 +44,6 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.producer import InitProducerIdRequest
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import HandlerResult
 from ottla_broker.kafka.frames import KafkaContext
 from ottla_broker.kafka.handlers import (
     alter_configs,
@@ -81,7 +80,8 @@ from ottla_broker.kafka.handlers import (
     sync_group,
 )
 from ottla_broker.kafka.handling import Handler, control, decoded
-from ottla_broker.kafka.limits import FETCH_KEY, PRODUCE_KEY
+from ottla_broker.kafka.network.connection import HandlerResult
+from ottla_broker.kafka.network.limits import FETCH_KEY, PRODUCE_KEY
 
 NEVER: Final = 2**15 - 1
 """Flexible in no version."""

@@ -9,11 +9,11 @@ from typing import Any, Final
 from ottla_broker.kafka import frames
 from ottla_broker.kafka.apis import APIS, Api
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.frames import Caller, Head, Parts
 from ottla_broker.kafka.handlers import api_versions
 from ottla_broker.kafka.handling import Handler
-from ottla_broker.kafka.limits import PRODUCE_KEY
+from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
+from ottla_broker.kafka.network.limits import PRODUCE_KEY
 from ottla_core.primitives import MalformedError
 from ottla_core.rpc.context import new_request_id
 from ottla_core.rpc.status import log_bug

@@ -42,7 +42,7 @@ class FetchRequest:
     rack: str
 
 
-class FetchedPartition(NamedTuple):
+class FetchResponsePartition(NamedTuple):
     """One partition of the response, with what was requested of it."""
 
     requested: RequestedPartition

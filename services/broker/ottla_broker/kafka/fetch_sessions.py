@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from ottla_broker.kafka.fetch_request import (
     FINAL_EPOCH,
     NO_SESSION,
-    FetchedPartition,
     FetchRequest,
+    FetchResponsePartition,
     RequestedPartition,
     TopicKey,
 )
@@ -70,7 +70,7 @@ class Session:
         for key in forgotten:
             self.size -= _size(key[0]) if self._cached.pop(key, None) is not None else 0
 
-    def changes(self, parts: Sequence[FetchedPartition]) -> list[FetchedPartition]:
+    def changes(self, parts: Sequence[FetchResponsePartition]) -> list[FetchResponsePartition]:
         """Of what was read, what the client does not know. Who got records is the last to be read next time."""
         changes = []
         for part in parts:
@@ -101,7 +101,7 @@ class FetchContext(NamedTuple):
     def session_id(self) -> int:
         return NO_SESSION if self.session is None else self.session.id
 
-    def response(self, parts: Sequence[FetchedPartition]) -> Sequence[FetchedPartition]:
+    def response(self, parts: Sequence[FetchResponsePartition]) -> Sequence[FetchResponsePartition]:
         """What of `parts` goes into the response."""
         if self.session is None:
             return parts

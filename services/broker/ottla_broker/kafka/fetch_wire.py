@@ -22,8 +22,8 @@ from ottla_broker.kafka.fetch_request import (
     CONSUMER,
     FINAL_EPOCH,
     NO_SESSION,
-    FetchedPartition,
     FetchRequest,
+    FetchResponsePartition,
     RequestedPartition,
     TopicKey,
 )
@@ -122,7 +122,7 @@ def _few(reader: Reader, element_min_bytes: int, before: int = 0) -> int:
 
 def write(
     version: int,
-    parts: Sequence[FetchedPartition],
+    parts: Sequence[FetchResponsePartition],
     leaders: NewLeaders,
     *,
     isolation: int,
@@ -157,9 +157,9 @@ def write(
     return [*pieces, writer.buffer]
 
 
-def _by_topic(parts: Sequence[FetchedPartition]) -> list[tuple[TopicKey, list[FetchedPartition]]]:
+def _by_topic(parts: Sequence[FetchResponsePartition]) -> list[tuple[TopicKey, list[FetchResponsePartition]]]:
     """In order, neighbours of one topic together."""
-    topics: list[tuple[TopicKey, list[FetchedPartition]]] = []
+    topics: list[tuple[TopicKey, list[FetchResponsePartition]]] = []
     for part in parts:
         if not topics or topics[-1][0] != part.requested.topic:
             topics.append((part.requested.topic, []))

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 from ottla_broker.kafka import codec
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.codec import Message
-from ottla_broker.kafka.connection import HandlerResult
 from ottla_broker.kafka.frames import KafkaContext, Parts
+from ottla_broker.kafka.network.connection import HandlerResult
 
 LARGE_BYTES: Final = 4096
 """Of a request of the codec library, beyond its header: what is smaller has two thousand elements at most."""

@@ -12,7 +12,7 @@ from ottla_broker.kafka.addresses import KafkaAddresses
 from ottla_broker.kafka.backend import Backend
 from ottla_broker.kafka.dispatch import AroundApi, Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
-from ottla_broker.kafka.listener import Listener
+from ottla_broker.kafka.network.listener import Listener
 from ottla_broker.peers.coordinator_peers import CoordinatorPeers
 from ottla_broker.producer_ids import ProducerIdManager
 from ottla_broker.replication.replicas import Replicas

@@ -208,12 +208,7 @@ class Replicas(ReplicaTable):
             async with asyncio.timeout(timeout), self._on_applied:
                 await self._on_applied.wait_for(lambda: condition(self._applied))
         except TimeoutError:
-            raise OttlaError(
-                ErrorCode.REQUEST_TIMED_OUT,
-                f"what this broker waits for is not in the metadata after {timeout:g} s; it has applied revision "
-                f"{self._applied.revision}",
-                hint="is a controller elected, and does etcd answer?",
-            ) from None
+            raise _not_applied(timeout, self._applied.revision) from None
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
@@ -251,7 +246,7 @@ class Replicas(ReplicaTable):
         self._read_only.clear()
         self._read_only.update(n for n, b in image.brokers.items() if b.read_only)
         assigned = self._assigned(image)
-        self._remove_gone({assignment.id for assignment in assigned})
+        self._remove_gone({a.id for a in assigned})
         if image.configs is not before.configs:
             self._configs.clear()
             self.settings = replication_settings(image, self._broker_id)
@@ -260,9 +255,7 @@ class Replicas(ReplicaTable):
             or image.restored is not before.restored
             or image.is_behind != before.is_behind
         )
-        changed = (
-            assigned if concerns_all else [assignment for assignment in assigned if self._differs(assignment, before)]
-        )
+        changed = assigned if concerns_all else [a for a in assigned if self._differs(a, before)]
         await self._apply_all(image, changed, None if whole else _PATIENCE_S)
         if self._is_registered():  # what a start has found is said by then: it may be forgotten
             self._log_dir().followed = Followed(image.restored.count, image.revision)
@@ -315,21 +308,23 @@ class Replicas(ReplicaTable):
         return known[1]
 
     async def _apply_all(
-        self, image: ClusterImage, assignment: Iterable[_Assignment], patience_s: float | None
+        self, image: ClusterImage, assignments: Iterable[_Assignment], patience_s: float | None
     ) -> None:
         """Many at a time where the disk has to be waited for: a broker's death makes others lead hundreds at once."""
-        for entry in assignment:
-            self._look_again.discard(entry.id)
-            if entry.id in self._applying:
-                self._look_again.add(entry.id)
+        for assignment in assignments:
+            self._look_again.discard(assignment.id)
+            if assignment.id in self._applying:
+                self._look_again.add(assignment.id)
                 continue
             try:
-                if self._apply_at_once(image, entry):
-                    self._failures.pop(entry.id, None)
+                if self._apply_at_once(image, assignment):
+                    self._failures.pop(assignment.id, None)
                 else:
-                    self._applying[entry.id] = asyncio.create_task(self._apply(image, entry), name=f"apply-{entry.id}")
+                    self._applying[assignment.id] = asyncio.create_task(
+                        self._apply(image, assignment), name=f"apply-{assignment.id}"
+                    )
             except Exception as error:
-                self._on_failure(entry, error)
+                self._on_failure(assignment, error)
         if self._applying:
             _, late = await asyncio.wait(self._applying.values(), timeout=patience_s)
             if late:
@@ -427,3 +422,11 @@ class Replicas(ReplicaTable):
     @property
     def _broker_id(self) -> int:
         return self._log_dir().identity.node_id
+
+
+def _not_applied(timeout: float, revision: int) -> OttlaError:
+    return OttlaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"what this broker waits for is not in the metadata after {timeout:g} s; it has applied revision {revision}",
+        hint="is a controller elected, and does etcd answer?",
+    )

@@ -161,10 +161,8 @@ class Log:
         self._flusher.on_append(len(records))
         if headers[0].is_control:
             self._history.on_control(records, base_offset)
-        last_offset = batches[-1].last_offset
-        return AppendResult(
-            base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, len(records), rolled
-        )
+        last_offset, size_bytes = batches[-1].last_offset, len(records)
+        return AppendResult(base_offset, last_offset, append_time_ms, last_offset - base_offset + 1, size_bytes, rolled)
 
     def append_replicated(self, records: bytes, now_ms: int) -> AppendResult:
         """Write a leader's batches as they are: its offsets, its epochs, any size (rules 1, 28 and 65); all or none.

@@ -22,7 +22,7 @@ from ottla_controller.machines.election import (
     writes_of,
 )
 from ottla_controller.machines.partition import TopicConfigs, with_leader
-from ottla_controller.machines.recovery import Report, by_an_operators_word
+from ottla_controller.machines.recovery import LogsReport, by_an_operators_word
 from ottla_core.cluster.image import ClusterImage, Partition
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
@@ -46,7 +46,7 @@ def decide_elect_leaders(
     image: ClusterImage,
     kind: ElectionType,
     partitions: Sequence[PartitionId],
-    reports: Mapping[int, Report] | None = None,
+    reports: Mapping[int, LogsReport] | None = None,
 ) -> Decision[tuple[ElectionOutcome, ...]]:
     """One transaction for all of `partitions`, each named once: the caller requests at most MAX_WRITES.
 
@@ -97,7 +97,7 @@ def _outcome(
     existing: Availability,
     kind: ElectionType,
     id_: PartitionId,
-    reports: Mapping[int, Report],
+    reports: Mapping[int, LogsReport],
 ) -> ElectionOutcome:
     partition = image.partitions.get(id_)
     if partition is None:

@@ -48,7 +48,7 @@ class LogEnd(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogsReport:
     """What one incarnation of a broker says of its logs."""
 
     epoch: int
@@ -67,7 +67,7 @@ def to_ask(image: ClusterImage) -> dict[int, list[PartitionId]]:
 
 
 def decide_recover(
-    image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, Report]
+    image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, LogsReport]
 ) -> Decision[tuple[Settled, ...]]:
     """Elect by `reports` (by broker id) where all that is needed has been said; at most MAX_WRITES partitions."""
     moved = tuple(_recovered(image, partitions, reports))
@@ -80,7 +80,7 @@ def decide_recover(
     return Decision(tuple(settled for settled, _ in moved), tuple(chain.from_iterable(writes)))
 
 
-def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping[int, Report]) -> Partition | None:
+def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping[int, LogsReport]) -> Partition | None:
     """The partition, led by the longest log of those that were reported; None where none was.
 
     The price is what the others have: an operator has been asked. An empty disk has the shortest.
@@ -98,7 +98,7 @@ def by_an_operators_word(image: ClusterImage, id_: PartitionId, reports: Mapping
 
 
 def _recovered(
-    image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, Report]
+    image: ClusterImage, partitions: Iterable[PartitionId], reports: Mapping[int, LogsReport]
 ) -> Iterator[tuple[Settled, list[Broker]]]:
     configs = TopicConfigs(image)
     for id_ in partitions:

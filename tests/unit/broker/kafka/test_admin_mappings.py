@@ -10,7 +10,7 @@ import pytest
 from ottla_broker.kafka.config_numbers import BROKER, SOURCES, TOPIC, TYPES
 from ottla_broker.kafka.handlers.alter_configs import replacement
 from ottla_broker.kafka.handlers.describe_configs import synonyms
-from ottla_broker.kafka.handlers.describe_topic_partitions import PartitionRange, page
+from ottla_broker.kafka.handlers.describe_topic_partitions import PartitionPage, page
 from ottla_core.config_key import ConfigType
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
@@ -108,18 +108,18 @@ def test_a_replacement_is_refused_for_what_is_not_there_and_for_a_config_without
     assert refused.code == ErrorCode.INVALID_REQUEST
 
 
-PAGES: dict[str, tuple[tuple[str, int], int, list[PartitionRange], tuple[str, int] | None]] = {
+PAGES: dict[str, tuple[tuple[str, int], int, list[PartitionPage], tuple[str, int] | None]] = {
     "all there is": (
         ("", 0),
         9,
-        [PartitionRange("a", 0, 2), PartitionRange("b", 0, 3), PartitionRange("x", 0, 0)],
+        [PartitionPage("a", 0, 2), PartitionPage("b", 0, 3), PartitionPage("x", 0, 0)],
         None,
     ),
-    "cut within a topic": (("", 0), 3, [PartitionRange("a", 0, 2), PartitionRange("b", 0, 1)], ("b", 1)),
-    "cut between topics": (("", 0), 2, [PartitionRange("a", 0, 2)], ("b", 0)),
-    "from within a topic": (("b", 1), 9, [PartitionRange("b", 1, 3), PartitionRange("x", 0, 0)], None),
-    "from a topic that is gone": (("aa", 4), 1, [PartitionRange("b", 0, 1)], ("b", 1)),
-    "behind a topic's end": (("b", 7), 9, [PartitionRange("b", 7, 7), PartitionRange("x", 0, 0)], None),
+    "cut within a topic": (("", 0), 3, [PartitionPage("a", 0, 2), PartitionPage("b", 0, 1)], ("b", 1)),
+    "cut between topics": (("", 0), 2, [PartitionPage("a", 0, 2)], ("b", 0)),
+    "from within a topic": (("b", 1), 9, [PartitionPage("b", 1, 3), PartitionPage("x", 0, 0)], None),
+    "from a topic that is gone": (("aa", 4), 1, [PartitionPage("b", 0, 1)], ("b", 1)),
+    "behind a topic's end": (("b", 7), 9, [PartitionPage("b", 7, 7), PartitionPage("x", 0, 0)], None),
     "behind everything": (("y", 0), 9, [], None),
 }
 

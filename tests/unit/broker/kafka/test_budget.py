@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from waiting import until
 
-from ottla_broker.kafka.budget import LARGE, SMALL, Account, Budget
+from ottla_broker.kafka.network.budget import LARGE, SMALL, Account, Budget
 
 MIB = 1 << 20
 WHOLE = 128 * MIB

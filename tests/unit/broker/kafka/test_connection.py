@@ -14,12 +14,12 @@ from typing import Any, cast
 import pytest
 from waiting import until
 
-from ottla_broker.kafka.budget import Account, Budget
-from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult, KafkaConnection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head, Parts
-from ottla_broker.kafka.limits import ConnectionLimits
-from ottla_broker.kafka.listener import Listener
+from ottla_broker.kafka.network.budget import Account, Budget
+from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult, KafkaConnection
+from ottla_broker.kafka.network.limits import ConnectionLimits
+from ottla_broker.kafka.network.listener import Listener
 from ottla_core.telemetry import Metrics
 
 PRODUCE, FETCH, CONTROL = 0, 1, 3

@@ -19,11 +19,11 @@ from ottla_broker.disk_threads import DiskThreads
 from ottla_broker.kafka import codec, dispatch, fetch_wire
 from ottla_broker.kafka.apis import APIS, Api
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.fetch_sessions import FetchSessions
 from ottla_broker.kafka.frames import Caller, KafkaContext, read_head
 from ottla_broker.kafka.handling import control
+from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_core.errors import ErrorCode
 from ottla_core.primitives import MalformedError, Reader
 from ottla_core.telemetry import Metrics

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla_broker.kafka.fetch_request import FetchedPartition, FetchRequest, RequestedPartition
+from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
 from ottla_broker.kafka.fetch_sessions import EVICTABLE_S, FetchContext, FetchSessions
 from ottla_broker.replication.fetch import FetchResult
 from ottla_core.errors import ErrorCode, OttlaError
@@ -32,7 +32,8 @@ def sessions(max_sessions: int = 2, max_partitions: int = 10) -> FetchSessions:
 def read(turn: FetchContext, **records: bytes) -> list[str]:
     """The topics that the answer tells of, where each of `records` was read and nothing of the others."""
     parts = [
-        FetchedPartition(each, FetchResult(ID, records.get(str(each.topic), b""), 5, 0)) for each in turn.requested
+        FetchResponsePartition(each, FetchResult(ID, records.get(str(each.topic), b""), 5, 0))
+        for each in turn.requested
     ]
     return [str(part.requested.topic) for part in turn.response(parts)]
 
@@ -71,7 +72,7 @@ def test_an_error_is_told_every_time() -> None:
     error = OttlaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "elsewhere")
     for epoch in (1, 2):
         turn = held.begin(request(session_id, epoch), by_id=False, now=0)
-        assert len(turn.response([FetchedPartition(A, FetchResult(ID, error=error))])) == 1
+        assert len(turn.response([FetchResponsePartition(A, FetchResult(ID, error=error))])) == 1
     assert read(held.begin(request(session_id, 3), by_id=False, now=0)) == ["a"], "and so is its end"
 
 

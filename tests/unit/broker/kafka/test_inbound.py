@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ottla_broker.kafka.inbound import Inbound
+from ottla_broker.kafka.network.inbound import Inbound
 
 KIB = 1024
 MIB = 1 << 20

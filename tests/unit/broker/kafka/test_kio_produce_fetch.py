@@ -13,7 +13,7 @@ from kio_messages import invent, read, write
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.apis import APIS
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.fetch_request import FetchedPartition, RequestedPartition
+from ottla_broker.kafka.fetch_request import FetchResponsePartition, RequestedPartition
 from ottla_broker.kafka.frames import Caller
 from ottla_broker.kafka.handlers import produce
 from ottla_broker.kafka.leaders import NewLeaders
@@ -167,7 +167,9 @@ def test_our_answer_to_a_fetch_is_read_by_kio(version: int, isolation: int) -> N
         (other, FetchResult(partition, error=MOVED)),
         (other, FetchResult(partition)),
     ]
-    parts = [FetchedPartition(RequestedPartition(name, n, -1, 0, 1), each) for n, (name, each) in enumerate(fetched)]
+    parts = [
+        FetchResponsePartition(RequestedPartition(name, n, -1, 0, 1), each) for n, (name, each) in enumerate(fetched)
+    ]
     leaders = NewLeaders(backend_of_two(), CALLER)
     written = fetch_wire.write(version, parts, leaders, isolation=isolation, session_id=77, error_code=70)
     answer = read(load_response_schema(FETCH, version), b"".join(written))

@@ -27,7 +27,7 @@ MAX_PARTITIONS: Final = 2000
 _OPERATIONS: Final = sum(1 << number for number in ALL_TOPIC_OPERATIONS)
 
 
-class PartitionRange(NamedTuple):
+class PartitionPage(NamedTuple):
     """Some partitions of a topic: from `start` up to `stop`."""
 
     name: str
@@ -48,25 +48,25 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
 
 def page(
     counts: dict[str, int], first: tuple[str, int], limit: int
-) -> tuple[Sequence[PartitionRange], tuple[str, int] | None]:
+) -> tuple[Sequence[PartitionPage], tuple[str, int] | None]:
     """At most `limit` partitions from `first` (topic, partition) on, and where the next page begins, if there is one.
 
     `counts`: the partitions of each topic; one without any takes no room.
     """
-    slices: list[PartitionRange] = []
+    slices: list[PartitionPage] = []
     for name in sorted(name for name in counts if name >= first[0]):
         if limit == 0:
             return slices, (name, 0)
         start = first[1] if name == first[0] else 0
         stop = max(start, min(counts[name], start + limit))
-        slices.append(PartitionRange(name, start, stop))
+        slices.append(PartitionPage(name, start, stop))
         if stop < counts[name]:
             return slices, (name, stop)
         limit -= stop - start
     return slices, None
 
 
-def _described(image: ClusterImage, requested: PartitionRange, version: int) -> Message:
+def _described(image: ClusterImage, requested: PartitionPage, version: int) -> Message:
     topic = image.topics.get(requested.name)
     if topic is None:
         code, topic_id = _missing_code(requested.name), bytes(16)
@@ -91,7 +91,7 @@ def _missing_code(name: str) -> ErrorCode:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _partitions(image: ClusterImage, topic: Topic, requested: PartitionRange, version: int) -> Iterator[Message]:
+def _partitions(image: ClusterImage, topic: Topic, requested: PartitionPage, version: int) -> Iterator[Message]:
     for partition_id, partition in image.partitions_of(topic)[requested.start : requested.stop]:
         yield _partition(image, partition_id.partition, partition, version)
 

@@ -15,7 +15,7 @@ from typing import Final
 from ottla_broker.kafka import fetch_wire
 from ottla_broker.kafka.backend import Backend, known_epoch
 from ottla_broker.kafka.errors import unknown_topic
-from ottla_broker.kafka.fetch_request import FetchedPartition, FetchRequest, RequestedPartition
+from ottla_broker.kafka.fetch_request import FetchRequest, FetchResponsePartition, RequestedPartition
 from ottla_broker.kafka.frames import KafkaContext, Parts
 from ottla_broker.kafka.leaders import NewLeaders
 from ottla_broker.replication.fetch import MAX_RESPONSE_BYTES, Consumers, FetchResult, PartitionFetch, closest_to, fetch
@@ -38,7 +38,7 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
     version, leaders = context.version, NewLeaders(backend, context.caller)
     if request.replica_id >= 0:
         rejected = FetchResult(_NOWHERE, error=_no_follower(request.replica_id))
-        parts = [FetchedPartition(partition, rejected) for partition in request.partitions]
+        parts = [FetchResponsePartition(partition, rejected) for partition in request.partitions]
         return fetch_wire.write(version, parts, leaders, isolation=request.isolation)
     request = replace(
         request, partitions=list({(entry.topic, entry.number): entry for entry in request.partitions}.values())
@@ -56,7 +56,9 @@ async def handle(backend: Backend, request: FetchRequest, context: KafkaContext)
     )
 
 
-async def _read(backend: Backend, version: int, request: FetchRequest, room: ResponseRoom) -> list[FetchedPartition]:
+async def _read(
+    backend: Backend, version: int, request: FetchRequest, room: ResponseRoom
+) -> list[FetchResponsePartition]:
     requests = await sliced(partial(_request_of, backend), request.partitions)
     existing = [requested for requested in requests if isinstance(requested, PartitionFetch)]
     max_bytes = min(max(0, request.max_bytes), MAX_RESPONSE_BYTES)
@@ -71,7 +73,7 @@ async def _read(backend: Backend, version: int, request: FetchRequest, room: Res
         )
     )
     results = (next(fetched) if isinstance(requested, PartitionFetch) else requested for requested in requests)
-    return [FetchedPartition(*entry) for entry in zip(request.partitions, results, strict=True)]
+    return [FetchResponsePartition(*entry) for entry in zip(request.partitions, results, strict=True)]
 
 
 def _request_of(backend: Backend, request: RequestedPartition) -> PartitionFetch | FetchResult:

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla_broker.kafka.backend import Backend
-from ottla_broker.kafka.connection import CloseConnectionError, HandlerResult
 from ottla_broker.kafka.errors import code_by_name, text_of, unknown_topic
 from ottla_broker.kafka.forwarding import named_twice
 from ottla_broker.kafka.frames import Caller, KafkaContext, Parts
 from ottla_broker.kafka.leaders import CHANGED, NewLeaders
+from ottla_broker.kafka.network.connection import CloseConnectionError, HandlerResult
 from ottla_broker.replication.produce import Produce, ProduceResult, check_acks, without_traces
 from ottla_broker.storage.bad_records import BadRecordsError
 from ottla_core.errors import OttlaError

@@ -15,11 +15,11 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
-from ottla_broker.kafka.budget import Budget
-from ottla_broker.kafka.connection import HandlerResult, KafkaConnection
 from ottla_broker.kafka.dispatch import Dispatcher
 from ottla_broker.kafka.frames import Caller, Head
-from ottla_broker.kafka.limits import FETCH_KEY, ConnectionLimits
+from ottla_broker.kafka.network.budget import Budget
+from ottla_broker.kafka.network.connection import HandlerResult, KafkaConnection
+from ottla_broker.kafka.network.limits import FETCH_KEY, ConnectionLimits
 from ottla_broker.listener_settings import KafkaListener
 from ottla_core.rpc.server import PortInUseError
 from ottla_core.tasks import end_task

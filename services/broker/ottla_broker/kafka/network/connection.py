@@ -17,11 +17,11 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
-from ottla_broker.kafka.budget import LARGE, SMALL, Account, Budget
 from ottla_broker.kafka.frames import HEAD_BYTES, SIZE_BYTES, Caller, Head, Parts, read_head
-from ottla_broker.kafka.inbound import Inbound
-from ottla_broker.kafka.limits import SMALL_BYTES, ConnectionLimits
-from ottla_broker.kafka.outbound import Outbound
+from ottla_broker.kafka.network.budget import LARGE, SMALL, Account, Budget
+from ottla_broker.kafka.network.inbound import Inbound
+from ottla_broker.kafka.network.limits import SMALL_BYTES, ConnectionLimits
+from ottla_broker.kafka.network.outbound import Outbound
 from ottla_broker.listener_settings import ONLY_LISTENER
 from ottla_core.primitives import MalformedError
 

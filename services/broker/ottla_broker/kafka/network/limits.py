@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ottla_broker.kafka.pace import ConnectionPace
+from ottla_broker.kafka.network.pace import ConnectionPace
 from ottla_core.primitives import MalformedError
 
 PRODUCE_KEY: Final = 0

@@ -7,7 +7,7 @@ import asyncio
 from typing import Final
 
 from ottla_broker.kafka.frames import Parts
-from ottla_broker.kafka.pace import ConnectionPace
+from ottla_broker.kafka.network.pace import ConnectionPace
 
 _GATHERED_BYTES: Final = 4096
 """Of a response that leaves together with others: a write costs as much as all else that is done for a small one."""
