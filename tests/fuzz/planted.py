@@ -39,7 +39,7 @@ def _answer_of_another() -> None:
         last_id, last[0] = last[0], correlation_id
         return answer(correlation_id if next(count) % _SKEWED_EACH else last_id, body, tagged=tagged)
 
-    _replace(frames, "answer", skewed)
+    _replace(frames, "response", skewed)
 
 
 def _malformed_and_forgotten() -> None:
