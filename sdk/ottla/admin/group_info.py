@@ -181,93 +181,91 @@ class OffsetReset:
 # ---- from the contract ----------------------------------------------------------------------------------------------
 
 
-def summary_of(description: pb.ListedGroup) -> GroupSummary:
+def summary_of(wire: pb.ListedGroup) -> GroupSummary:
     """As a coordinator lists it."""
     return GroupSummary(
-        description.group,
-        description.state,
-        description.protocol_type,
-        description.members,
-        description.coordinator,
-        description.shard,
+        wire.group,
+        wire.state,
+        wire.protocol_type,
+        wire.members,
+        wire.coordinator,
+        wire.shard,
     )
 
 
-def status_of(description: pb.ShardStanding) -> ShardStatus:
+def status_of(wire: pb.ShardStanding) -> ShardStatus:
     """As its owner tells it."""
-    seconds = description.for_ms / 1000
+    seconds = wire.for_ms / 1000
     return ShardStatus(
-        description.shard,
-        description.coordinator,
-        description.phase,
+        wire.shard,
+        wire.coordinator,
+        wire.phase,
         seconds,
-        description.next_offset,
-        description.trouble,
-        description.unreadable,
+        wire.next_offset,
+        wire.trouble,
+        wire.unreadable,
     )
 
 
-def info_of(description: pb.GroupDescription) -> GroupInfo:
+def info_of(wire: pb.GroupDescription) -> GroupInfo:
     """As its coordinator describes it."""
-    consumers = description.protocol_type == PROTOCOL_TYPE
+    consumers = wire.protocol_type == PROTOCOL_TYPE
     return GroupInfo(
-        description.group,
-        description.state,
-        description.protocol_type,
-        description.protocol,
-        description.generation,
-        description.leader,
-        tuple(_member_of(member, consumers) for member in description.members),
-        description.coordinator,
-        description.shard,
+        wire.group,
+        wire.state,
+        wire.protocol_type,
+        wire.protocol,
+        wire.generation,
+        wire.leader,
+        tuple(_member_of(member, consumers) for member in wire.members),
+        wire.coordinator,
+        wire.shard,
     )
 
 
-def _member_of(description: pb.MemberDescription, consumers: bool) -> GroupMember:
+def _member_of(wire: pb.MemberDescription, consumers: bool) -> GroupMember:
     topics: tuple[str, ...] = ()
     partitions: tuple[TopicPartition, ...] = ()
-    if consumers and description.metadata:
+    if consumers and wire.metadata:
         try:
-            topics = tuple(sorted(decode_subscription(description.metadata).topics))
-            partitions = tuple(sorted(decode_assignment(description.assignment).partitions))
+            topics = tuple(sorted(decode_subscription(wire.metadata).topics))
+            partitions = tuple(sorted(decode_assignment(wire.assignment).partitions))
         except OttlaError:
             pass  # its bytes are between the members; what else is known is told all the same
     return GroupMember(
-        description.member.member_id,
-        description.member.instance_id if description.member.HasField("instance_id") else None,
-        description.client_id,
-        description.client_host,
+        wire.member.member_id,
+        wire.member.instance_id if wire.member.HasField("instance_id") else None,
+        wire.client_id,
+        wire.client_host,
         topics,
         partitions,
-        description.session_timeout_ms / 1000,
-        description.rebalance_timeout_ms / 1000,
+        wire.session_timeout_ms / 1000,
+        wire.rebalance_timeout_ms / 1000,
     )
 
 
-def lag_of(group: str, description: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:
+def lag_of(group: str, wire: Iterable[pb.PartitionLag], now_ms: int) -> GroupLag:
     """As its coordinator has found it; `now_ms` is what the ages are counted to."""
-    return GroupLag(group, tuple(_partition_lag_of(partition, now_ms) for partition in description))
+    return GroupLag(group, tuple(_partition_lag_of(partition, now_ms) for partition in wire))
 
 
-def _partition_lag_of(description: pb.PartitionLag, now_ms: int) -> PartitionLag:
-    committed = description.committed if description.committed >= 0 else None
-    who = (description.member_id, description.client_id, description.client_host)
-    if description.error.code:
-        error = error_from_code(description.error.code, description.error.message)
-        return PartitionLag(
-            description.topic, description.partition, committed, None, None, None, None, None, *who, error
-        )
-    oldest = description.oldest_unread_ms if description.HasField("oldest_unread_ms") else None
-    records = description.records if committed is not None else None
+def _partition_lag_of(wire: pb.PartitionLag, now_ms: int) -> PartitionLag:
+    committed = wire.committed if wire.committed >= 0 else None
+    who = (wire.member_id, wire.client_id, wire.client_host)
+    if wire.error.code:
+        error = error_from_code(wire.error.code, wire.error.message)
+        return PartitionLag(wire.topic, wire.partition, committed, None, None, None, None, None, *who, error)
+    oldest = wire.oldest_unread_ms if wire.HasField("oldest_unread_ms") else None
+    records = wire.records if committed is not None else None
     seconds = None if oldest is None else max(0, now_ms - oldest) / 1000
     if records == 0:
         seconds = 0.0
     return PartitionLag(
-        description.topic,
-        description.partition,
+        wire.topic,
+        wire.partition,
         committed,
-        description.log_start_offset,
-        description.log_end_offset,
+        wire.log_start_offset,
+        wire.log_end_offset,
         records,
         seconds,
         oldest,
@@ -275,17 +273,17 @@ def _partition_lag_of(description: pb.PartitionLag, now_ms: int) -> PartitionLag
     )
 
 
-def event_of(description: pb.GroupEvent) -> GroupEvent:
+def event_of(wire: pb.GroupEvent) -> GroupEvent:
     """As its coordinator keeps it."""
     return GroupEvent(
-        description.at_ms,
-        description.kind,
-        description.cause,
-        description.generation,
-        description.member.member_id,
-        description.member.instance_id if description.member.HasField("instance_id") else None,
-        description.client_id,
-        description.client_host,
-        description.duration_ms / 1000,
-        description.partitions_moved,
+        wire.at_ms,
+        wire.kind,
+        wire.cause,
+        wire.generation,
+        wire.member.member_id,
+        wire.member.instance_id if wire.member.HasField("instance_id") else None,
+        wire.client_id,
+        wire.client_host,
+        wire.duration_ms / 1000,
+        wire.partitions_moved,
     )

@@ -9,9 +9,7 @@ from typing import Any, Concatenate, ParamSpec, get_origin
 P = ParamSpec("P")
 
 
-def same_arguments(
-    client: Callable[P, Any],
-) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
+def same_arguments(client: Callable[P, Any]) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
     """Decorates an `__init__(self, *args, **arguments)` that hands its arguments on to the class `client`.
 
     Of a generic client give `Client[K, V]`, with the facade's own variables: so `value=Order` says what V is here too.

@@ -18,7 +18,7 @@ from ottla.consumer.metrics import Consumed
 from ottla.consumer.offset_validation import Validator
 from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.machines.metadata import ClusterView
-from ottla.machines.position import Fetch, FetchedData, FetchedPartition, FetchOutcome
+from ottla.machines.position import Fetch, FetchedData, FetchOutcome, PartitionData
 from ottla.machines.subscription import SubscriptionState
 from ottla_core.model import PartitionId, TopicId
 from ottla_proto import broker_pb2 as pb
@@ -182,7 +182,7 @@ class Fetcher:
             self._on_failed([fetch], OttlaError(response.error.code, response.error.message))
             return
         responses = {
-            PartitionId(TopicId(p.topic_id), p.partition): FetchedPartition(
+            PartitionId(TopicId(p.topic_id), p.partition): PartitionData(
                 p.records,
                 p.high_watermark,
                 p.log_start_offset,

@@ -28,7 +28,7 @@ from typing import Final
 from ottla.errors import ErrorCode, OttlaError
 from ottla.machines.batches import BatchResponse, ProducerBatch, ProducerLimits
 from ottla.machines.failures import broker_error, forgotten, left_behind, record_too_large, too_late
-from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, RefreshPace, Route
+from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, LookupPace, Route
 from ottla.machines.queues import PartitionBatches, PartitionQueue
 from ottla.machines.requests import Drained, OutgoingRequest, Reported
 from ottla.machines.sequences import Sequences
@@ -64,7 +64,7 @@ class Accumulator:
         self._waiting: dict[PartitionQueue, None] = {}  # queues with a batch that is not in flight, in turn
         self._requests: dict[str, int] = {}
         self._open: dict[OutgoingRequest, None] = {}
-        self._pace = RefreshPace()
+        self._pace = LookupPace()
 
     def queue(self, partition: TopicPartition) -> PartitionQueue:
         """The queue of a partition, made at the first call."""

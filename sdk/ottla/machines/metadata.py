@@ -36,7 +36,7 @@ FAILING_PACE_S: Final = 0.1
 """How often they are asked: while a request is overdue, and while one waits to be sent again."""
 
 
-class RefreshPace:
+class LookupPace:
     """How often the metadata is asked for while something is wrong. `now` is monotonic seconds."""
 
     __slots__ = ("_refreshed_at",)

@@ -145,7 +145,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchedPartition:
+class PartitionData:
     """A broker's answer for one partition: whole batches, another replica to ask, or Kafka's code and words."""
 
     records: bytes = b""

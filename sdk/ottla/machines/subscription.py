@@ -30,23 +30,15 @@ from typing import Final, Literal
 
 from ottla.errors import ErrorCode, OttlaError, error_from_code
 from ottla.machines.failures import log_truncated, position_reset, topic_made_anew
-from ottla.machines.metadata import (
-    FAILING_PACE_S,
-    OVERDUE_PACE_S,
-    OVERDUE_S,
-    REFRESHING,
-    BrokerView,
-    RefreshPace,
-    Route,
-)
+from ottla.machines.metadata import FAILING_PACE_S, OVERDUE_PACE_S, OVERDUE_S, REFRESHING, BrokerView, LookupPace, Route
 from ottla.machines.position import (
     NO_EPOCH,
     EpochCheck,
     Fetch,
     FetchedData,
-    FetchedPartition,
     FetchOutcome,
     FetchPart,
+    PartitionData,
     Position,
 )
 from ottla_core.errors import is_retriable
@@ -89,7 +81,7 @@ class SubscriptionState:
         self._turns: dict[Position, None] = {}
         self._fetches: dict[str, int] = {}
         self._open: dict[Fetch, None] = {}
-        self._pace = RefreshPace()
+        self._pace = LookupPace()
         self._look_again_at = float("inf")
         self.resets = 0
         self.made_anew: list[str] = []  # words of warning about topics that are others now
@@ -249,11 +241,11 @@ class SubscriptionState:
         retries = (p.retry_at for p in self.positions.values() if p.retry_at > now)
         return min(self._look_again_at, min(retries, default=float("inf")))
 
-    def on_response(self, fetch: Fetch, responses: Mapping[PartitionId, FetchedPartition], now: float) -> FetchOutcome:
+    def on_response(self, fetch: Fetch, responses: Mapping[PartitionId, PartitionData], now: float) -> FetchOutcome:
         """The broker answered; a partition that the answer leaves out had no room in it."""
         outcome = FetchOutcome()
         for part in fetch.parts:
-            self._on_partition(fetch, part, responses.get(part.route.partition_id, FetchedPartition()), now, outcome)
+            self._on_partition(fetch, part, responses.get(part.route.partition_id, PartitionData()), now, outcome)
         self._on_done(fetch)
         return outcome
 
@@ -261,7 +253,7 @@ class SubscriptionState:
         """The fetch as a whole came to nothing."""
         outcome = FetchOutcome()
         for part in fetch.parts:
-            self._on_partition(fetch, part, FetchedPartition(code=code, message=message), now, outcome)
+            self._on_partition(fetch, part, PartitionData(code=code, message=message), now, outcome)
         self._on_done(fetch)
         return outcome
 
@@ -271,7 +263,7 @@ class SubscriptionState:
             self._fetches[fetch.address] -= 1
 
     def _on_partition(
-        self, fetch: Fetch, part: FetchPart, response: FetchedPartition, now: float, outcome: FetchOutcome
+        self, fetch: Fetch, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome
     ) -> None:
         position = part.position
         if position.in_flight is not part:  # it was given up
@@ -308,7 +300,7 @@ class SubscriptionState:
         self._fetched.append(FetchedData(position, part.version, records))
 
     def _on_error(
-        self, fetch: Fetch, part: FetchPart, response: FetchedPartition, now: float, outcome: FetchOutcome
+        self, fetch: Fetch, part: FetchPart, response: PartitionData, now: float, outcome: FetchOutcome
     ) -> None:
         position = part.position
         if fetch.from_follower:  # whatever it is that it lacks, the leader knows

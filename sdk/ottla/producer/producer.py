@@ -28,13 +28,7 @@ from ottla.errors import ConfigError, ErrorCode, OttlaError
 from ottla.generics import K, V
 from ottla.machines.accumulator import Accumulator
 from ottla.machines.batches import ProducerBatch
-from ottla.machines.failures import (
-    buffer_full,
-    callbacks_late,
-    no_timestamp,
-    not_flushed,
-    not_serialized,
-)
+from ottla.machines.failures import buffer_full, callbacks_late, no_timestamp, not_flushed, not_serialized
 from ottla.machines.queues import PartitionQueue
 from ottla.producer.delivery import Announcer, Delivery
 from ottla.producer.interceptors import Intercepted

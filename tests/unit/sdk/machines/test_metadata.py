@@ -3,8 +3,8 @@
 from ottla.machines.metadata import (
     BrokerView,
     ClusterView,
+    LookupPace,
     PartitionView,
-    RefreshPace,
     TopicView,
     build_view,
     merge,
@@ -61,7 +61,7 @@ def test_an_older_answer_does_not_take_a_leader_away_either() -> None:
 
 
 def test_the_pace_of_asking() -> None:
-    pace = RefreshPace()
+    pace = LookupPace()
     assert pace.due(5.0, 0.5) == (True, 5.5)
     assert pace.due(5.4, 0.5) == (False, 5.5)
     assert pace.due(5.4, 0.1) == (True, 5.5)

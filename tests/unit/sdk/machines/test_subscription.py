@@ -4,7 +4,7 @@ import pytest
 
 from ottla.errors import ErrorCode, TruncationError
 from ottla.machines.metadata import BrokerView, Route
-from ottla.machines.position import Fetch, FetchedPartition, Position
+from ottla.machines.position import Fetch, PartitionData, Position
 from ottla.machines.subscription import FetchLimits, Reset, SubscriptionState
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, PartitionId, TopicId, TopicPartition
 from ottla_core.records.batch import placed_prefix, read_header
@@ -53,7 +53,7 @@ def test_a_busy_partition_is_fetched_on_while_a_quiet_one_waits_for_news() -> No
     sub.resume(quiet)
     ((quiet_fetch,), _) = sub.plan(0.0, routes)
     assert (asked([busy_fetch]), asked([quiet_fetch])) == ({"b0:1": [(0, 0)]}, {"b0:1": [(1, 0)]})
-    sub.on_response(busy_fetch, {IDS[0]: FetchedPartition(batch(0, 3), 3)}, 0.0)
+    sub.on_response(busy_fetch, {IDS[0]: PartitionData(batch(0, 3), 3)}, 0.0)
     assert asked(sub.plan(0.0, routes)[0]) == {"b0:1": [(0, 3)]}
 
 
@@ -63,7 +63,7 @@ def test_partitions_take_turns_and_chunks_are_read_as_they_came() -> None:
     sub, _ = subscription(3)
     routes = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(3)}
     ((fetch,), _) = sub.plan(0.0, routes)
-    sub.on_response(fetch, {IDS[2]: FetchedPartition(batch(0, 1)), IDS[0]: FetchedPartition(batch(0, 1))}, 0.0)
+    sub.on_response(fetch, {IDS[2]: PartitionData(batch(0, 1)), IDS[0]: PartitionData(batch(0, 1))}, 0.0)
     order = []
     while (chunk := sub.next_fetched()) is not None:
         order.append(chunk.position.partition.partition)
@@ -81,7 +81,7 @@ def test_what_waits_to_be_read_is_bounded_but_for_a_first_batch() -> None:
     ((fetch,), _) = sub.plan(0.0, ROUTES)
     assert fetch.partition_bytes == 32 * 1024
     large = batch(0, 50, size=1000)
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(large, 100)}, 0.0)
+    sub.on_response(fetch, {IDS[0]: PartitionData(large, 100)}, 0.0)
     assert sub.waiting_bytes == len(large) > 32 * 1024
     assert sub.plan(0.0, ROUTES) == ([], False)
     chunk = sub.next_fetched()
@@ -95,11 +95,11 @@ def test_what_waits_to_be_read_is_bounded_but_for_a_first_batch() -> None:
 def test_a_seek_makes_what_was_fetched_and_what_is_under_way_stale() -> None:
     sub, (position,) = subscription(1)
     ((fetch,), _) = sub.plan(0.0, ROUTES)
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(batch(0, 5), 5)}, 0.0)
+    sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 5), 5)}, 0.0)
     ((late,), _) = sub.plan(0.0, ROUTES)
     sub.seek(position, 2)
     assert sub.next_fetched() is None
-    sub.on_response(late, {IDS[0]: FetchedPartition(batch(5, 5), 10)}, 0.0)
+    sub.on_response(late, {IDS[0]: PartitionData(batch(5, 5), 10)}, 0.0)
     assert sub.next_fetched() is None
     assert sub.waiting_bytes == 0
     assert asked(sub.plan(0.0, ROUTES)[0]) == {"b0:1": [(0, 2)]}
@@ -109,7 +109,7 @@ def test_a_paused_partition_is_neither_fetched_nor_read_and_keeps_its_place() ->
     sub, (first, _) = subscription(2)
     routes = {PARTITIONS[n]: Route(IDS[n], "b0:1", 5) for n in range(2)}
     ((fetch,), _) = sub.plan(0.0, routes)
-    sub.on_response(fetch, {IDS[n]: FetchedPartition(batch(0, 1)) for n in range(2)}, 0.0)
+    sub.on_response(fetch, {IDS[n]: PartitionData(batch(0, 1)) for n in range(2)}, 0.0)
     sub.pause(first)
     chunk = sub.next_fetched()
     assert chunk is not None
@@ -180,7 +180,7 @@ def test_a_refusal_for_good_is_raised_once() -> None:
 def test_bytes_without_a_whole_batch_are_an_error_and_not_a_loop() -> None:
     sub, (position,) = subscription(1)
     ((fetch,), _) = sub.plan(0.0, ROUTES)
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(batch(0, 3)[:-1], 3)}, 0.0)
+    sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 3)[:-1], 3)}, 0.0)
     assert sub.error is not None
     assert sub.error.code == ErrorCode.CORRUPT_MESSAGE
     assert position.offset == 0
@@ -213,7 +213,7 @@ def read_to(offset: int, reset: Reset = "latest", handed_out: int | None = None)
     """One that has fetched up to `offset` in leader epoch 5, and whose leader is another one since."""
     sub, (position,) = subscription(1, reset)
     ((fetch,), _) = sub.plan(0.0, ROUTES)
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(batch(0, offset), offset)}, 0.0)
+    sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, offset), offset)}, 0.0)
     chunk = sub.next_fetched()
     assert chunk is not None
     sub.on_read(chunk)
@@ -305,9 +305,9 @@ def test_a_fetch_that_hangs_is_left_once_another_leader_is_known() -> None:
     assert sub.plan(1.5, ROUTES) == ([], True)
     ((again,), _) = sub.plan(1.6, led_by(1, 6))
     assert again.address == "b1:1"
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(batch(0, 3), 3)}, 1.7)
+    sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 3), 3)}, 1.7)
     assert sub.next_fetched() is None
-    sub.on_response(again, {IDS[0]: FetchedPartition(batch(0, 3), 3)}, 1.7)
+    sub.on_response(again, {IDS[0]: PartitionData(batch(0, 3), 3)}, 1.7)
     assert sub.next_fetched() is not None
 
 
@@ -321,7 +321,7 @@ def named(replica: int = 2) -> tuple[SubscriptionState, Position]:
     sub, (position,) = subscription(1, replica_s=300.0, shun_s=5.0)
     ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
     assert (fetch.from_follower, fetch.may_name) == (False, True)
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(preferred_replica=replica)}, 0.0)
+    sub.on_response(fetch, {IDS[0]: PartitionData(preferred_replica=replica)}, 0.0)
     return sub, position
 
 
@@ -330,7 +330,7 @@ def test_a_replica_that_the_leader_names_is_read_from_for_its_time() -> None:
     sub, _ = named()
     ((fetch,), _) = sub.plan(0.0, ROUTES, BROKERS)
     assert (fetch.address, fetch.from_follower) == ("b2:1", True)
-    sub.on_response(fetch, {IDS[0]: FetchedPartition(batch(0, 3), 3)}, 0.0)
+    sub.on_response(fetch, {IDS[0]: PartitionData(batch(0, 3), 3)}, 0.0)
     ((fetch,), _) = sub.plan(299.0, ROUTES, BROKERS)
     assert (fetch.address, fetch.parts[0].offset) == ("b2:1", 3)
     sub.on_response(fetch, {}, 299.0)
