@@ -1,7 +1,7 @@
 """A topic against its lake: what is missing, what is there twice, and how far behind the lake is. Exits with 3 on loss.
 
 The lake answers for what its checkpoint says it has (or, where there is none, for what lies before its last record): of
-that, every record that the topic still holds must be in the lake once, and so must what the topic has let go of since.
+that, every record that the topic still holds must be in the lake once, and so must what the topic has deleted since.
 What comes after is lag: in offsets, and in seconds between the newest records' timestamps.
 """
 
@@ -45,8 +45,8 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     rows = compared(_topic(spark, options, end), _lake(spark, options), claimed).collect()
     found = {row.partition: row.asDict() for row in rows}
     report = [_partition(number, first[number] or 0, end[number] or 0, found.get(number, {})) for number in sorted(end)]
-    sums: dict[str, Any] = {name: sum(each[name] for each in report) for name in _SUMMED}
-    sums["lag_s"] = max((each["lag_s"] for each in report), default=0.0)
+    sums: dict[str, Any] = {name: sum(entry[name] for entry in report) for name in _SUMMED}
+    sums["lag_s"] = max((entry["lag_s"] for entry in report), default=0.0)
     ok = not (sums["missing"] or sums["repeated"] or sums["foreign"])
     return {"topic": options.topic, "ok": ok, **sums, "partitions": report, "exit": 0 if ok else job.FOUND}
 
@@ -92,7 +92,7 @@ def compared(topic: DataFrame, lake: DataFrame, claimed: dict[int, int]) -> Data
 
 def _partition(number: int, first: int, end: int, row: dict[str, Any]) -> dict[str, Any]:
     kept_until = row.get("kept_until", 0)
-    gone = max(0, first - kept_until) if kept_until else 0  # the topic let go of them first
+    gone = max(0, first - kept_until) if kept_until else 0  # the topic deleted them first
     first_missing = kept_until if gone and row.get("first_missing") is None else row.get("first_missing")
     return {
         "partition": number,

@@ -86,19 +86,19 @@ def add_stream(found: argparse.ArgumentParser) -> None:
 def main(about: argparse.ArgumentParser, run: Callable[[SparkSession, Any], Mapping[str, Any]]) -> int:
     """Run a job as a command. What `run` returns is printed as JSON; its "exit", if there is one, is the exit code."""
     options = about.parse_args()
-    for given in options.conf:
-        if "=" not in given:
-            about.error(f"--conf {given}: give NAME=VALUE, such as spark.sql.shuffle.partitions=8")
+    for setting in options.conf:
+        if "=" not in setting:
+            about.error(f"--conf {setting}: give NAME=VALUE, such as spark.sql.shuffle.partitions=8")
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # it logs what a failed query has raised already
     name = os.path.basename(sys.argv[0]).removesuffix(".py")
     try:
-        spark = session(name, dict(given.split("=", 1) for given in options.conf))
+        spark = session(name, dict(setting.split("=", 1) for setting in options.conf))
         try:
             report = dict(run(spark, options))
         finally:
             spark.stop()
     except (PySparkException, OttlaError, OSError, ValueError) as error:
-        print(f"{name}: {in_words(error)}", file=sys.stderr)
+        print(f"{name}: {message_of(error)}", file=sys.stderr)
         return FAILED
     exit_code = report.pop("exit", 0)
     print(json.dumps(report), flush=True)
@@ -167,11 +167,11 @@ def _stop(query: StreamingQuery) -> None:
 
 
 def checkpoint_of(directory: str) -> str:
-    """Where a job that writes to `directory` keeps its checkpoint: whoever reads Parquet there skips such names."""
+    """Where a job that writes to `directory` keeps its checkpoint: readers of Parquet there skip such names."""
     return f"{directory.rstrip('/')}/_checkpoint"
 
 
-def in_words(error: Exception) -> str:
+def message_of(error: Exception) -> str:
     """The one sentence of a failure that concerns the user: the innermost of those that Spark has wrapped."""
     text = str(error)
     wrapped = re.findall(r"^[\w.]+(?:Error|Exception): (.+)$", text, re.MULTILINE)

@@ -1,7 +1,7 @@
 """A topic as a lake: Parquet files in directories by day (or month, or hour) of the records' timestamps.
 
 Resumable: the checkpoint says how far the lake is, and what was written by a run that was killed is not in the list of
-files that Spark keeps in `_spark_metadata`: no row is there twice for whoever reads the lake with Spark. One run a lake
+files that Spark keeps in `_spark_metadata`: a reader of the lake with Spark sees no row twice. One run a lake
 at a time.
 """
 

@@ -1,4 +1,4 @@
-"""The records of a stretch of time once more: into another topic, as Parquet, or onto the screen.
+"""The records of a range of time once more: into another topic, as Parquet, or onto the screen.
 
 Times are ISO 8601 (2013-07-04T00:00Z; without a zone: UTC) or milliseconds since 1970; --from is in it, --to is not.
 Into a topic, keys, values, headers and the order of each partition stay; the header `original-timestamp` has the time
@@ -38,7 +38,7 @@ def parser() -> argparse.ArgumentParser:
 def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     """Returns the number of records replayed."""
     count = Observation("replay")
-    records = stretch(spark, options).observe(count, f.count(f.lit(1)).alias("records"))
+    records = in_range(spark, options).observe(count, f.count(f.lit(1)).alias("records"))
     if options.to_topic:
         job.write_topic(_as_sent(records, options), options, options.to_topic, includeHeaders="true")
     elif options.to_parquet:
@@ -52,14 +52,14 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
     return {"records": count.get["records"]}
 
 
-def stretch(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
+def in_range(spark: SparkSession, options: argparse.Namespace) -> DataFrame:
     """The records of that time. Offsets are looked up by time; where times go up and down, the filter is exact."""
     bounds = {"startingTimestamp": str(options.start_ms), "startingOffsetsByTimestampStrategy": "latest"}
-    wanted = f.unix_millis("timestamp") >= options.start_ms
+    in_time = f.unix_millis("timestamp") >= options.start_ms
     if options.end_ms is not None:
         bounds["endingTimestamp"] = str(options.end_ms)
-        wanted &= f.unix_millis("timestamp") < options.end_ms
-    return job.read_topics(spark, options, options.topic, includeHeaders="true", **bounds).where(wanted)
+        in_time &= f.unix_millis("timestamp") < options.end_ms
+    return job.read_topics(spark, options, options.topic, includeHeaders="true", **bounds).where(in_time)
 
 
 def _as_sent(records: DataFrame, options: argparse.Namespace) -> DataFrame:

@@ -43,7 +43,7 @@ def run(spark: SparkSession, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def newest(records: DataFrame) -> DataFrame:
-    """One row a key. A partition's order is its offsets'; a key that moved to another partition is told by time."""
+    """One row a key. A partition's order is its offsets'; a key that moved to another partition is ordered by time."""
     row = f.struct("key", "value", "timestamp", "partition", "offset")
     of_partition = (
         records.where("key IS NOT NULL").groupBy("key", "partition").agg(f.max_by(row, "offset").alias("row"))
@@ -57,7 +57,7 @@ def next_version(table: Path) -> Path:
     if table.exists() and not table.is_symlink():
         raise ValueError(f"{table} is no table of this job: it would be replaced; give another --to, or move it away")
     versions = _versions(table)
-    return versions / str(max([0, *(int(each.name) for each in versions.glob("*") if each.name.isdigit())]) + 1)
+    return versions / str(max([0, *(int(entry.name) for entry in versions.glob("*") if entry.name.isdigit())]) + 1)
 
 
 def turn(table: Path, version: Path) -> None:

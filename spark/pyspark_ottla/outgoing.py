@@ -33,7 +33,7 @@ class RowSlice(NamedTuple):
         return None if values.null_count == len(values) else values
 
     def named(self, number: int) -> str:
-        """One of these rows in words."""
+        """One of these rows, described for an error."""
         keys = self.column("key")
         key = None if keys is None else keys[number].as_py()
         return f"row {self.first + number} of the task" + ("" if key is None else f", with the key {key!r:.60},")

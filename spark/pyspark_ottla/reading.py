@@ -111,6 +111,6 @@ class RangeReader:
         assert first is not None
         gone = range_._replace(end=min(range_.end, max(first, range_.start)))
         if gone.size <= 0:
-            gone = range_  # the log ends before it: it was truncated, or made anew
+            gone = range_  # the log ends before it: it was truncated, or the topic recreated
         raise_or_warn(data_lost([gone]), self.options)
         return gone.end

@@ -103,7 +103,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end is None else to_json(end, self._ids)
 
     def reportLatestOffset(self) -> Json | None:
-        """Where the logs ended when they were last asked: `latestOffset` of a query's progress; what lag is told by."""
+        """Where the logs ended at the last lookup: `latestOffset` of a query's progress, from which lag is computed."""
         return to_json(self._latest, self._ids) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -171,7 +171,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._latest
 
     def _unchanged(self, read: Offsets, ids: TopicIds) -> dict[TopicPartition, int]:
-        """`read` without the topics that were made anew: they are read from their beginning."""
+        """`read` without the topics that were recreated: they are read from their beginning."""
         recreated = differing(ids, self._ids)
         if unreported := {name for name in recreated if (name, self._ids[name]) not in self._made_anew}:
             raise_or_warn(topics_made_anew(unreported), self._options)

@@ -38,12 +38,12 @@ class Admin:
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
         request_timeout: seconds that each method has, unless it is given a `timeout`.
-        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+        connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
             may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
         client_id: names this client in logs and quotas.
         config: the same settings under Kafka's names.
 
-    Every method raises ConnectError or ottla.TimeoutError where nobody answered in time, and what the controller says.
+    Every method raises ConnectError or ottla.TimeoutError where no broker answers in time, and the controller's errors.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class BrokerInfo:
     `kafka_listeners` has the address of each by its name; a broker of an older release tells none.
 
     `epoch` grows with every registration. While it is `fenced` it may not lead: it has just started, or stopped. While
-    it is `read_only` its disk takes no appends: it leads only where nobody else can.
+    it is `read_only` its disk takes no appends: it leads only where no other broker can.
     """
 
     id: int

@@ -59,7 +59,7 @@ class ControllerChannel:
     def call_controller(
         self, method: Method[Request, Response], request: Request, deadline: Deadline
     ) -> ControllerResponse[Response]:
-        """Ask the elected controller, and whoever is elected next, until the deadline (NOT_CONTROLLER, KIP-590)."""
+        """Call the elected controller, and the next one if it moves, until the deadline (NOT_CONTROLLER, KIP-590)."""
         backoff = Backoff()
         repeated = False
         while True:

@@ -31,7 +31,7 @@ class GroupSummary:
 class GroupMember:
     """One member; `instance_id` is its group.instance.id, None for a dynamic one.
 
-    `topics` is what it subscribes to and `partitions` what is assigned to it: empty where the group is none of
+    `topics` is what it subscribes to and `partitions` what is assigned to it: empty where the group is not one of
     consumers, or is rebalancing. The timeouts are in seconds.
     """
 
@@ -73,9 +73,9 @@ class PartitionLag:
     """How far a group is behind in one partition, at the moment when its leader was asked.
 
     `committed` is None where nothing is; `start` and `end` are the first offset that is there and the next one to be
-    written. `records` are between them and what is committed: at most so many, for compaction and transactions leave
+    written. `records` are between them and what is committed, an upper bound: compaction and transactions leave
     gaps. `seconds` is the age of the oldest of them, 0 where there is none. Where `error` says that the leader can't be
-    asked, `start`, `end`, `records` and `seconds` are None. `member_id` is "" where nobody reads it now.
+    asked, `start`, `end`, `records` and `seconds` are None. `member_id` is "" where no member reads it now.
     """
 
     topic: str
@@ -111,7 +111,7 @@ class ShardStatus:
 
     @property
     def is_good(self) -> bool:
-        """Whether there is nothing to mend: a load that gets on is none."""
+        """Whether there is nothing to repair; a load that makes progress is good."""
         return self.phase != "unowned" and not self.trouble and not self.unreadable
 
 
@@ -174,7 +174,7 @@ class OffsetReset:
 
     @property
     def moved(self) -> int:
-        """By how many offsets forwards; negative: so many are read again. 0 where nothing was committed."""
+        """By how many offsets forwards; negative: records that are read again. 0 where nothing was committed."""
         return 0 if self.before is None else self.after - self.before
 
 
@@ -231,7 +231,7 @@ def _member_of(wire: pb.MemberDescription, consumers: bool) -> GroupMember:
             topics = tuple(sorted(decode_subscription(wire.metadata).topics))
             partitions = tuple(sorted(decode_assignment(wire.assignment).partitions))
         except OttlaError:
-            pass  # its bytes are between the members; what else is known is told all the same
+            pass  # its bytes are between the members; what else is known is returned all the same
     return GroupMember(
         wire.member.member_id,
         wire.member.instance_id if wire.member.HasField("instance_id") else None,

@@ -14,7 +14,7 @@ from ottla.errors import config_error
 from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 ResetTarget = Literal["earliest", "latest"] | int | datetime | timedelta
-"""A place in each partition: its ends, an offset, a time, or so long from now (-1 h: an hour ago)."""
+"""A position in each partition: its ends, an offset, a time, or a timedelta from now (-1 h: an hour ago)."""
 
 Offsets = Mapping[TopicPartition, int]
 

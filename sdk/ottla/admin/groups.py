@@ -1,6 +1,6 @@
 """admin.groups: what consumer groups do, how far they are behind and why they rebalanced; reset, kick and delete.
 
-Any broker tells which group-coordinator has a group; that one is asked, and whoever follows it, until the deadline.
+Any broker says which group-coordinator has a group; that one is called, and its successor, until the deadline.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Groups:
         """Move committed offsets. A dry run, which it is unless you say otherwise, tells where they would go.
 
         `to` is "earliest", "latest", an offset, a time (the first record at or after it) or a timedelta from now (-1 h:
-        an hour ago); `shift` is so many records forwards, or backwards where it is negative. All that the group has
+        an hour ago); `shift` is a number of records forwards, or backwards where it is negative. All that the group has
         committed is moved, or all partitions of `topics`, or only `partitions`. What is outside of a partition goes to
         its nearest end. With if_missing="ok" a group that isn't there yet gets offsets to begin at: name its topics.
 
@@ -161,7 +161,7 @@ class Groups:
         return resets
 
     def commit(self, group: str, offsets: OffsetsByPartition, *, timeout: Duration | None = None) -> None:
-        """Commit for a group that nobody has joined: what reads by other means can be seen, and lag told, like a group.
+        """Commit for a group without members: so a reader by other means is visible, with its lag, like a group.
 
         `offsets` are those that come next. The group comes into being with its first commit; one that has members
         can't be committed for (NON_EMPTY_GROUP says who they are).
@@ -185,7 +185,7 @@ class Groups:
             for outcome in response.partitions:
                 raise_in_band(outcome.error)
         except OttlaError as error:
-            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # somebody has joined meanwhile
+            if error.code == ErrorCode.UNKNOWN_MEMBER_ID:  # a member has joined meanwhile
                 raise non_empty(group, self._describe(group, deadline).members, "committed for") from None
             raise
 
@@ -259,7 +259,7 @@ class Groups:
             self.describe(group, timeout=deadline.left())
         return {TopicPartition(p.topic, p.partition): p.offset for p in response.offsets}
 
-    # ---- refusals ---------------------------------------------------------------------------------------------------
+    # ---- failures ---------------------------------------------------------------------------------------------------
 
     @contextmanager
     def _with_hint(self, group: str, deadline: Deadline, change: str = "") -> Iterator[None]:
@@ -294,7 +294,7 @@ class Groups:
     # ---- the steps of a reset ---------------------------------------------------------------------------------------
 
     def _resettable(self, group: str, if_missing: str, deadline: Deadline) -> dict[TopicPartition, int]:
-        """What it has committed. Raises NON_EMPTY_GROUP: its members would go on where they are, and commit over it."""
+        """What it has committed. Raises NON_EMPTY_GROUP: its members would continue, and commit over it."""
         if if_missing == "ok" and not self.exists(group, timeout=deadline.left()):
             return {}
         members = self.describe(group, timeout=deadline.left()).members
@@ -322,7 +322,7 @@ class Groups:
 
 
 def non_empty(group: str, members: Sequence[GroupMember], change: str) -> OttlaError:
-    """NON_EMPTY_GROUP, in words: who has to be stopped before the group can be `change`."""
+    """NON_EMPTY_GROUP, explained: which members have to be stopped before the group can be `change`."""
     shown = ", ".join(f"{m.name} at {m.host}" if m.host else m.name for m in members[:5])
     more = f" and {len(members) - 5} more" if len(members) > 5 else ""
     return error_from_code(

@@ -19,7 +19,7 @@ from ottla_proto.contracts import Controller
 
 @dataclass(frozen=True, slots=True)
 class Election:
-    """What became of one partition: `leader` is who was elected; -1 with an `error`, which says why nobody was."""
+    """The result for one partition: `leader` is the elected broker; -1 with an `error`, which says why."""
 
     topic: str
     partition: int
@@ -74,7 +74,7 @@ class Partitions:
         """Read every replica of a partition from its own broker and compare them, batch by batch, byte by byte.
 
         They are compared from where the last of their logs begins up to the smallest high watermark; what each holds
-        beyond it may still change. `on_progress` is called with (offset, end offset) after every chunk, `timeout` in
+        beyond it may still change. `on_progress` is called with (offset, end offset) after every fetch, `timeout` in
         seconds is for each answer. A replica that can't be read is in the result.
 
         Raises UnknownTopicError, ConnectError, ottla.TimeoutError.

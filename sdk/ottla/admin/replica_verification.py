@@ -1,7 +1,7 @@
 """Reading every replica of a partition from its own broker, and comparing them (kafka-replica-verification's job).
 
 A replica answers consumers as well as its leader does, up to its own high watermark: what is below the smallest of
-these is on all of them for good, and has to be equal. Fetches go to all replicas at once, a chunk each.
+these is on all of them for good, and has to be equal. Fetches go to all replicas at once, one each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla_proto.contracts import Broker
 _FETCH_BYTES: Final = 1 << 20
 
 Progress = Callable[[int, int], None]
-"""(offset reached, end offset), after every chunk."""
+"""(offset reached, end offset), after every fetch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class _Replicas:
 
     @contextmanager
     def noting(self, broker: int) -> Iterator[None]:
-        """What goes wrong with one replica keeps nobody from reading the others."""
+        """What goes wrong with one replica does not keep the others from being read."""
         try:
             yield
         except OttlaError as error:

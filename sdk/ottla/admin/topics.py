@@ -30,7 +30,7 @@ Names = list[str]
 
 @dataclass(frozen=True, slots=True)
 class PartitionInfo:
-    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas are not there.
+    """One partition: ids of brokers; `leader` is -1 while there is none, `offline` replicas' brokers are away.
 
     `elr` are the eligible leader replicas: out of the ISR, with all that was acknowledged with acks=all.
     `last_known_elr` were in one of the two until an unclean stop or the loss of their disk (KIP-966).
@@ -52,7 +52,7 @@ class PartitionInfo:
 
     @property
     def is_leaderless(self) -> bool:
-        """Whether nobody leads it, or somebody who is not there: it can be neither written nor read."""
+        """Whether it has no leader, or one that is away: it can be neither written nor read."""
         return self.leader < 0 or self.leader in self.offline
 
 
@@ -157,7 +157,7 @@ class Topics:
     def add_partitions(self, name: str, total: int, *, dry_run: bool = False, timeout: Duration | None = None) -> str:
         """Grow a topic to `total` partitions, and return once every broker that can be reached serves them.
 
-        Returns the controller's warning in words ("" for none): keys move to other partitions when their number
+        Returns the controller's warning ("" for none): keys move to other partitions when their number
         changes, so the order per key holds only for what is written afterwards.
 
         Raises ConfigError where `total` is not more than there are, UnknownTopicError.
@@ -312,6 +312,6 @@ def warn(owner: str, warnings: Iterable[str]) -> None:
 
 
 def raise_in_band(error: Error) -> None:
-    """Raise what a response says about one topic, partition or resource, unless it is none."""
+    """Raise the error that a response carries for one topic, partition or resource, if it has one."""
     if error.code:
         raise error_from_code(error.code, error.message)

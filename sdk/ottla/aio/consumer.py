@@ -50,7 +50,7 @@ class Consumer(Generic[K, V]):
         self._sync: SyncConsumer[K, V] = SyncConsumer(*topics, **arguments)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"ottla-aio-{self._sync.client_id}")
         self._under_way: asyncio.Future[Batch[K, V]] | None = None
-        self._turn = asyncio.Lock()  # of whoever has something done on the thread
+        self._turn = asyncio.Lock()  # of the task that uses the thread
         self._rest: Iterator[Record[K, V]] | None = None  # of a loop that was left, without a group
 
     async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
@@ -201,7 +201,7 @@ class Consumer(Generic[K, V]):
 
     async def _call(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What a cancelled reading has gathered meanwhile is taken back first, by the call itself."""
-        self._sync.use_guard.guard.check_process()  # in a child nobody works for that executor
+        self._sync.use_guard.guard.check_process()  # in a child the executor has no thread
         async with self._turn:
             if self._under_way is not None:
                 await self._end(self._under_way)
@@ -224,7 +224,7 @@ class Consumer(Generic[K, V]):
     async def _take(self, limit: int, wait_first: float, wait_more: float) -> Batch[K, V]:
         """One gathering; first comes what a cancelled one has gathered, unless it is too much.
 
-        It is in hand, in the reader's words, until whoever awaits it says otherwise before it awaits anything else.
+        It is in hand, in the reader's terms, until the awaiting task says otherwise before it awaits anything else.
         """
         self._sync.use_guard.guard.check_process()
         async with self._turn:
@@ -240,7 +240,7 @@ class Consumer(Generic[K, V]):
                     return batch
 
     async def _end(self, under_way: asyncio.Future[Batch[K, V]]) -> None:
-        """Let a gathering that nobody waits for any more come to its end. What woke it up is for the next one."""
+        """Let a gathering that is no longer awaited come to its end. What woke it up is for the next one."""
         self._sync._fetcher.hurry(True)
         try:
             await asyncio.wait([under_way])

@@ -70,8 +70,8 @@ class Producer(Generic[K, V]):
         """Send one record; awaiting what this gives waits until it is acknowledged, and says where it is.
 
         It is on its way whether it is awaited or not, and may be gathered or made a task of. Awaiting raises what
-        ottla.Producer.send raises, and what made the delivery fail; `flush` and `close` raise it where nobody has
-        awaited it. A record whose waiting was cancelled may be delivered all the same.
+        ottla.Producer.send raises, and what made the delivery fail; `flush` and `close` raise it where it was not
+        awaited. A record whose waiting was cancelled may be delivered all the same.
         """
         loop = asyncio.get_running_loop()
         sending = Sending(loop=loop)
@@ -179,7 +179,7 @@ class Producer(Generic[K, V]):
         waiting[1].append(delivery)
 
     def _wait_for(self, delivery: Delivery, loop: asyncio.AbstractEventLoop) -> _Waiting:
-        """Whom to tell when this delivery's batch is settled: nobody yet. One call into the loop tells them all."""
+        """The futures to resolve when this delivery's batch is settled, none yet: one call into the loop for all."""
         batch = delivery.batch_key()
         waiting: _Waiting = [], []
         self._waiting[batch] = waiting
@@ -204,7 +204,7 @@ class Producer(Generic[K, V]):
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, call: Any, *arguments: object) -> None:
-    """Into the loop; a loop that was closed has nobody left who waits."""
+    """Into the loop; in a loop that was closed nothing waits any more."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(call, *arguments)
 

@@ -1,4 +1,4 @@
-"""`ottla.aio.read`: the same stretch of a topic as `ottla.read`, for asyncio; fetched and opened on a thread."""
+"""`ottla.aio.read`: the same range of a topic as `ottla.read`, for asyncio; fetched and opened on a thread."""
 
 from __future__ import annotations
 

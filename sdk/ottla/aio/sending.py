@@ -1,4 +1,4 @@
-"""What `send` gives at once: a future of the record's place, which may be awaited, gathered or made a task of.
+"""What `send` returns at once: a future of the record's metadata, which may be awaited, gathered or made a task of.
 
 A plain future can't be given to `TaskGroup.create_task`, and a coroutine would cost a task for each record that is
 gathered, several times what sending it costs. So this is a future that is a coroutine, too.
@@ -29,4 +29,4 @@ class Sending(asyncio.Future[RecordMetadata], Coroutine[Any, Any, RecordMetadata
         return self._steps.throw(*error)
 
     def close(self) -> None:
-        """For tasks: nobody waits any more."""
+        """For tasks: the waiting has ended."""

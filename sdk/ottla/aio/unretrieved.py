@@ -1,4 +1,4 @@
-"""Failures of records that nobody has awaited: `flush` and `close` raise them, as in the sync producer."""
+"""Failures of records that were not awaited: `flush` and `close` raise them, as in the sync producer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST: Final = 1000
 
 
 class UnretrievedFailures:
-    """Records that failed, as long as it may be that nobody asks. For the event loop's thread."""
+    """Records that failed, as long as they may not be awaited. For the event loop's thread."""
 
     def __init__(self) -> None:
         self._failed: list[Sending] = []
@@ -21,13 +21,13 @@ class UnretrievedFailures:
         self._first: BaseException | None = None
 
     def add(self, sending: Sending) -> None:
-        """`sending` has just failed; somebody may be waiting for it, or ask later."""
+        """`sending` has just failed; it may be awaited now, or later."""
         self._failed.append(sending)
         if len(self._failed) > _MOST:
             self._settle()
 
     def raise_failures(self) -> None:
-        """Raise DeliveryError where nobody has asked for some of them, and forget all."""
+        """Raise DeliveryError where some of them were not awaited, and forget all."""
         self._settle()
         count, first = self._count, self._first
         self._count, self._first = 0, None
@@ -40,6 +40,6 @@ class UnretrievedFailures:
         failed, self._failed = self._failed, []
         for sending in failed:
             if sending._log_traceback:  # asyncio's own mark of an error that was never retrieved
-                error = sending.exception()  # retrieves it: it is told once
+                error = sending.exception()  # retrieves it: it is reported once
                 self._count += 1
                 self._first = self._first or error

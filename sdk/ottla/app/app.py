@@ -1,4 +1,4 @@
-"""App: handlers of consumer groups, declared by a decorator and run until somebody stops them."""
+"""App: handlers of consumer groups, declared by a decorator and run until the app is stopped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PRODUCERS: Final = frozenset(inspect.signature(SyncProducer.__init__).parameter
     "self", "bootstrap", "topic", "key", "value", "acks",
 }  # fmt: skip
 _CONSUMER_BY_DEFAULT: Final = {"assignors": ("cooperative-sticky",)}
-"""So that a rebalance lets handlers of partitions that stay where they are go on."""
+"""So that a rebalance lets handlers of partitions that stay where they are continue."""
 
 
 class App:
@@ -117,7 +117,7 @@ class App:
 
         Args:
             group: the consumer group; by default the app's name.
-            concurrency: how many records are handled at once; at most so many threads.
+            concurrency: how many records are handled at once; also the most threads.
             order: "key": records of one key and partition one after the other, in their order; those without a key in
                 any order. "partition": all of a partition. A record that is to be tried again holds back no others.
             retries: how often a record is tried again whose handler raises; 5 are up to 6 attempts.
@@ -127,7 +127,7 @@ class App:
                 are added. Without it the app stops with HandlerError, and will try the record again when it runs again.
             key, value: deserializers as of ottla.Consumer; `value` is by default what the handler's first parameter is
                 annotated by, else auto.
-            max_in_flight: records that were read and are not committed: so many may be repeated after a crash. Nothing
+            max_in_flight: records that were read and are not committed, the most that a crash repeats. Nothing
                 more is read while it is reached, even for one record that is tried again and again.
             max_in_flight_bytes: bytes of those that are not finished; one poll may go beyond.
             commit_interval: seconds between commits; half of `max_in_flight` is committed sooner.
@@ -173,7 +173,7 @@ class App:
         """Handle records in this event loop, until `stop` or until the task is cancelled.
 
         Then nothing is begun any more, handlers that run are waited for, what is finished is committed, and the groups
-        are left. Raises HandlerError for a record that nobody can handle, and what ends a consumer; all else stops
+        are left. Raises HandlerError for a record that can't be handled, and what ends a consumer; all else stops
         first, in order.
         """
         if not self._handlers:
@@ -270,7 +270,7 @@ class _Running:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """The app can't go on. The first error is the one to be raised."""
+        """The app can't continue. The first error is the one to be raised."""
         logger.error("the app stops: %s", error)
         self.error = self.error or error
         self.stop()

@@ -31,11 +31,11 @@ class HandlingOutcome(Enum):
 
     DONE = "it is handled, or stands in the dead letters"
     AGAIN = "it is to be tried again"
-    LEFT = "it is not handled, and whoever reads on from the last commit will come to it"
+    LEFT = "it is not handled, and the next reader from the last commit on will come to it"
 
 
 class Attempts:
-    """Counts what happened; `on_failure` is told what the app can't go on after."""
+    """Counts what happened; `on_failure` gets an error after which the app can't continue."""
 
     def __init__(self, handler: Handler, send: Send, on_failure: Callable[[BaseException], None]) -> None:
         self.handled = 0
@@ -92,7 +92,7 @@ class Attempts:
         return self._handler.call(value, context) if self._handler.takes_context else self._handler.call(value)
 
     async def _give_up(self, job: Job[Work], error: BaseException) -> HandlingOutcome:
-        """To the dead letters, where there are some; else the app can't go on."""
+        """To the dead letters, where there are some; else the app can't continue."""
         topic = self._handler.dead_letter
         if topic is None:
             self._on_failure(self._failure(job, error, "give dead_letter= to go on without such records"))

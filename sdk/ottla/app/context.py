@@ -1,4 +1,4 @@
-"""What a handler is told besides the value, and how it sends records of its own."""
+"""What a handler gets besides the value, and how it sends records of its own."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class ThreadContext(Context):
         super().__init__(record, attempt, group, send)
         self._loop: Final = loop
 
-    def send(self, value: Any, **arguments: Any) -> RecordMetadata:  # type: ignore[override]  # here nobody can await
+    def send(self, value: Any, **arguments: Any) -> RecordMetadata:  # type: ignore[override]  # a thread can't await
         """Send a record and wait until it is acknowledged; it says where it is. Arguments as Context.send has them."""
 
         async def acknowledged() -> RecordMetadata:

@@ -75,7 +75,7 @@ class Handler:
         return getattr(self.call, "__qualname__", repr(self.call))
 
     def pause_s(self, attempts: int) -> float:
-        """How long to wait after so many attempts: doubling, between half and whole of it."""
+        """How long to wait after this many attempts: doubling, between half and whole of it."""
         return Backoff(self.backoff_s, self.backoff_most_s, attempts - 1).next()
 
 

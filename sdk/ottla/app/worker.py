@@ -202,7 +202,7 @@ class Worker:
         return self._in_flight.to_commit(partitions)
 
     def forget(self, partitions: Partitions) -> None:
-        """These are others' by now. What runs of them goes on, and counts for nothing."""
+        """These are others' by now. What runs of them continues, and counts for nothing."""
         self.lanes.drop(partitions)
         self._in_flight.forget(partitions)
 

@@ -85,7 +85,7 @@ class EndToEnd:
             number = int.from_bytes(mark[_NAME_BYTES:], "big")
             due_ns = self._due_ns.pop(number, None) if mark.startswith(self._name) else None
             if due_ns is None:
-                continue  # somebody else's, or a second copy of one of ours
+                continue  # of another producer, or a second copy of one of ours
             latency_us = max(0, at_ns - due_ns) // 1000
             window.received += 1
             window.received_bytes += len(record.value)

@@ -40,7 +40,7 @@ class LatencyHistogram:
         self.max_us = 0
 
     def add(self, value_us: int, times: int = 1) -> None:
-        """Count `value_us` so many times."""
+        """Count `value_us` this many times."""
         self._counts[bucket_of(value_us)] += times
         self.count += times
         self.total_us += value_us * times

@@ -8,7 +8,7 @@ from ottla.bench.histogram import LatencyHistogram
 
 
 class Window:
-    """A stretch of time, in monotonic seconds, and what was sent and received in it.
+    """A window of time, in monotonic seconds, and what was sent and received in it.
 
     Attributes:
         sent, sent_bytes: records that were acknowledged, and the bytes of their keys and values; failed: not delivered.

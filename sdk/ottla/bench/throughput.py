@@ -29,7 +29,7 @@ _POLL: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class RunBounds:
-    """A run ends after so many records or so many seconds, whichever comes first."""
+    """A run ends after its records or its seconds, whichever comes first."""
 
     records: int
     seconds: float

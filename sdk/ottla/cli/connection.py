@@ -1,6 +1,6 @@
 """How a command reaches the cluster: the SDK's clients, made from the shared options.
 
-A command fails at once where no broker listens; the SDK alone would go on trying until its deadline.
+A command fails at once where no broker listens; the SDK alone would retry until its deadline.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ASIDE_S: Final = 2.0
-"""How long is waited for what is only told besides."""
+"""How long additional information is waited for."""
 
 _CONNECT_LIMIT_S: Final = 1.0
 
@@ -49,7 +49,7 @@ def or_nothing(call: Callable[[], Result]) -> Result | None:
 
 
 def check_listening(settings: Settings) -> None:
-    """Raise ConnectError if every given address refuses the connection."""
+    """Raise ConnectError if every address refuses the connection."""
     addresses = bootstrap_addresses(settings.bootstrap or settings.client_config.get("bootstrap.servers"))
     if all(_refuses(address) for address in addresses):
         raise ConnectError(
@@ -65,6 +65,6 @@ def _refuses(address: str) -> bool:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_LIMIT_S).close()
     except ConnectionRefusedError:
         return True
-    except OSError:  # a name that does not resolve, a host that is silent: the SDK finds the words
+    except OSError:  # a name that does not resolve, a host that is silent: the SDK explains these
         return False
     return False

@@ -70,7 +70,7 @@ def _item(key: ConfigKey) -> dict[str, Any]:
 
 
 def _legal(key: ConfigKey) -> str:
-    """The values that it may have, in words; "" where the type says it all."""
+    """The values that it may have, as text; "" where the type says it all."""
     if key.choices:
         return " or ".join(key.choices)
     if key.pattern:

@@ -25,7 +25,7 @@ class Extent:
 
     @property
     def records(self) -> int:
-        """At most so many: compaction and transactions leave gaps."""
+        """An upper bound: compaction and transactions leave gaps."""
         return self.end - self.start
 
 

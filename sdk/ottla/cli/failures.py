@@ -8,7 +8,7 @@
 | 3 | a part of it failed |
 | 4 | the topic, partition, group, broker or config does not exist |
 | 124 | the time given was over, as for timeout(1) |
-| 130, 141 | Ctrl-C; whoever read the output went away: as for every program of a Unix shell |
+| 130, 141 | Ctrl-C; the reader of the output went away: as for every program of a Unix shell |
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def no_partition(topic: str, number: int, count: int) -> NotFoundError:
 
 
 def say(text: str) -> None:
-    """A message to whoever runs the command; never data."""
+    """A message to the user; never data."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -161,7 +161,7 @@ def _in_cli_terms(text: str) -> str:
 
 class SdkWarnings(logging.Handler):
     """Tells what the SDK warns of, such as brokers that are away while it waits. What it logs as an error it raises as
-    well, and the command tells that. What was told of a dry run is not told again of the real one."""
+    well, and the command reports that. A warning of a dry run is not repeated for the real one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `ottla group reset` is told and tells: places as `ottla consume --from` has them, and the plan as a table."""
+"""`ottla group reset`: positions as `ottla consume --from` has them, and the plan as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RESET_COLUMNS: Final = ("topic", "partition", "before", "after", "moved")
 
 
 def reset_target(text: str) -> ResetTarget:
-    """The place that --to says. Raises ConfigError."""
+    """The target that --to names. Raises ConfigError."""
     position = parse_position(text, "--to", now_ms=time.time_ns() // 1_000_000)
     match position.anchor:
         case Anchor.START if not position.number:

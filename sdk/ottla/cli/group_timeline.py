@@ -73,5 +73,5 @@ def _summary(events: Sequence[GroupEvent]) -> str:
 
 
 def _printable(text: str) -> str:
-    """Names and reasons are what clients say: they are not to write on somebody's terminal."""
+    """Names and reasons come from clients: they must not write control characters to a terminal."""
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)

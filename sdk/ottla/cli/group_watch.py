@@ -21,7 +21,7 @@ _CLEAR: Final = "\033[H\033[J"
 
 
 def watch_lag(admin: Admin, name: str, settings: Settings, *, every: str, times: int | None) -> None:
-    """Tell it every so often, `times` or for ever. A coordinator that is away for a while is told, and waited for."""
+    """Show it at each interval, `times` or for ever. A coordinator that is away is reported, and waited for."""
     form = form_for(settings.output, sys.stdout)
     if form == "json":
         raise config_error("-o json is one object, which would never end", hint="use -o jsonl")

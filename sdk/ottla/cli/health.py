@@ -1,4 +1,4 @@
-"""Whether a cluster is healthy, and what to do where it is not. Pure: from what the cluster has told."""
+"""Whether a cluster is healthy, and what to do where it is not. Pure: from what the cluster reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whether Kafka clients can use a cluster from where this runs, and which setting is wrong where they can't. Pure.
 
-A client dials one broker, is told an address for each (by the listener that it came by), and dials those: the cluster
-is of use where every told address leads to the broker that it is told for. What was found at an address is a
+A client dials one broker, gets an address for each (by the listener that it used), and dials those: the cluster
+is usable where every advertised address leads to the broker that it is of. What was found at an address is a
 `kafka_probe.Look`; `Looks` takes addresses and gives what was found at each.
 """
 
@@ -117,7 +117,7 @@ class Expected:
         return unmet(look, self._advertise(address))
 
     def _advertise(self, address: str) -> str:
-        """The hint for an address that is told and leads astray: what to set, as far as it can be known."""
+        """The hint for an address that leads to something else than its broker: what to set, as far as known."""
         host = host_of(self.entry) or "host"
         name = f"{self.listener}://" if self.listener else ""
         return f"advertise an address that clients here reach, such as kafka_advertised={name}{host}:{port_of(address)}"
@@ -175,7 +175,7 @@ def listener_names(info: ClusterInfo) -> list[str]:
 
 
 def _advertised(info: ClusterInfo, listener: str) -> dict[int, str]:
-    """A broker of a release that knew one listener is told by its only address, whatever the name."""
+    """A broker of a release that knew one listener reports its only address, whatever the name."""
     brokers = {
         b.id: b.kafka_listeners.get(listener, "") if b.kafka_listeners else b.kafka_address for b in info.brokers
     }
@@ -185,7 +185,7 @@ def _advertised(info: ClusterInfo, listener: str) -> dict[int, str]:
 def _by_another_host(
     expected: Expected, hosts: Sequence[str], looks: Looks, seen: Mapping[str, Look]
 ) -> tuple[Expected, Mapping[str, Look]]:
-    """What clients are told who come by the hosts that did work here: as they dialled, or what can't be reached."""
+    """What clients get that use the hosts which did work here: as they dialled, or what can't be reached."""
     tried = looks(f"{host}:{port_of(address)}" for host in hosts for address in expected.brokers.values())
     for look in tried.values():
         if _is_of(look, expected.cluster_id):
@@ -216,7 +216,7 @@ def _unserved(broker: BrokerInfo) -> Finding:
 
 
 def check_kafka(addresses: Sequence[str], looks: Looks) -> list[Finding]:
-    """What clients find who bootstrap from these addresses, and from each of those that they are told there."""
+    """What clients find that bootstrap from these addresses, and from each of those that they get there."""
     entries = looks(addresses)
     findings: list[Finding] = []
     done = set()

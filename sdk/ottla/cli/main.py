@@ -63,7 +63,7 @@ def ottla(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; the exit code. Whatever goes wrong has been told on standard error."""
+    """Run one command line; the exit code. Every failure is reported on standard error."""
     try:
         code = get_command(app).main(list(arguments), prog_name="ottla", standalone_mode=False)
         sys.stdout.flush()

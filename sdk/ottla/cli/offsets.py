@@ -39,7 +39,7 @@ class Anchor(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PositionSpec:
-    """A place in a partition: `number` is an offset, a count of records from the anchor, or ms since the epoch."""
+    """A position in a partition: `number` is an offset, a count of records from the anchor, or ms since the epoch."""
 
     anchor: Anchor
     number: int = 0
@@ -82,7 +82,7 @@ def parse_position(text: str, option: str, *, now_ms: int) -> PositionSpec:
 
 
 def resolve(position: PositionSpec, bounds: PartitionBounds) -> int:
-    """The offset, never outside of what the partition holds: a place before the start is the start."""
+    """The offset, never outside of what the partition holds: a position before the start is the start."""
     match position.anchor:
         case Anchor.START:
             offset = bounds.start + position.number

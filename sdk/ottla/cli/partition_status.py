@@ -31,7 +31,7 @@ class PartitionStatus:
 
     @property
     def is_under_min_isr(self) -> bool | None:
-        """Whether acks=all is refused; None where nobody knows.
+        """Whether acks=all is rejected; None where that is not known.
 
         With all replicas in sync it never is: min.insync.replicas can't ask for more than there are.
         """
@@ -41,7 +41,7 @@ class PartitionStatus:
 
     @property
     def state(self) -> str:
-        """The marks in words, "" for none."""
+        """The marks as text, "" for none."""
         marks = {
             "no leader": self.info.is_leaderless,
             "under-replicated": self.info.is_under_replicated,

@@ -14,7 +14,7 @@ from ottla.errors import OttlaError, config_error
 
 
 def confirm(question: str, settings: Settings) -> None:
-    """Go on only with a yes: of --yes, or typed by somebody. Leaves the command otherwise."""
+    """Continue only with a yes: of --yes, or typed. Leaves the command otherwise."""
     if settings.yes:
         return
     if not sys.stdin.isatty():

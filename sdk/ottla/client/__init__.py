@@ -1,1 +1,1 @@
-"""What every client needs of a cluster: connections, metadata, offsets by time, settings, and errors in words."""
+"""What every client needs of a cluster: connections, metadata, offsets by time, settings, and explained errors."""

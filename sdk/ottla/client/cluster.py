@@ -3,8 +3,8 @@
 Any broker that is given suffices; the others are learned from it. A call that may be sent again is sent to the next
 broker, until one answers or the deadline has passed; then the error names every address and says why it is silent.
 
-The first contact is another matter than an outage later: where nobody listens at the given addresses, or somebody who
-is no broker, they are most likely wrong, and whoever waits hears so within seconds. A client that has been answered
+The first contact is another matter than an outage later: where nothing listens at the given addresses, or something
+else than a broker, they are most likely wrong, and the caller learns it in seconds. A client that has been answered
 once waits for as long as its timeouts say.
 """
 
@@ -75,7 +75,7 @@ class Cluster:
         self._connect_timeout: Final = connect_timeout
         self._diagnose: Final = diagnose
         self.out_of_reach = False
-        """Nobody was there at the first contact, when somebody tried last: waiting on is not worth while."""
+        """No broker answered the first contact at the last try: waiting longer is in vain."""
         self._contacted = False
         self._strangers: dict[str, Diagnosis] = {}
         self._connections: dict[str, Connection] = {}
@@ -156,7 +156,7 @@ class Cluster:
         return last
 
     def _serves(self, address: str, method: Method[Any, Any]) -> bool:
-        """Whether somebody there knows this call."""
+        """Whether the server there serves this call."""
         try:
             self.connection(address).ask(method, method.request(), timeout=_PROBE_S)
         except OttlaError as error:
@@ -219,7 +219,7 @@ class Cluster:
             return sorted(turned, key=self._suspects.__contains__)
 
     def _give_up(self, last: OttlaError, timeout: float, *, over: bool, late: bool) -> None:
-        """Raise if no given address is, or will be, a broker's; if nobody is there in time; if the time is over."""
+        """Raise if no given address is, or will be, a broker's; if none answers in time; if the time is over."""
         requested = self._bootstrap[:3]
         found = diagnose_all(requested, lambda address: self._strangers.get(address) or self._diagnose(address))
         reasons = "; ".join(diagnosis.message for diagnosis in found)

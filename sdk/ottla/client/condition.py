@@ -1,4 +1,4 @@
-"""A lock with news, for threads that a signal may interrupt anywhere."""
+"""A condition variable for threads that a signal may interrupt anywhere."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ class Condition(RLock):  # type: ignore[misc]  # final in typeshed, not in CPyth
     """What threading.Condition is, entered by the lock's own `__enter__`.
 
     That of a Condition is Python, so a signal's handler may raise after it has taken the lock and before the block has
-    begun: nobody would ever give the lock back. Between the lock's own and the block nothing can come.
+    begun: the lock would never be released. Between the lock's own and the block nothing can come.
     """
 
     def __init__(self) -> None:
         self._changed: Final = threading.Condition(self)
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Let go of the lock until somebody notifies, for `timeout` seconds at most."""
+        """Release the lock until notified, for `timeout` seconds at most."""
         return self._changed.wait(timeout)
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None = None) -> bool:

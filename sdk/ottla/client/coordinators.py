@@ -33,7 +33,7 @@ class Coordinators:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster: Final = cluster
-        self._owners: tuple[str, ...] = ()  # addresses by shard, "" where nobody owns it
+        self._owners: tuple[str, ...] = ()  # addresses by shard, "" for one without an owner
 
     def of(self, group: str, *, timeout: float) -> str:
         """The address of the group's coordinator, from memory where it is there.
@@ -56,7 +56,7 @@ class Coordinators:
         return sorted(set(owners))
 
     def forget(self) -> None:
-        """Have the brokers asked by the next `of`: the one that was known is none, or silent."""
+        """Look the owners up again at the next `of`: the one that was known is wrong, or silent."""
         self._owners = ()
 
     def call(
@@ -68,7 +68,7 @@ class Coordinators:
         timeout: float,
         check: Callable[[Response, bool], None] = lambda response, repeated: None,
     ) -> Response:
-        """Ask the group's coordinator, and whoever is it next, until `timeout` seconds have passed.
+        """Call the group's coordinator, and the next one if it moves, until `timeout` seconds have passed.
 
         `check` raises what the response says in band; it also hears whether an earlier try was lost, so that all of it
         may have been carried out before. Raises the last error where it is not retriable, or where the time is over.
@@ -89,7 +89,7 @@ class Coordinators:
         return self.retrying(once, timeout=timeout)
 
     def retrying(self, once: Callable[[float], Found], *, timeout: float) -> Found:
-        """What `once` gives, which is told how many seconds are left; again while its error is retriable."""
+        """The result of `once`, which gets the seconds that are left; again while its error is retriable."""
         clock = self._cluster.clock
         over_at = clock.monotonic() + timeout
         backoff = Backoff()
@@ -109,7 +109,7 @@ class Coordinators:
 
 
 def group_owners(cluster: Cluster, *, timeout: float) -> tuple[str, ...]:
-    """The address of each shard's owner, as some broker knows it now: "" where nobody owns it.
+    """The address of each shard's owner, as some broker knows it now: "" for a shard without an owner.
 
     Raises what `Cluster.call_any` raises.
     """

@@ -1,4 +1,4 @@
-"""Why an address does not answer, in plain words: nobody listens, or somebody who is no broker.
+"""Why an address does not answer, in plain words: nothing listens, or something other than a broker.
 
 Asked only after a connection failed, for at most a second an address. A Kafka broker answers an ApiVersions request, an
 HTTP server answers anything with a status line, a TLS port with an alert, and a gRPC server with an HTTP/2 settings
@@ -41,7 +41,7 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose_all(addresses: Sequence[str], diagnose: Callable[[str], Diagnosis]) -> list[Diagnosis]:
-    """All at once, within seconds: whoever looks names up may take longer, and is not waited for."""
+    """All at once, within seconds: name lookups may take longer, and are not waited for."""
     found = {address: Diagnosis(f"{address} can't be reached", hopeless=False) for address in addresses}
 
     def look(address: str) -> None:

@@ -1,8 +1,8 @@
-"""Who may not use a client: a child of the process that made it, and whoever comes in between two lines of it.
+"""Who may not use a client: a child of the process that made it, and a signal handler in the midst of a call to it.
 
 A child that was forked has the client's memory and neither its threads nor its connections: what it sent would never
 leave, and what it waited for never come. A signal handler, or a finalizer, runs between any two lines of the thread
-that it interrupts; where those belong together, the thread holds one of the client's locks, and to wait for anybody
+that it interrupts; where those belong together, the thread holds one of the client's locks, and to wait for another
 then is to wait for oneself. Both hear so at once.
 """
 
@@ -22,7 +22,7 @@ def whether_owned(lock: Any) -> Callable[[], bool]:
 
 
 class Guard:
-    """Of one client, `client` in words such as "the producer". `locks` are re-entrant, or conditions over such."""
+    """Of one client; `client` names it, such as "the producer". `locks` are re-entrant, or conditions over such."""
 
     def __init__(self, client: str, *locks: Any) -> None:
         self._client: Final = client
@@ -49,7 +49,7 @@ class Guard:
             )
 
     def check(self) -> None:
-        """Raise ConfigError for whoever must not wait for this client: in a child, or in between."""
+        """Raise ConfigError for a caller that must not wait for this client: in a child, or in between."""
         self.check_process()
         if any(owned() for owned in self._owned):
             raise self.in_between()

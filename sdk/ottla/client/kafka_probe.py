@@ -88,7 +88,7 @@ def look_at(address: str, limit_s: float) -> Look:
 
 
 def _probe(address: str, line: _Line) -> Look | None:
-    """None where the answer is none of a Kafka broker's and could be that of many."""
+    """None where the response is not a Kafka broker's and could be of several protocols."""
     response = line.request(API_VERSIONS)
     protocol = protocol_of(response)
     if protocol != "kafka":
@@ -101,7 +101,7 @@ def _probe(address: str, line: _Line) -> Look | None:
 
 
 def _other_protocol(host: str, port: int, limit_s: float) -> Met:
-    """Who does not answer to Kafka's protocol: each is tried with words of its own, on a connection of its own."""
+    """Which other protocol is spoken: each is tried with its own first bytes, on a connection of its own."""
     with _Line(host, port, limit_s) as line:
         if protocol_of(line.request(GET)) == "http":
             return Met.HTTP
@@ -115,7 +115,7 @@ def _shakes_hands(host: str, port: int, limit_s: float) -> bool:
         with socket.create_connection((host, port), timeout=limit_s) as plain, context.wrap_socket(plain):
             return True
     except ssl.SSLError as error:
-        return "_ALERT_" in (error.reason or "")  # it has refused in the words of TLS
+        return "_ALERT_" in (error.reason or "")  # it has rejected the handshake by a TLS alert
     except OSError:
         return False
 
@@ -145,7 +145,7 @@ def _string(data: bytes, at: int) -> tuple[str, int]:
 
 
 class _Line:
-    """A connection with one deadline for all that is asked on it. Raises OSError where there is none."""
+    """A connection with one deadline for all requests on it. Raises OSError where it can't be made."""
 
     def __init__(self, host: str, port: int, limit_s: float) -> None:
         self._over_at = time.monotonic() + limit_s

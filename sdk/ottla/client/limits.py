@@ -54,7 +54,7 @@ def producer_limits(settings: Mapping[str, Any]) -> ProducerLimits:
 
 
 def _idempotence(settings: Mapping[str, Any]) -> bool:
-    """Whether the producer is idempotent. What was asked for is given or refused (rule 66).
+    """Whether the producer is idempotent. An explicit setting is honoured or rejected (rule 66).
 
     What was not is on, and goes off where acks or retries exclude it; more requests in flight than it allows are an
     error, for they would be slower in silence (Kafka's ProducerConfig does the same).

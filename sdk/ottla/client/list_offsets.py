@@ -20,7 +20,7 @@ TRY_S: Final = 3.0
 
 
 OffsetSpec = Literal["earliest", "latest"] | datetime | timedelta
-"""A place in a log: its ends, a point in time (without a zone: local), or so long from now (-1 h: an hour ago)."""
+"""A position in a log: its ends, a time (without a zone: local), or a timedelta from now (-1 h: an hour ago)."""
 
 
 class OffsetAndTimestamp(NamedTuple):

@@ -1,4 +1,4 @@
-"""Keeps a client's view of the cluster fresh, on a thread of its own, so that nobody who has data waits for metadata.
+"""Keeps a client's view of the cluster fresh, on a thread of its own, so that senders do not wait for metadata.
 
 Asked for: when a topic is new to the client, after an error that says the view is wrong, while a partition has no
 leader, and every `max_age` seconds. What brokers tell about leaders in their answers is taken over at once.
@@ -22,7 +22,7 @@ logger = logging.getLogger("ottla.metadata")
 
 _PACE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 0.25
-"""While a partition has no leader: an election takes seconds, and nobody is to wait much longer than it."""
+"""While a partition has no leader: an election takes seconds, and the wait should not be much longer."""
 
 
 class MetadataUpdater:
@@ -62,7 +62,7 @@ class MetadataUpdater:
             self._changed.notify_all()
 
     def nudge(self) -> None:
-        """Let whoever waits in `until_known` look at its `check`."""
+        """Let threads in `until_known` call their `check`."""
         with self._changed:
             self._changed.notify_all()
 
@@ -126,7 +126,7 @@ class MetadataUpdater:
             self._topics.pop(topic, None)
 
     def learn(self, partition_id: PartitionId, address: str, leader_epoch: int) -> bool:
-        """A broker named a partition's leader (KIP-951); whether that was news."""
+        """A broker named a partition's leader (KIP-951); whether that changed the view."""
         with self._changed:
             self.view, changed = with_leader(self.view, partition_id, address, leader_epoch)
         if changed:
@@ -144,7 +144,7 @@ class MetadataUpdater:
         view = self.view.topics.get(topic)
         error = self._error
         if error is not None and (not error.retriable or waited >= timeout or self._cluster.out_of_reach):
-            raise error.with_traceback(None)  # it comes from another thread, where it says nothing to anybody
+            raise error.with_traceback(None)  # its traceback is of another thread, and of no use
         if view is not None and view.error not in (
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             ErrorCode.LEADER_NOT_AVAILABLE,
@@ -171,7 +171,7 @@ class MetadataUpdater:
                 topics = list(self._topics)
             try:
                 complete = self._fetch(topics)
-            except Exception:  # without this thread nobody hears of another leader any more
+            except Exception:  # without this thread the client would never learn of another leader
                 logger.exception("what the metadata says could not be taken over; trying again")
                 complete = False
             fetched_at = self._clock.monotonic()

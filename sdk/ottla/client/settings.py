@@ -1,7 +1,7 @@
 """The clients' settings: snake_case arguments with real types, and Kafka's dotted names for the same things.
 
 `config={"linger.ms": 5}` means `linger=0.005`: one table a client says which name is which argument. A name that Kafka
-has and this release does not serve is refused in words, an unknown one with the nearest that exists, and the same
+has and this release does not serve is rejected with a reason, an unknown one with the nearest that exists; the same
 setting given both ways with different values is an error. Nothing is ignored silently.
 """
 

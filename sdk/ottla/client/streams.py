@@ -24,7 +24,7 @@ Response = TypeVar("Response", bound=Message)
 Context = TypeVar("Context")
 
 _GRACE_S: Final = 0.5
-"""The broker ends a frame at its timeout by an answer in words: give it the time to arrive."""
+"""The broker ends a frame at its timeout by an error response: give it the time to arrive."""
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class BrokerStreams(Generic[Request, Response, Context]):
         return earliest
 
     def close(self, *, timeout: float = 0.0) -> None:
-        """Close every stream; open frames fail. Brokers have `timeout` seconds to take what nobody answers (acks=0)."""
+        """Close every stream; open frames fail. Brokers have `timeout` seconds to take unanswered requests (acks=0)."""
         with self._lock:
             self._closed = True
             streams = list(self._streams.values())

@@ -21,7 +21,7 @@ logger = logging.getLogger("ottla.consumer")
 
 
 class Assignment:
-    """Everything here may wait for the cluster, up to `timeout` seconds, and raises where nobody answers."""
+    """Everything here may wait for the cluster, up to `timeout` seconds, and raises where no broker answers."""
 
     def __init__(self, plan: ReadingPlan, context: ConsumerContext) -> None:
         self._plan: Final = plan
@@ -70,7 +70,7 @@ class Assignment:
         self.resolve()
 
     def wake(self) -> None:
-        """Let whoever waits for the topics look whether that is still wanted."""
+        """Let a thread that waits for the topics check whether it is to continue."""
         if self._updater is not None:
             self._updater.nudge()
 

@@ -92,7 +92,7 @@ class Batch(Sequence[Record[K, V]]):
 
     @property
     def offsets(self) -> dict[TopicPartition, int]:
-        """For each partition the offset after its last record in here: where to go on reading."""
+        """For each partition the offset after its last record in here: where to continue."""
         return {partition: next_offset(part) for partition, part in self._segments}
 
     def _field(self, name: str, partition: TopicPartition, raws: Iterable[RawRecord]) -> list[Any]:

@@ -20,7 +20,7 @@ class HasColumns(Protocol):
 
 
 def check_columns(columns: Sequence[str] | None) -> tuple[str, ...]:
-    """The columns asked for, all for None. Raises ConfigError for a name that is none."""
+    """The requested columns, all for None. Raises ConfigError for an unknown name."""
     if columns is None:
         return COLUMNS
     if isinstance(columns, str) or not columns or not set(columns) <= set(COLUMNS):

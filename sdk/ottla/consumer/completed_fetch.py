@@ -1,7 +1,7 @@
-"""A chunk being read: what one fetch brought for one partition, opened batch by batch.
+"""A completed fetch being read: what one fetch brought for one partition, opened batch by batch.
 
 A batch is checked and decompressed when the reader comes to it, whole, so nothing is raised between two of its records.
-What may be in a chunk and is not handed out: records below the position (a batch comes whole, rule 57), records at or
+What may be in it and is not handed out: records below the position (a batch comes whole, rule 57), records at or
 after the stop, and control batches (rule 38), whose offsets count all the same.
 """
 
@@ -64,12 +64,12 @@ def first_offset(part: RecordRange) -> int:
 
 
 def next_offset(part: RecordRange) -> int:
-    """Where reading goes on after `part`."""
+    """Where reading continues after `part`."""
     return part.next_offset if isinstance(part, OpenBatch) else part[-1][0] + 1
 
 
 class CompletedFetch:
-    """One chunk and how far it was read: record by record (`stream`) or in parts, whoever comes next goes on."""
+    """Fetched data and how far it was read: record by record (`stream`) or in ranges, in any mixture."""
 
     __slots__ = (
         "_batches",

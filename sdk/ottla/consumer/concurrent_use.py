@@ -1,6 +1,6 @@
 """One consumer, one thread: a second one that comes while the first is inside gets an error at once, not a wait.
 
-Whoever is inside a call is in, and so is whoever iterates, from the first record on until the loop is left. A consumer
+A thread inside a call is in, and so is a thread that iterates, from the first record on until the loop ends. A consumer
 may be handed from one thread to another between calls, and an iterator between two of its records.
 
 A signal handler that interrupts a call, and a callback, are in with the thread that they run in: what ends the consumer
@@ -58,9 +58,9 @@ class ConcurrentUseGuard:
         return False
 
     def run_last(self, timeout: float, call: Callable[[], object]) -> None:
-        """When whoever is inside is out; not at all where that takes longer than `timeout` seconds.
+        """When the thread inside is out; not at all where that takes longer than `timeout` seconds.
 
-        Whoever comes now waits for its end, for what it finds then is an end, and not somebody who disturbs.
+        A thread that comes now waits for this call's end, and gets no ConcurrentUseError: the consumer is closed then.
         """
         self._ends = True
         if self._inside.acquire(timeout=timeout):
@@ -70,7 +70,7 @@ class ConcurrentUseGuard:
                 self._inside.release()
 
     def leave(self, loop: object) -> None:
-        """The iteration is over, or nobody holds it any more."""
+        """The iteration is over, or its iterator is garbage."""
         self._loops.pop(loop, None)
 
     def _run(self, mine: object, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

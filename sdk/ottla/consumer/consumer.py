@@ -1,7 +1,7 @@
 """Consumer: records of whole topics, of chosen partitions, or of a group's share, to the end of time or to a stop.
 
 This is the face: arguments, and where to read. `plan` says where reading begins and ends, `assignment` looks that up,
-`fetcher` brings chunks, `reading` opens them. With a group, `group.assignment` has the partitions, and `group.reading`
+`fetcher` fetches, `reader` opens what came. With a group, `group.assignment` has the partitions, and `group.reader`
 hands records out by polls, so that what was processed can be committed.
 """
 
@@ -53,7 +53,7 @@ _LEAVE_S: Final = 10.0
 """What the last commit may take when a consumer of a group is closed."""
 
 _LEAVE_AT_EXIT_S: Final = 1.0
-"""The same where nobody has closed it and the process ends."""
+"""The same where it was not closed and the process ends."""
 
 _members: Final[weakref.WeakSet[Consumer[Any, Any]]] = weakref.WeakSet()
 
@@ -82,22 +82,22 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         start: where to begin. "earliest", "latest" (what is written from now on), a datetime (without a zone: local), a
             timedelta (-1 h: what the last hour wrote), or {(topic, partition): offset} with `auto_offset_reset` for the
             partitions left out. "committed" (the default, and all that a group takes) is where the group left off;
-            where there is no such place it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
+            where nothing is committed it is `auto_offset_reset`: "latest" as in Kafka, with one warning in the log.
         stop: where to end, looked up once, when reading begins. "end": what is in the log then; a datetime or
-            timedelta: before the first record at or after it, or at the end; a number: after so many records;
+            timedelta: before the first record at or after it, or at the end; a number: after that many records;
             {(topic, partition): offset}: before that offset (partitions left out have no end). The iteration ends
             there. None: never.
         key, value: deserializers: auto (what `auto` was sent; of others' records UTF-8 → str, the rest bytes), bytes,
             str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or a pydantic
             model, read from JSON) or a callable. null is always None.
         on_bad_record: a record that its deserializer can't read: "raise" SerializationError (again each time, until
-            somebody seeks past it) or "skip" it with a line in the log. A damaged batch always raises.
+            you seek past it) or "skip" it with a line in the log. A damaged batch always raises.
         auto_offset_reset: where to go when the position is not in the log (OFFSET_OUT_OF_RANGE, nothing else):
             "earliest", "latest" or "none" (raise OffsetOutOfRangeError). By default "earliest" where `start` is
             earliest or a time, else "latest". Where a new leader lacks what was read, which can only be after an
-            unclean election, reading goes on where the logs part; with "none" TruncationError is raised. Either way
+            unclean election, reading continues where the logs part; with "none" TruncationError is raised. Either way
             the log gets a warning and `metrics` counts it.
-        fetch_min_bytes, fetch_max_wait: a broker answers once it has so many bytes, or after so many seconds.
+        fetch_min_bytes, fetch_max_wait: a broker answers once it has that many bytes, or after that many seconds.
         fetch_max_bytes, max_partition_fetch_bytes: bytes of one answer, and of one partition in it. A first batch comes
             whole in any case. Several answers are under way at a time, so larger ones are slower, not faster: broker
             and client would work in turn (8 MiB: 1.6 M records/s, 2 MiB: 3.0).
@@ -106,22 +106,22 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         commit: of a group. "at_least_once" (the default) commits what was processed: a record is when the next one, or
             the next poll, is asked for; every `auto_commit_interval` seconds, before partitions go to others, at the
             end. "at_most_once" commits before records are handed out. "manual": nothing but `commit` does.
-        session_timeout: seconds without a heartbeat after which the group goes on without this consumer.
+        session_timeout: seconds without a heartbeat after which the group continues without this consumer.
         heartbeat_interval: seconds between heartbeats; they are sent on a thread, and so are rebalances noticed.
         max_poll_interval: seconds within which the next poll has to come: else this consumer leaves its group. It is
             also how long the others wait for it when the group rebalances.
         assignors: who gives out partitions, in the order of preference: "range", "roundrobin", "sticky",
             "cooperative-sticky", or one of your own (ottla.machines.assignors). Where all of them are cooperative,
-            consumers go on reading what they keep while the group rebalances.
+            consumers keep reading what they keep while the group rebalances.
         group_instance_id: a name of its own makes this consumer a static member: it may restart within
             `session_timeout` and have its partitions again, without a rebalance.
         on_assigned, on_revoked, on_lost: called with a list of partitions: new ones, ones that are about to go to
             others, and ones that are gone already (by default `on_revoked`). In the thread that reads.
         listener: an object with these methods instead (ottla.RebalanceListener).
-        client_rack: where this client is, in the words of the brokers' own `rack`. Leaders then name an in-sync replica
+        client_rack: where this client is, as in the brokers' own `rack`. Leaders then name an in-sync replica
             in that rack, where there is one, and it is read from (KIP-392). "" for nowhere: leaders are read from.
         request_timeout: seconds for a broker to answer a request.
-        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+        connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
             may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
         metadata_max_age: seconds after which new partitions are looked for, and leaders asked again for a replica.
         client_id: names this client in logs and quotas.
@@ -250,7 +250,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
     def wakeup(self) -> None:
         """Let the thread that waits for records raise WakeupError, or the next one that would. From any thread.
 
-        Nothing is lost: reading goes on where it was. A lookup of offsets that is under way is waited for.
+        Nothing is lost: reading continues where it was. A lookup of offsets that is under way is waited for.
         """
         self.use_guard.guard.check_process()
         self._fetcher.interrupt(WakeupError())
@@ -279,7 +279,7 @@ class Consumer(Committing, Seeking, Generic[K, V]):
         """Let go of everything. A loop that is reading, in any thread, ends. A second call does nothing.
 
         Of a group, what was processed is committed (not with commit="manual"), partitions are given up, and the group
-        is told, but for a static member. What the last `poll` gave counts as processed only where a `with` block ends
+        leaves, but for a static member. What the last `poll` gave counts as processed only where a `with` block ends
         without an error. In a signal handler that interrupts a call of the same thread, and in a callback, it lets that
         call come to its end, which closes. In a child after a fork it does nothing.
         """
@@ -344,7 +344,7 @@ def _close(
 ) -> None:
     fetcher.close()
     if isinstance(assignment, GroupAssignment) and assignment.in_group and isinstance(reader, GroupReader):
-        # Whoever collects garbage does not wait until the group is told.
+        # The garbage collector does not wait until the coordinator has the leave request.
         leaving = Thread(target=_leave_group, args=(reader, assignment, cluster), name="ottla-goodbye", daemon=True)
         _leaving.add(leaving)
         leaving.start()

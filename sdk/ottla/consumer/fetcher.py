@@ -1,6 +1,6 @@
 """The consumer's IO: fetches go out whenever a partition wants more, and what comes waits to be read.
 
-There is no thread of its own. Whoever brings news pumps: the streams' readers when an answer comes, the user's thread
+There is no thread of its own. Each event pumps: the streams' readers when a response comes, the user's thread
 when it has read something or waits, the metadata thread when a leader moved.
 """
 
@@ -49,7 +49,7 @@ class Fetcher:
     ) -> None:
         self.lock: Final = Condition()
         self.closed = False
-        self.attention_at = float("inf")  # when the assignment wants the reader to come by
+        self.attention_at = float("inf")  # when the assignment needs the reader's thread
         self.consumed: Final = Consumed()
         self.hurried = False  # whether the reader is to come back with what it has
         self.raised: OttlaError | None = None  # the last interruption that was asked for, and raised
@@ -94,7 +94,7 @@ class Fetcher:
             self._streams.send(fetch.address, self._request(fetch), fetch, timeout=self._timeout)
 
     def take(self, timeout: float) -> FetchedData | None:
-        """The next chunk, waited for up to `timeout` seconds. None also where the client was closed or all is done.
+        """The next fetched data, waited for up to `timeout` seconds. None also where the client was closed or is done.
 
         Raises what a broker said that asking again does not mend.
         """
@@ -124,7 +124,7 @@ class Fetcher:
             self.lock.notify_all()
 
     def call_attention(self) -> None:
-        """Let the reader come by where it waits, else before it waits the next time."""
+        """Let the reader attend to its assignment now where it waits, else before it waits the next time."""
         with self.lock:
             self.attention_at = float("-inf")
             self.lock.notify_all()
@@ -142,13 +142,13 @@ class Fetcher:
             raise self.raised
 
     def check_open(self) -> None:
-        """Raise where whoever waits need not wait any longer: somebody interrupted or closed the consumer."""
+        """Raise where a wait is to end: the consumer was interrupted or closed."""
         self.check_interrupted()
         if self.closed:
             raise closed_error()
 
     def end(self) -> None:
-        """Let the reader come to its end; whoever calls does not wait."""
+        """Let the reader come to its end; does not wait for it."""
         with self.lock:
             self.closed = True
             self.lock.notify_all()

@@ -33,7 +33,7 @@ class Consumed:
         self.latency_max_s = 0.0
 
     def on_fetch_response(self, latency_s: float) -> None:
-        """A fetch was answered after so many seconds."""
+        """A fetch was answered after `latency_s`."""
         self.fetches += 1
         self.latency_sum_s += latency_s
         self.latency_max_s = max(self.latency_max_s, latency_s)

@@ -1,4 +1,4 @@
-"""`ottla.read`: a stretch of a topic, from a start to an end that is known, as a list, a table or a loop."""
+"""`ottla.read`: a range of a topic, from a start to an end that is known, as a list, a table or a loop."""
 
 from __future__ import annotations
 

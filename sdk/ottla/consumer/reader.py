@@ -1,13 +1,13 @@
 """How a consumer hands out what it fetched: record by record or in lists, from one run to the next.
 
 Whichever way, a partition's position is the offset after the last record that was handed out, even where a signal's
-handler raises in the midst of it, or whoever asked was cancelled:
+handler raises in the midst of it, or the caller was cancelled:
 
-* From when something is being gathered until it is in the hands of whoever asked for it, `_in_hand` is true, and
+* From when something is being gathered until the caller has it, `_in_hand` is true, and
   `_before` says where the positions were. `on_handed_out` is the last that happens, and a few assignments: no interrupt
   comes in between them, nor before the caller's own next step.
 * Whoever comes next and finds something in hand takes it back: the positions are where they were, and everything else
-  is fetched anew, for nobody knows in the midst of what the other was interrupted.
+  is fetched again, for the point of the interrupt is not known.
 """
 
 from __future__ import annotations
@@ -127,20 +127,20 @@ class Reader(Generic[K, V]):
             handing.at = position
             version = position.version
             for raw in part:
-                position.offset = raw[0]  # where to go on if its deserializer raises
+                position.offset = raw[0]  # where to continue if its deserializer raises
                 record = make(partition, raw)
                 position.offset = raw[0] + 1
                 if counts:
                     self._left -= 1  # type: ignore[operator]  # not None where it counts
                 yield record
-                if position.version != version:  # somebody goes elsewhere
+                if position.version != version:  # a seek
                     break
-        if self._handing is handing:  # else somebody has read on meanwhile
+        if self._handing is handing:  # else another call has read meanwhile
             handing.finish()
             self._handing = None
 
     def take_back(self) -> None:
-        """What was gathered and never came to whoever asked for it is read again."""
+        """What was gathered and never reached the caller is read again."""
         if not self._in_hand:
             return
         with self._fetcher.lock:
@@ -206,9 +206,9 @@ class Reader(Generic[K, V]):
         return segments
 
     def _next_run(self, timeout: float, *, holding: bool = False) -> CompletedFetch | None:
-        """What is being read, or the next chunk; None at the stop, after a close and after `timeout` seconds.
+        """What is being read, or the next fetched data; None at the stop, after a close and after `timeout` seconds.
 
-        `holding` records that were not handed out, nobody may give up or take over partitions: that ends the wait.
+        While `holding` records that were not handed out, partitions can't be given up or taken over: it does not wait.
         """
         deadline_at = self._clock.monotonic() + timeout
         while not self._fetcher.closed and self._left != self._gathered:
@@ -236,7 +236,7 @@ class Reader(Generic[K, V]):
         make = self._serdes.record
         partition, position, version = run.partition, run.position, run.version
         for raw in run.stream():
-            position.offset = raw[0]  # where to go on if its deserializer raises
+            position.offset = raw[0]  # where to continue if its deserializer raises
             try:
                 record = make(partition, raw)
             except SerializationError as error:
@@ -267,7 +267,7 @@ class Reader(Generic[K, V]):
         return run
 
     def _located(self) -> bool:
-        """Look up the topics and the positions that are not known; False where somebody closed the consumer."""
+        """Look up the topics and the positions that are not known; False where the consumer was closed."""
         try:
             self._assignment.ensure()
             self._assignment.resolve()

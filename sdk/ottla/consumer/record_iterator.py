@@ -25,11 +25,11 @@ class Handing:
                 position.offset, position.offset_epoch = first_offset(part), NO_EPOCH
 
     def is_good(self, position: Position) -> bool:
-        """Whether nobody has gone elsewhere in that partition, or given it up."""
+        """Whether there was no seek in that partition, and it was not given up."""
         return position in self.ends and position.version == self.ends[position][0]
 
     def left(self) -> dict[Position, int]:
-        """The partitions whose records are not all handed out, and where they go on."""
+        """The partitions whose records are not all handed out, and where they continue."""
         return {
             position: position.offset
             for position, (_, end, _) in self.ends.items()

@@ -1,4 +1,4 @@
-"""Where a consumer reads: its partitions, the places in them, and how to go elsewhere."""
+"""Where a consumer reads: its partitions, the positions in them, and how to move them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ottla_core.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartitio
 
 
 class Seeking:
-    """The part of a Consumer that is about places."""
+    """The part of a Consumer that is about positions."""
 
     use_guard: ConcurrentUseGuard
     reader: Reader[Any, Any]
@@ -47,8 +47,8 @@ class Seeking:
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Go on at `offset`. Whether it is there shows when it is fetched (`auto_offset_reset`).
 
-        Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so the
-        place to begin elsewhere is `on_assigned`.
+        Of a group, in a partition that this consumer has at the moment: before its first reading there is none, so
+        seek in `on_assigned` to begin elsewhere.
         """
         if isinstance(offset, bool) or not isinstance(offset, int) or offset < 0:
             raise config_error(f"offset={offset!r} is no offset", hint="give 0 or more, or use seek_to_beginning/_end")
@@ -71,7 +71,7 @@ class Seeking:
 
     @guarded
     def seek_to_time(self, moment: datetime | timedelta, *partitions: tuple[str, int]) -> None:
-        """Go on at the first record at or after `moment` (a timedelta: from now), or at the end where there is none."""
+        """Continue at the first record at or after `moment` (a timedelta: from now), or at the end for none."""
         self._seek_to_time(spec_timestamp(moment, now_ms=self._cluster.clock.wall_ms()), partitions)
 
     @guarded

@@ -158,7 +158,7 @@ def checked_stop(stop: Any) -> Any:
 
 
 def checked_reset(reset: Any, start: Any) -> Reset:
-    """Where to go from nowhere; by `start` where nobody says. Raises ConfigError."""
+    """Where to continue from an invalid position; by `start` where it is not set. Raises ConfigError."""
     if reset is None:
         return "earliest" if start == "earliest" or isinstance(start, datetime | timedelta) else "latest"
     checked: Reset = one_of(reset, "auto_offset_reset", ("earliest", "latest", "none"))

@@ -6,7 +6,7 @@
         assert producer.sent[0].value == {"id": 1}
 
 Serializers, partitioning, batches, offsets, callbacks and errors are those of `ottla`: it is the same code, only the
-connections are not there. Needs no server, port or disk. A topic that nobody made has one partition.
+connections are not there. Needs no server, port or disk. A topic that was not created has one partition.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _numbers: Final = itertools.count(1)
 class FakeCluster(ScriptedCluster):
     """Brokers in memory at `bootstrap`, an address of its own or the one that the application under test uses.
 
-    Fakes that are given that address meet here, while somebody holds the cluster and until its `with` block ends; any
+    Fakes with that address meet here, while the cluster is referenced and until its `with` block ends; any
     other fake is alone with its data (`fake.cluster`). `topics` says how many partitions a topic has.
     """
 
@@ -74,7 +74,7 @@ class FakeCluster(ScriptedCluster):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Nobody finds it any more. Its clients are closed by whoever made them."""
+        """It can't be found any more. Its clients are to be closed by the code that made them."""
         with _lock:
             for address in self.addresses:
                 _clusters.pop(address, None)
@@ -90,7 +90,7 @@ _lock: Final = Lock()
 
 
 def cluster_at(bootstrap: str | Sequence[str] | None) -> FakeCluster:
-    """The cluster that somebody holds at that address, else one that nobody else has."""
+    """The cluster that is referenced at that address, else a new one."""
     with _lock:
         found = next((c for c in map(_clusters.get, bootstrap_addresses(bootstrap)) if c is not None), None)
     return found or FakeCluster()
@@ -162,7 +162,7 @@ class FakeProducer(Producer[K, V]):
         ]
 
     def fail_next(self, error: OttlaError) -> None:
-        """Let the next record that is sent fail with `error`, as if the broker had refused it. Others are unharmed."""
+        """Let the next record that is sent fail with `error`, as if the broker had rejected it. Others are unharmed."""
         if not isinstance(error, OttlaError):
             raise config_error(f"{error!r} is none of ottla's errors", hint="give one, such as ottla.TimeoutError(…)")
         self._errors.append(error)
@@ -183,13 +183,13 @@ class FakeConsumer(Consumer[K, V]):
         super().__init__(*topics, bootstrap=self.cluster.bootstrap, **{**arguments, "_transport": self.cluster.connect})
 
     def fail_next(self, error: OttlaError) -> None:
-        """Let the next reading raise `error`, or the one that waits. Nothing is lost: the one after it goes on."""
+        """Let the next reading raise `error`, or the one that waits. Nothing is lost: the one after it continues."""
         self._fetcher.interrupt(error)
         self._assignment.wake()
 
 
 class _Failed(Delivery):
-    """One that failed as planned: with the very error that the test gave. `awaited`: somebody wanted the outcome."""
+    """One that failed as planned: with the very error that the test gave. `awaited`: the outcome was asked for."""
 
     __slots__ = ("awaited", "planned")
 

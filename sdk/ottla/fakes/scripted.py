@@ -128,7 +128,7 @@ class ScriptedCluster:
             self.stopped.add(self.addresses[broker])
 
     def go_on(self, broker: int) -> None:
-        """Let a broker that hangs go on, with all that it was sent."""
+        """Let a broker that hangs continue, with all that it was sent."""
         with self.changed:
             self.stopped.discard(self.addresses[broker])
             self.changed.notify_all()
@@ -172,7 +172,7 @@ class ScriptedCluster:
         raise OttlaError(ErrorCode.UNSUPPORTED_VERSION, f"scripted brokers don't know {type(body).__name__}")
 
     def broker_error(self, body: Any, step: Reject) -> Any:
-        """The answer that refuses every partition of a request."""
+        """The response that rejects every partition of a request."""
         error = Error(code=step.code, message=step.message)
         leader = None
         if step.leader is not None:

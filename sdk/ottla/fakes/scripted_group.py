@@ -49,7 +49,7 @@ class ScriptedGroup:
 
 
 class ScriptedGroups:
-    """All groups. `changed` is held in every call; whoever waits for members lets go of it meanwhile."""
+    """All groups. `changed` is held in every call, and released in the wait for members."""
 
     def __init__(self, changed: Condition) -> None:
         self._changed = changed

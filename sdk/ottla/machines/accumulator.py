@@ -6,10 +6,10 @@ The rules this file owns:
   flight, and sequence numbers keep their order (machines/sequences.py). Without idempotence a partition has one
   request in flight, with all that is ready. Either way what failed goes back to the head.
 * A batch is ready when it is full, when its first record has waited for `linger_s`, or when nothing may wait any more:
-  somebody flushes, or the buffer is full.
+  a flush waits, or the buffer is full.
 * One request goes to every partition that a broker leads, up to `request_bytes`: requests are what costs, not bytes.
   Several batches of a partition are answered each for itself where the producer is idempotent. Else they travel as
-  one part, and what the broker refuses for good is sent again batch by batch, so that one bad batch fails alone.
+  one part, and what the broker rejects for good is sent again batch by batch, so that one bad batch fails alone.
 * What failed waits for its back-off, unless the partition has another leader by then. While something waits so, or a
   request is overdue, the metadata is asked for again and again. An overdue request to a broker that has been replaced
   counts as failed: it may hang for ever with its connection open.
@@ -284,7 +284,7 @@ class Accumulator:
         return reported
 
     def on_sent_unanswered(self, request: OutgoingRequest) -> Reported:
-        """acks=0: what was handed to the connection counts as delivered, at an offset that nobody knows."""
+        """acks=0: what was handed to the connection counts as delivered, at an unknown offset."""
         return self.on_response(request, {part.route.partition_id: [BatchResponse()] for part in request.parts}, 0.0)
 
     def on_no_producer_id(self, reason: OttlaError) -> Reported:

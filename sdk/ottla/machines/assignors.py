@@ -5,7 +5,7 @@ Names and results are Kafka's, so that members of other makers may lead or follo
 * `range`: of every topic, each member gets a run of partitions; topics of equal size are split alike.
 * `roundrobin`: the partitions of all topics are dealt out one by one.
 * `sticky`: even to within one, and as many as possible stay where they are (KIP-54).
-* `cooperative-sticky`: the same, and what moves is given to nobody in this round: its owner goes on reading the rest,
+* `cooperative-sticky`: the same, and what moves has no owner in this round: its old owner keeps reading the rest,
   gives it up, and the next round hands it on (KIP-429).
 
 The coordinator gives members in no certain order; all results depend on ids alone, never on that order.
@@ -52,7 +52,7 @@ class Assignor(ABC):
 
     @abstractmethod
     def assign(self, partitions_of: Mapping[str, int], members: Iterable[Subscriber]) -> Assignments:
-        """`partitions_of`: the number of partitions of each topic that somebody subscribes to and that exists."""
+        """`partitions_of`: the number of partitions of each topic that a member subscribes to and that exists."""
 
     def user_data(self, owned: Iterable[TopicPartition], generation: int) -> bytes:
         """What a member adds to its subscription, for the assignor in the leading member."""
@@ -115,7 +115,7 @@ class StickyAssignor(Assignor):
             partitions = read_partitions(reader)
             generation = reader.int32() if reader.left >= _GENERATION_BYTES else UNKNOWN_GENERATION
         except MalformedError:
-            return Owned(UNKNOWN_GENERATION, ())  # it keeps nothing, and the group goes on
+            return Owned(UNKNOWN_GENERATION, ())  # it keeps nothing, and the group continues
         return Owned(generation, partitions)
 
 
@@ -143,7 +143,7 @@ class CooperativeStickyAssignor(StickyAssignor):
 
 
 def withhold_moving(target: Assignments, owned: Mapping[str, Owned]) -> Assignments:
-    """`target` without what another member still holds: nobody may get it before that one has given it up.
+    """`target` without what another member still holds: no member may get it before that one has given it up.
 
     Who claims a partition by an older generation than another does not hold it: it has missed that it moved.
     """

@@ -73,7 +73,7 @@ class ProducerBatch:
         self.error: OttlaError | None = None
         self.settled = False
         self.stamp = NO_STAMP
-        self.ticket = ticket  # of whoever waits for the outcome; nothing in here looks at it
+        self.ticket = ticket  # of the threads that wait for the outcome; nothing in here looks at it
 
     def encode(self, codec: Codec) -> bytes:
         """The batch's bytes, built at the first call: after it no record can be appended."""
@@ -110,7 +110,7 @@ def _stamped(batch: bytes, stamp: Stamp) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class BatchResponse:
-    """A broker's answer for one partition: an offset, or Kafka's code and words."""
+    """A broker's response for one batch: an offset, or Kafka's code and a message."""
 
     base_offset: int = -1
     log_append_time_ms: int = -1

@@ -1,7 +1,7 @@
 """Replicas of one partition side by side: the same bytes from one offset to another (rule 1).
 
-Each replica brings chunks of whole batches, cut where it likes. What all have is compared as bytes and let go, so that
-no more is held than a chunk of each. Headers are looked at only where bytes differ, to say what it is that differs.
+Each replica brings whole batches, cut where it likes. What all have is compared as bytes and dropped, so that
+no more is held than one fetch of each. Headers are looked at only where bytes differ, to say what it is that differs.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Reading:
 class Comparison:
     """The replicas on `brokers`, from the offset `start` to below `end`; the first of them is the reference.
 
-    One that differs is not read any further; the others go on.
+    One that differs is not read any further; the others continue.
     """
 
     def __init__(self, brokers: Iterable[int], start: int, end: int) -> None:
@@ -89,7 +89,7 @@ class Comparison:
         return min((reading.offset for reading in self._readings.values()), default=self.end)
 
     def wants(self) -> list[tuple[int, int]]:
-        """(broker, offset) of the chunks that are needed to go on; none when all is compared."""
+        """(broker, offset) of the fetches that are needed to continue; none when all is compared."""
         if len(self._readings) < 2:
             return []
         return [(b, r.offset) for b, r in self._readings.items() if not r.left_bytes and r.offset < self.end]
@@ -118,7 +118,7 @@ class Comparison:
         del self._readings[broker]
 
     def compare(self) -> None:
-        """Compare what all of them have, and let go of it."""
+        """Compare what all of them have, and drop it."""
         while len(self._readings) > 1 and (common := min(r.left_bytes for r in self._readings.values())):
             (reference, ours), *rest = self._readings.items()
             expected = ours.records[ours.at : ours.at + common]

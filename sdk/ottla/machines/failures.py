@@ -54,7 +54,7 @@ def not_flushed(batches: int) -> OttlaError:
 
 
 def callbacks_late(timeout_s: float) -> OttlaError:
-    """All is settled, and somebody's callbacks take their time."""
+    """All is settled, but callbacks of the user still run."""
     return error_from_code(
         ErrorCode.REQUEST_TIMED_OUT,
         f"all records have their outcomes, but not all delivery callbacks have returned within {timeout_s:g} s",
@@ -73,7 +73,7 @@ def topic_made_anew(topic: str, reset: str) -> OttlaError:
 
 
 def sender_failed(bug: BaseException) -> FatalError:
-    """The thread that sends came upon something that nobody had thought of: it does not send any more."""
+    """The thread that sends failed by a bug: it does not send any more."""
     error = FatalError(
         ErrorCode.UNKNOWN_SERVER_ERROR,
         f"the producer's sender failed, so it sends nothing any more: {bug!r}",
@@ -84,7 +84,7 @@ def sender_failed(bug: BaseException) -> FatalError:
 
 
 def not_delivered(failed: int, first: OttlaError) -> DeliveryError:
-    """So many records failed that nobody has asked about. To be raised from `first`."""
+    """Records failed, and their outcomes were not asked for. To be raised from `first`."""
     message = f"{failed} records were not delivered; the first: {first.message}"
     return DeliveryError(first.code, message, failed=failed, hint=first.hint)
 

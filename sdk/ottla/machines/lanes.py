@@ -1,10 +1,10 @@
-"""Which record is to be handled next: those of one lane one after the other, so many lanes at a time.
+"""Which record is to be handled next: those of one lane one after the other, `concurrency` lanes at a time.
 
 A lane is what has an order: a key, or a whole partition. Each job of a lane waits until the one before it is finished.
 
     add ──► waiting ──► ready ──next()──► running ──finish──► (gone; the lane's next one is ready)
                           ▲                  │
-                          └──unpark── parked ◄┘ park: to be tried again later; holds back its own lane, and no place
+                          └──unpark── parked ◄┘ park: to be tried again later; holds back its own lane, takes no slot
 
 The rules this file owns:
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """One record to be handled: `work` is what that means to whoever does it. `attempts` were begun."""
+    """One record to be handled: `work` is what that means to the worker. `attempts` were begun."""
 
     __slots__ = ("attempts", "lane", "partition", "size_bytes", "work")
 
@@ -85,7 +85,7 @@ class Lanes(Generic[T]):
             self._ready.append(job)
 
     def finish(self, job: Job[T]) -> None:
-        """It runs no more, and nobody comes back to it."""
+        """It does not run any more, and is finished."""
         self._running.remove(job)
         self._take_out(job)
         lane = self._lanes[job.lane]

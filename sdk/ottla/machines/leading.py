@@ -42,7 +42,7 @@ def offered(
 
 
 def subscribed_topics(members: Iterable[Subscriber]) -> set[str]:
-    """All that somebody in the group reads."""
+    """All topics that a member of the group reads."""
     return {topic for member in members for topic in member.subscription.topics}
 
 
@@ -56,7 +56,7 @@ def lead(assignor: Assignor, partitions_of: Mapping[str, int], members: Sequence
 def check_assignments(
     name: str, made: Assignments, partitions_of: Mapping[str, int], members: Sequence[Subscriber]
 ) -> None:
-    """Raise where a partition has two owners, does not exist, or is given to somebody who does not read its topic."""
+    """Raise where a partition has two owners, does not exist, or goes to a member that does not read its topic."""
     topics_of = {member.member_id: frozenset(member.subscription.topics) for member in members}
     owner_of: dict[TopicPartition, str] = {}
     for member_id, partitions in made.items():
@@ -75,7 +75,7 @@ def check_assignments(
 def left_out(
     made: Assignments, held: Iterable[TopicPartition], partitions_of: Mapping[str, int]
 ) -> list[TopicPartition]:
-    """What nobody reads: given to none, and `held` by none who is to give it up first."""
+    """What no member reads: assigned to none, and `held` by none that is to give it up first."""
     assigned = {partition for partitions in made.values() for partition in partitions} | set(held)
     existing = (TopicPartition(topic, number) for topic, count in partitions_of.items() for number in range(count))
     return sorted(partition for partition in existing if partition not in assigned)

@@ -6,13 +6,13 @@
 
 The rules this file owns (Kafka's classic protocol, KIP-62, 345, 394, 429):
 
-* A member is known by its id and generation. Who is told UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION has been left behind:
-  its partitions are `lost`, it forgets both and joins as somebody new. An answer that belongs to an earlier generation
+* A member is known by its id and generation. After UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION it has been left behind:
+  its partitions are `lost`, it forgets both and joins as a new member. A response that belongs to an earlier generation
   says nothing about this one.
 * REBALANCE_IN_PROGRESS: join again, and keep the id.
 * Trouble with the coordinator changes nothing: it is looked for again, and asked again after a back-off.
 * Heartbeats are sent from the join's answer on, as long as the member is in the group: who leads may take long to give
-  out the partitions. A join needs none: the coordinator counts whoever waits for it as alive.
+  out the partitions. A join needs none: the coordinator counts a member that waits for it as alive.
 * Who does not poll within `max_poll_interval` leaves by itself, and says so.
 
 Times are in monotonic seconds. Not thread-safe: the consumer holds one lock over it.
@@ -34,7 +34,7 @@ _BACKOFF_MOST_S: Final = 1.0
 
 
 class MemberState(Enum):
-    """Where a member stands, in words."""
+    """Where a member stands, in words for logs."""
 
     UNJOINED = "not in the group"
     JOINING = "waits for the others to join"
@@ -48,8 +48,8 @@ class Meaning(Enum):
 
     TAKE_ID = "join again with the member id that came with it"
     REJOIN = "the others rebalance: join again"
-    LOST = "the group has gone on without this member: join as somebody new"
-    FIND = "somebody else may be the coordinator: look for it, and ask again"
+    LOST = "the group has continued without this member: join as a new one"
+    FIND = "another one may be the coordinator: look for it, and ask again"
     AGAIN = "ask the same one again, a little later"
     FATAL = "asking again does not mend it"
 
@@ -106,7 +106,7 @@ class Membership:
         self.protocol = ""
         self.leads = False
         self.lost = ""
-        self.left_behind = ""  # the last `lost`, for whoever asks later why a commit failed
+        self.left_behind = ""  # the last `lost`, to explain later why a commit failed
         self.join_reason = "the consumer begins"
         self.failing_since = NEVER
         self.retry_at = 0.0
@@ -124,7 +124,7 @@ class Membership:
     # ---- joining: the user's thread ------------------------------------------------------------------------------
 
     def rejoin(self, reason: str) -> None:
-        """Join again as soon as the user's thread comes by; the first reason stays."""
+        """Join again at the next call of the user's thread; the first reason stays."""
         self.join_reason = self.join_reason or reason
 
     def may_join(self, now: float) -> bool:
@@ -235,7 +235,7 @@ class Membership:
         return meaning
 
     def leave(self) -> str:
-        """It is over; the member id to leave with. "" where nobody is to be told: a static member is expected back."""
+        """The end; the member id to leave with, "" where it does not leave: a static member is expected back."""
         leaver = "" if self.settings.instance_id is not None else self.member_id
         self.state = MemberState.LEFT
         self.member_id, self.generation, self.join_reason = "", NO_GENERATION, ""

@@ -116,7 +116,7 @@ class ClusterView:
         return None if name is None else TopicPartition(name, partition_id.partition)
 
     def without_leader(self, topics: Iterable[str]) -> bool:
-        """Whether one of `topics` is missing or has a partition that nobody can be asked for."""
+        """Whether one of `topics` is missing or has a partition without a known leader."""
         return any(
             topic is None or topic.error or any(TopicPartition(topic.name, n) not in self.routes for n in range(count))
             for topic in (self.topics.get(name) for name in topics)
@@ -159,7 +159,7 @@ def _is_older(view: ClusterView, name: TopicPartition, route: Route) -> bool:
 def with_leader(
     view: ClusterView, partition_id: PartitionId, address: str, leader_epoch: int
 ) -> tuple[ClusterView, bool]:
-    """The view after a broker named the partition's leader (KIP-951), and whether that was news."""
+    """The view after a broker named the partition's leader (KIP-951), and whether that changed it."""
     name = view.name_of(partition_id)
     route = None if name is None else view.routes.get(name)
     if name is None or not address or (route is not None and leader_epoch <= route.leader_epoch):

@@ -1,6 +1,6 @@
 """Which partition a record goes to: murmur2 of its key, exactly as Kafka's clients do it, or a sticky one without key.
 
-The same key goes to the same partition while the number of partitions stays the same, whoever writes it: a Java
+The same key goes to the same partition while the number of partitions stays the same, with every client: a Java
 producer, librdkafka with murmur2_random, or this one (org.apache.kafka.common.utils.Utils.murmur2, Austin Appleby's
 MurmurHash2 with its own seed). Records without a key fill one partition's batch, then the next one's (KIP-480): a batch
 of one partition costs what a batch costs, so spreading single records would multiply the batches. Whoever wants just
@@ -20,7 +20,7 @@ _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 
 _UINT32S: Final = [struct.Struct(f"<{n}I") for n in range(65)]
-"""One unpack takes all words of a key of up to 259 bytes; longer keys compile theirs at each call."""
+"""One unpack takes all 32-bit words of a key of up to 259 bytes; longer keys compile theirs at each call."""
 
 CACHED_KEYS: Final = 65_536
 

@@ -18,7 +18,7 @@ class Position:
     group left off) has been looked up. `stop` is the first offset that is not wanted. `fetch_offset` is what comes
     after all that was fetched, and `epoch` the leader epoch of the batch before it, -1 where that is not known.
     `leader_epoch` is of the leader in whose log they are known to be right (KIP-320). `topic_id` is of the topic in
-    which `offset` is a place, None while that is not known.
+    which `offset` is valid, None while that is not known.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Position:
         )
 
     def is_checked(self, route: Route) -> bool:
-        """Whether its place is right in this leader's log: it comes from there, or nobody can tell."""
+        """Whether its offset is valid in this leader's log: it comes from there, or that can't be checked."""
         if self.epoch == NO_EPOCH:
             self.leader_epoch = route.leader_epoch
         return self.leader_epoch >= route.leader_epoch
@@ -146,7 +146,7 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionData:
-    """A broker's answer for one partition: whole batches, another replica to ask, or Kafka's code and words."""
+    """A broker's response for one partition: whole batches, another replica to read from, or a code and a message."""
 
     records: bytes = b""
     high_watermark: int = -1

@@ -20,7 +20,7 @@ from ottla_core.model import TopicPartition
 
 
 class PartitionProgress:
-    """One partition, from when it was assigned until it is given up. `end` is where reading goes on."""
+    """One partition, from when it was assigned until it is given up. `end` is where reading continues."""
 
     __slots__ = ("_front", "_open", "_out_of_order", "committed", "end", "released")
 
@@ -88,7 +88,7 @@ class RecordsInFlight:
         return sum(progress.front for progress in self._partitions.values())
 
     def to_commit(self, only: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, int]:
-        """What is finished and not committed yet, of all partitions or of these: where each of them goes on."""
+        """What is finished and not committed yet, of all partitions or of these: where each of them continues."""
         names = self._partitions if only is None else [name for name in only if name in self._partitions]
         return {name: progress.committable for name in names if (progress := self._partitions[name]).front}
 

@@ -84,7 +84,7 @@ class PartitionQueue:
         self.put_back(part.batches)
 
     def acknowledge(self, part: PartitionBatches, offset: int, response: BatchResponse, now: float) -> None:
-        """The part's batches are in the log from `offset` on, which is -1 where nobody knows."""
+        """The part's batches are in the log from `offset` on, which is -1 where it is not known."""
         self.failures = 0
         self.retry_at = 0.0
         self.one_by_one = False

@@ -3,14 +3,14 @@
 The broker takes a batch of a producer only where its first sequence follows the last one that it has, in the same
 epoch, or is 0 in a higher epoch. From that follow the rules which this file owns:
 
-* A batch is stamped when it leaves for the first time and keeps its stamp: sent again, it is told from a new one.
+* A batch is stamped when it leaves for the first time and keeps its stamp: a retry is recognized by it.
 * Of the last BATCHES_KEPT batches a broker knows where they lie. So that it can tell for each that is outstanding
   (stamped, and its fate not known), no more are stamped from the oldest of those on, settled ones among them included.
 * After a failure nothing more leaves until everything in flight has come back; then all of it leaves again, in order.
   So OUT_OF_ORDER_SEQUENCE_NUMBER is explained as long as an older batch is outstanding.
 * A batch that fails for good may lie in the log or not, and nothing new is stamped until that shows. The youngest batch
   is acknowledged: then all before it are there. The oldest outstanding one is out of order: then there is a gap, and
-  none of those that are outstanding is in the log. All have failed: then nobody knows.
+  none of those that are outstanding is in the log. All have failed: then it is not known.
 * Behind a gap a new epoch begins: what is outstanding is stamped anew, from 0. No stamp is ever used for two batches.
 * A broker that knows nothing of a producer takes any sequence, even the second batch before the first. So the first
   batch of an epoch goes alone, and so does one after a pause that the broker may have used to forget.
@@ -55,7 +55,7 @@ class Sequences:
     """One partition of one producer. `now` is monotonic seconds.
 
     `outstanding` has what is stamped and not settled, in order. `halted`: nothing leaves before `resume`, which is
-    called once nothing is in flight. `surprised`: the broker's memory is not what it should be; for whoever tells.
+    called once nothing is in flight. `surprised`: the broker's memory is not what it should be; to be reported once.
     """
 
     __slots__ = (
@@ -146,7 +146,7 @@ class Sequences:
         self.halted = True
 
     def on_out_of_order(self, batch: Stamped) -> None:
-        """The broker refused it for its sequence, or does not know the producer."""
+        """The broker rejected it for its sequence, or does not know the producer."""
         self.halted = True
         if batch is self.outstanding[0] and not self._gap:
             self._gap = True
@@ -162,7 +162,7 @@ class Sequences:
         self.halted = self._doubt = True
 
     def on_fenced(self) -> None:
-        """The broker knows a higher epoch of this producer id: somebody else has it, so another one is needed."""
+        """The broker knows a higher epoch of this producer id: another producer has it, so another id is needed."""
         self.halted = self._gap = self.surprised = True
         self._epoch = _LAST_EPOCH
 

@@ -1,7 +1,7 @@
 """An even assignment that moves as little as it can: what the sticky assignors share.
 
 Three steps. What members own is looked through: where two claim a partition, the newer generation has it, and of two
-in the same generation neither. Everybody keeps of it what an even share allows. The rest goes to whoever reads its
+in the same generation neither. Each member keeps of it what an even share allows. The rest goes to the reader of its
 topic and has least; and where members read different topics, partitions then move from the fuller to the emptier
 until no move makes the shares more even.
 """
@@ -30,7 +30,7 @@ TopicsOf = Mapping[str, frozenset[str]]
 def balance(
     partitions: Sequence[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
 ) -> dict[str, list[TopicPartition]]:
-    """Every one of `partitions` that somebody subscribes to, by member."""
+    """Every one of `partitions` that a member subscribes to, by member."""
     readers = _readers(partitions, topics_of)
     readable = [partition for partition in partitions if readers[partition.topic]]
     claimed = _claims(readable, topics_of, owned)
@@ -55,7 +55,7 @@ def _readers(partitions: Iterable[TopicPartition], topics_of: TopicsOf) -> dict[
 def _claims(
     readable: Iterable[TopicPartition], topics_of: TopicsOf, owned: Mapping[str, Owned]
 ) -> dict[str, list[TopicPartition]]:
-    """What each member owns in fact: it exists, is subscribed to, and nobody has as good a claim."""
+    """What each member really owns: it exists, is subscribed to, and no other member has as good a claim."""
     subscribed = set(readable)
     best: dict[TopicPartition, tuple[int, str | None]] = {}
     for member_id, (generation, partitions) in owned.items():
@@ -93,7 +93,7 @@ def _within_even_share(claimed: Mapping[str, list[TopicPartition]], total: int) 
 def _hand_out(
     free: Iterable[TopicPartition], made: dict[str, list[TopicPartition]], readers: Mapping[str, list[str]]
 ) -> None:
-    """Give each to whoever of its readers has least; what few may read goes first."""
+    """Give each to the reader that has least; what few may read goes first."""
     by_readers: dict[tuple[str, ...], list[TopicPartition]] = defaultdict(list)
     for partition in free:
         by_readers[tuple(readers[partition.topic])].append(partition)

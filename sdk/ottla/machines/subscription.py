@@ -3,7 +3,7 @@
 The rules this file owns:
 
 * A partition is in at most one fetch at a time, so what comes for it comes in order. Fetches to one broker run side by
-  side with different partitions: one that waits for news in quiet partitions never holds up a busy one.
+  side with different partitions: one that waits for records of quiet partitions never holds up a busy one.
 * What was fetched and not read is bounded by `prefetch_bytes`: a partition's share of it is one half in what waits to
   be read and one in what is under way. Only a first batch, which always comes whole, may exceed that (rule 57).
 * Partitions take turns: one that was asked for goes to the end, and what came is read in the order in which it came.
@@ -12,7 +12,7 @@ The rules this file owns:
   raised.
 * With a new leader a position is checked before it fetches on: where did the epoch of what was fetched last end in that
   leader's log? If that is before the position, the log was truncated: go back to there and say so, or raise (KIP-320).
-* A topic that was made anew under its name is another topic: a place in the old one is none in it, so that its position
+* A topic that was recreated under its name is another topic: an offset in the old one is invalid, so that its position
   is reset, too, and says so once.
 * A leader may name a replica that is closer. It is asked until it fails, the leader changes, or its time is over; what
   it does not have, its leader may have (KIP-392).
@@ -64,7 +64,7 @@ class FetchLimits:
     shun_s: float = 5.0  # how long none is read from after one was of no use
 
     def share_bytes(self, partitions: int) -> int:
-        """What one of so many partitions may have waiting, and again in a fetch that is under way."""
+        """What one of `partitions` may have waiting, and again in a fetch that is under way."""
         return min(self.partition_bytes, max(_LEAST_SHARE_BYTES, self.prefetch_bytes // (2 * max(1, partitions))))
 
 
@@ -84,7 +84,7 @@ class SubscriptionState:
         self._pace = LookupPace()
         self._look_again_at = float("inf")
         self.resets = 0
-        self.made_anew: list[str] = []  # words of warning about topics that are others now
+        self.made_anew: list[str] = []  # warnings about topics that were recreated
         self._reported_recreated: dict[str, TopicId] = {}
         self.truncations = 0
 
@@ -120,7 +120,7 @@ class SubscriptionState:
         self._drop(position)
 
     def start_over(self) -> None:
-        """Somebody was interrupted, nobody knows in what: all but the positions is forgotten, and fetched anew."""
+        """After an interrupt at an unknown point: all but the positions is forgotten, and fetched again."""
         for position in self.positions.values():
             position.in_flight = None
             if position.offset is not None:
@@ -237,7 +237,7 @@ class SubscriptionState:
         return due
 
     def wake_at(self, now: float) -> float:
-        """When `plan` is worth another try without news."""
+        """When `plan` is worth another try if nothing happens before."""
         retries = (p.retry_at for p in self.positions.values() if p.retry_at > now)
         return min(self._look_again_at, min(retries, default=float("inf")))
 
@@ -397,7 +397,7 @@ class SubscriptionState:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def next_fetched(self) -> FetchedData | None:
-        """The next chunk to read; chunks of paused partitions stay in their order."""
+        """The next fetched data to read; that of paused partitions stays in its order."""
         for index, fetched in enumerate(self._fetched):
             if not fetched.position.paused:
                 del self._fetched[index]
@@ -405,7 +405,7 @@ class SubscriptionState:
         return None
 
     def on_read(self, fetched: FetchedData) -> None:
-        """The chunk was read to its end, or is not wanted any more: its bytes are free."""
+        """The data was read to its end, or is not needed any more: its bytes are free."""
         self.waiting_bytes -= len(fetched.records)
         fetched.position.waiting_bytes -= len(fetched.records)
 

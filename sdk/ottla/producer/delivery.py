@@ -1,7 +1,7 @@
 """The future of one sent record, light enough to have one for each: what waits and calls back is shared by its batch.
 
-A producer has one `Announcer`. It wakes whoever waits for a batch, runs callbacks on a thread of its own (a slow
-callback delays other callbacks, and whoever flushes), and remembers failures that nobody had asked about, so that
+A producer has one `Announcer`. It wakes threads that wait for a batch, runs callbacks on a thread of its own (a slow
+callback delays other callbacks, and flushes), and remembers failures whose outcome was not asked for, so that
 `flush()` and `close()` can raise them.
 """
 
@@ -86,7 +86,7 @@ class Delivery:
         ticket_of(self._batch).add_hook(self._batch, hook)
 
     def on_awaited(self) -> None:
-        """For facades: somebody will ask for the outcome of this record's batch, so `flush` need not raise it."""
+        """For facades: the outcome of this record's batch will be awaited, so `flush` need not raise it."""
         ticket_of(self._batch).seen = True
 
     def batch_key(self) -> object:
@@ -128,7 +128,7 @@ def outcomes(deliveries: Sequence[Delivery]) -> tuple[list[RecordMetadata], Ottl
 
 
 class Ticket:
-    """One batch's waiters, callbacks and hooks. `seen` says that somebody asked for an outcome."""
+    """One batch's waiters, callbacks and hooks. `seen` says that an outcome was awaited."""
 
     __slots__ = ("_announcer", "_callbacks", "_hooks", "_waiters", "seen")
 
@@ -156,7 +156,7 @@ class Ticket:
         return batch.settled
 
     def add_callback(self, batch: ProducerBatch, callback: Callable[[], object], *, awaited: bool = True) -> None:
-        """Call back on the callback thread once the batch is settled; `awaited`: whoever does so wants to know."""
+        """Call back on the callback thread once the batch is settled; `awaited`: the caller handles the outcome."""
         self.seen = self.seen or awaited
         with self._announcer.lock:
             if not batch.settled:
@@ -174,7 +174,7 @@ class Ticket:
         hook()
 
     def open(self) -> None:
-        """Wake, hook and call back. The batch was settled before this takes the lock, so nobody is forgotten."""
+        """Wake, hook and call back. The batch was settled before this takes the lock, so no waiter is forgotten."""
         with self._announcer.lock:
             waiters, callbacks, hooks = self._waiters, self._callbacks, self._hooks
             self._waiters, self._callbacks, self._hooks = [], [], []
@@ -187,10 +187,10 @@ class Ticket:
 
 
 class _Waiter:
-    """A thread that waits, or is about to, until somebody tells it, once.
+    """A thread that waits, or is about to, until it is notified, once.
 
     Not an Event: that one has a lock of its own, which a waiting thread holds for moments in which a signal handler may
-    come, and whoever tells would wait for the handler.
+    come, and the notifying thread would wait for the handler.
     """
 
     __slots__ = ("_notified",)
@@ -208,7 +208,7 @@ class _Waiter:
 
 
 def _shielded(call: Callable[[], object]) -> None:
-    """Call, and log what it raises, SystemExit too: the threads that tell of outcomes do so for everybody."""
+    """Call, and log what it raises, SystemExit too: the threads that report outcomes do so for all records."""
     try:
         call()
     except BaseException:
@@ -252,7 +252,7 @@ class Announcer:
             ticket.open()
 
     def raise_failures(self) -> None:
-        """Raise DeliveryError if records failed whose outcome nobody had asked for, and forget them."""
+        """Raise DeliveryError if records failed whose outcome was not awaited, and forget them."""
         with self.lock:
             failed, first = self._failed, self._first
             self._failed, self._first = 0, None
@@ -272,7 +272,7 @@ class Announcer:
             _shielded(callback)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until the callbacks have run of all that was told before; False where `timeout` seconds passed.
+        """Wait until the callbacks of everything announced before have run; False where `timeout` seconds passed.
 
         A callback that asks for it does not wait for itself, nor for those behind it.
         """

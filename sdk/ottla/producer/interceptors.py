@@ -24,7 +24,7 @@ class ProducerInterceptor:
     """To be derived from; an object with one of the two methods will do as well."""
 
     def on_send(self, record: ProducerRecord[Any, Any]) -> ProducerRecord[Any, Any]:
-        """Called by the sending thread, before the record is serialized; returns it, or another one in its place."""
+        """Called by the sending thread, before the record is serialized; returns it, or another one instead."""
         return record
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: OttlaError | None) -> None:

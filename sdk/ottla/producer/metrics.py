@@ -73,7 +73,7 @@ class Produced:
         self._request_records.add(sum(batch.count for batch in batches))
 
     def on_response(self, latency_s: float) -> None:
-        """A request was answered after so many seconds."""
+        """A request was answered after `latency_s`."""
         self._latency_ms.add(1000 * latency_s)
 
     def on_settled(self, batches: list[ProducerBatch]) -> None:

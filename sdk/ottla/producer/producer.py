@@ -67,21 +67,21 @@ class Producer(Generic[K, V]):
 
     What was not answered is sent again until `delivery_timeout`. An idempotent producer, as it is by default, thereby
     writes each record once and in the order of its partition, whatever leaders and connections do meanwhile. Without
-    idempotence the order holds, and a record may be written twice (rule 66). With acks=0 nobody answers, so a record
+    idempotence the order holds, and a record may be written twice (rule 66). With acks=0 no broker answers, so a record
     may be lost and its offset is never known.
 
-    The end of the `with` block waits for what was sent, and raises DeliveryError where records failed that nobody had
-    asked about. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that
+    The end of the `with` block waits for what was sent, and raises DeliveryError for failed records that were not
+    awaited. A block that raises waits as well, up to `delivery_timeout`; another Ctrl-C ends that. A producer that
     is not closed loses what is in its buffer when the process is killed. It belongs to the process that made it: in a
     child after a fork its methods raise ConfigError, and so do those that wait in a signal handler that interrupts one.
 
     Args:
         bootstrap: gRPC addresses of brokers, "host:port,…" or a list; by default OTTLA_BOOTSTRAP, then localhost:9650.
-        topic: where `send` sends unless it is told otherwise.
+        topic: where `send` sends unless its own topic= says otherwise.
         key, value: serializers: auto (str → UTF-8; bytes as they are; dict, list, tuple, int, float, bool → JSON),
             bytes, str, int, float, uuid, json, a type (bytes, str, int, float, UUID, dict, list, a dataclass or
             pydantic model, written as JSON) or a callable. None is always null. docs/use/serializers.md has examples.
-        acks: "all" every in-sync replica has it, 1 the leader has it, 0 nobody is asked.
+        acks: "all" every in-sync replica has it, 1 the leader has it, 0 no acknowledgement.
         compression: "none", "gzip", "snappy", "lz4" or "zstd", per batch; it stays so on disk and to the consumer.
         linger: seconds that a record waits for others to share its batch.
         batch_size: bytes of a batch before compression; a larger record gets a batch of its own.
@@ -102,7 +102,7 @@ class Producer(Generic[K, V]):
             batches are smaller then. Or a callable (topic, key, value, number of partitions) → partition, with key and
             value as bytes. A partition given to `send` goes before it.
         interceptors: objects that see each record before it is serialized, and each outcome: ProducerInterceptor.
-        connect_timeout: seconds in which somebody has to be there when the first broker is looked for; more where they
+        connect_timeout: seconds for the first broker to answer when the client begins; more where brokers
             may start after this client. Once a broker has answered, outages are waited for as the other timeouts say.
         metadata_max_idle: seconds after which a topic that nothing is sent to is not kept in mind any more.
         metadata_max_age: seconds after which the cluster is looked at again without a reason.
@@ -199,7 +199,7 @@ class Producer(Generic[K, V]):
         such partition, or closed) and ConnectError. Nothing has been sent then.
         """
         name = topic or self._topic
-        target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it refuses None
+        target = self._targets.get(name) or self._find_target(name)  # type: ignore[arg-type]  # it raises for None
         try:
             key_bytes = None if key is None else self._key(key)
             value_bytes = None if value is None else self._value(value)
@@ -276,7 +276,7 @@ class Producer(Generic[K, V]):
         """Send what is waiting now, without linger, and wait until all of it has an outcome and callbacks have run.
 
         `timeout` in seconds, delivery_timeout by default. Raises ottla.TimeoutError where it passed, and DeliveryError
-        where records failed that nobody had asked about. In a callback it does not wait for callbacks.
+        for failed records whose outcome was not awaited. In a callback it does not wait for callbacks.
         """
         self._guard.check()
         limit_s = self._seconds(timeout)
@@ -289,10 +289,10 @@ class Producer(Generic[K, V]):
         self._announcer.raise_failures()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Flush for up to `timeout` seconds (delivery_timeout by default), fail what is left, and let go of everything.
+        """Flush for up to `timeout` seconds (delivery_timeout by default), fail what is left, and release everything.
 
         Callbacks have run when it returns, but for those that take longer than that. Raises DeliveryError where records
-        failed that nobody had asked about. A second call does nothing, unless its timeout ends before that of one that
+        whose outcome was not awaited. A second call does nothing, unless its timeout ends before that of one that
         still waits: then that one ends with it. In a child after a fork it does nothing: the records are the parent's.
         """
         self._close(self._seconds(timeout))
@@ -432,7 +432,7 @@ def closed_error() -> ConfigError:
 
 
 def _disown() -> None:
-    """In a child after a fork: `send`, which has no time to ask, comes upon no topic, and then hears why."""
+    """In a child after a fork: `send` does no check of its own, so it must find no topic and then raise."""
     for producer in list(_open_producers):
         producer._targets.clear()
     _open_producers.clear()

@@ -1,7 +1,7 @@
 """Rows of bytes on their way out, a column each: for connectors, whose rows come so and by the million.
 
 A row costs a third of what `send` takes: no serializer, no Delivery, and the lock once for many rows. What became of
-them is told by `flush`.
+them, `flush` reports.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 One lock guards the accumulator. `send` appends under it, this thread drains under it, answers are entered under it;
 building batches, compressing, sending and telling outcomes happen outside. The lock is re-entrant only so that it can
-be asked whose it is (guard.py): nobody takes it twice.
+checked who owns it (guard.py): no thread takes it twice.
 
-Whatever goes wrong here that nobody has thought of ends the sending, and all hear of it: `failed` says why.
+An unforeseen error here ends the sending, and every caller gets it: `failed` says why.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Sender:
             raise sender_failed(self.failed)
 
     def flush(self, timeout: float) -> bool:
-        """Wait until everything that was sent so far is settled and told; False where `timeout` seconds passed."""
+        """Wait until everything that was sent so far is settled and announced; False where `timeout` seconds passed."""
         deadline_at = self._clock.monotonic() + timeout
         with self.lock:
             waited_for = list(reversed(self._accumulator.incomplete))
@@ -125,12 +125,12 @@ class Sender:
         self._streams.close(timeout=_UNANSWERED_S if self._acks == 0 else 0.0)
 
     def _fail(self, bug: BaseException) -> None:
-        """Without this nothing is sent any more: whoever waits has to hear of it, and whoever sends."""
+        """Nothing is sent any more: threads that wait, and those that send later, get the error."""
         if self.failed is None:
             logger.error("the sender failed", exc_info=bug)
             self.failed = bug
         self._fail_all(sender_failed(bug))
-        with self.lock:  # whatever was just being told when it failed
+        with self.lock:  # what was just being announced when it failed
             self._accumulator.incomplete.clear()
             self.room.notify_all()
 
@@ -172,7 +172,7 @@ class Sender:
         """Send right here, on a thread that brought an answer, what waited for it.
 
         While the user's thread is busy, waking the sender's takes longer than the broker. That one is woken all the
-        same: it knows when to come back, and does what is left where somebody else is sending just now.
+        same: it knows when to come back, and sends what is left if another thread is sending just now.
         """
         if self._sending.acquire(blocking=False):
             try:

@@ -91,4 +91,4 @@ class Target:
 
 
 def _by_chance(count: int) -> int:
-    return int(random.random() * count)  # noqa: S311 - nobody has to be unable to guess it
+    return int(random.random() * count)  # noqa: S311 - it need not be unpredictable

@@ -1,7 +1,7 @@
 """Instances of your own classes as JSON, and back: dataclasses, pydantic models, and lists and dicts of them.
 
 What is read is checked against the class's annotations: a field that is missing and has no default, or that holds
-something else than its annotation says, is an error that names its place, such as `lines[2].price`. Fields that the
+something else than its annotation says, is an error that names its path, such as `lines[2].price`. Fields that the
 class does not have are passed over, so that writers may add some before readers know them.
 
 | annotation | JSON |
@@ -66,7 +66,7 @@ def is_object_type(like: object) -> bool:
 
 
 def writer_of(like: Any) -> Callable[[Any], bytes]:
-    """Instances of `like` as JSON. The writer raises SerializationError for what is none."""
+    """Instances of `like` as JSON. The writer raises SerializationError for other values."""
     origin = typing.get_origin(like)
     kind: Any = object if origin in _UNIONS else origin or like
     name = like.__name__ if origin is None else str(like)

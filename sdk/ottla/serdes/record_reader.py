@@ -83,7 +83,7 @@ class AutoSerdes(Serdes):
         return [self._shown(raw[4]) for raw in raws]
 
     def _as_marked(self, headers: Headers) -> Serdes:
-        """How the record is read that has these headers; a mark that nothing is known of is none."""
+        """How the record is read that has these headers; an unknown mark is ignored."""
         marks = {name: text for name, text in headers if name in self._hidden and text in AUTO_READERS}
         return self._as[marks.get(AUTO_KEY), marks.get(AUTO_VALUE)]
 

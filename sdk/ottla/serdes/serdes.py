@@ -96,7 +96,7 @@ def serialize_uuid(value: Any) -> bytes:
 
 
 def serialize_json(value: Any) -> bytes:
-    """Compact JSON. NaN and Infinity, which JSON does not have, are refused."""
+    """Compact JSON. NaN and Infinity, which JSON does not have, are rejected."""
     try:
         return _encode_json(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -104,7 +104,7 @@ def serialize_json(value: Any) -> bytes:
 
 
 def serialize_auto(value: Any) -> bytes:
-    """By the value's type; what has no obvious bytes is refused, so that nothing is written by accident."""
+    """By the value's type; what has no obvious bytes is rejected, so that nothing is written by accident."""
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
@@ -157,7 +157,7 @@ class Marks:
 
 
 class AsItWas(bytes):
-    """The bytes of another record, which go on with its headers: what those say of them holds."""
+    """The bytes of another record, which keep its headers: what those say of them holds."""
 
     __slots__ = ()
 
@@ -208,7 +208,7 @@ def deserialize_auto(data: bytes) -> Any:
 def _marked_json(data: bytes) -> Any:
     try:
         return _decode_json(data.decode())
-    except (ValueError, RecursionError):  # somebody has put the header of one record on another
+    except (ValueError, RecursionError):  # the header of one record was put on another
         return deserialize_auto(data)
 
 

@@ -59,7 +59,7 @@ class Admission:
 
 
 def share_out(start: Offsets, backlog: Mapping[TopicPartition, int], most: int) -> Offsets:
-    """`most` offsets over the partitions in proportion to what waits in each: exactly so many, none left over.
+    """`most` offsets over the partitions in proportion to what waits in each: exactly `most`, none left over.
 
     Each partition in which something waits gets one first, so that no small one is starved by a large one that grows:
     with more of them than `most` it is one for each, as in Spark's own source.

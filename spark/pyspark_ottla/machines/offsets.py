@@ -1,4 +1,4 @@
-"""Offsets as Spark keeps them, and the places where a query may begin and end.
+"""Offsets as Spark keeps them, and where a query may begin and end.
 
 In the checkpoint and in options they are the JSON of Spark's own Kafka source: {"orders": {"0": 23, "1": -2}}. In the
 checkpoint each topic has its "id", too: offsets mean nothing in another topic of its name. Older checkpoints have none.
@@ -24,9 +24,9 @@ ID: Final = "id"
 """Beside the numbers of a topic's partitions."""
 
 EARLIEST: Final = EARLIEST_TIMESTAMP
-"""-2 in place of an offset."""
+"""-2 instead of an offset."""
 LATEST: Final = LATEST_TIMESTAMP
-"""-1 in place of an offset."""
+"""-1 instead of an offset."""
 
 
 def to_json(offsets: Offsets, ids: TopicIds | None = None) -> Json:

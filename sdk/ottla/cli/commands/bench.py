@@ -1,4 +1,4 @@
-"""`ottla bench`: what a cluster and this client reach, in the words of the tools that people compare with."""
+"""`ottla bench`: what a cluster and this client reach, as the tools that people compare with report it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False, rich_markup_mode=None, help="Measure what the cluster and this client reach.")
 
 Acks = Literal["all", "1", "0"]
-Records = Annotated[int, typer.Option("--records", "-n", min=1, metavar="N", help="At most so many records.")]
+Records = Annotated[int, typer.Option("--records", "-n", min=1, metavar="N", help="At most this many records.")]
 Size = Annotated[str, typer.Option("--size", metavar="BYTES", help="Of each value, such as 100 or 4KiB.")]
 For = Annotated[str, typer.Option("--for", metavar="DURATION", help="At most so long.")]
 
@@ -56,7 +56,7 @@ def produce(
     rate: Annotated[
         str | None, typer.Option(metavar="N/s", help="Records that are due in a second; else as fast as it goes.")
     ] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")] = "all",
+    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or none.")] = "all",
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
     distinct_keys: Annotated[
         int, typer.Option("--keys", min=0, metavar="N", help="So many different keys; none if it is 0.")
@@ -99,7 +99,7 @@ def consume(
     ctx: typer.Context,
     topic: Topic,
     records: Annotated[
-        int | None, typer.Option("--records", "-n", min=1, metavar="N", help="At most so many; else all there are.")
+        int | None, typer.Option("--records", "-n", min=1, metavar="N", help="At most this many; else all there are.")
     ] = None,
     detailed: Annotated[bool, typer.Option("--detailed", help="A line for every 5 seconds as well.")] = False,
     limit: For = _FOR,
@@ -146,7 +146,7 @@ def end_to_end(
     records: Records = 1_000,
     size: Size = "100",
     rate: Annotated[str, typer.Option(metavar="N/s", help="Records that are due in a second.")] = "100/s",
-    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")] = "all",
+    acks: Annotated[Acks, typer.Option(help="Who must have a record: all in sync, the leader, or none.")] = "all",
     limit: For = _FOR,
 ) -> None:
     """Send records on schedule and read them back; the latency is from when one was due until it was read.
@@ -229,7 +229,7 @@ def _open_consumer(settings: Settings, topic: str, **arguments: Any) -> Consumer
 
 
 def _config(settings: Settings, *, of: Mapping[str, Any], not_of: Mapping[str, Any]) -> dict[str, Any]:
-    """-X without what is meant for the other client alone; a name that nobody knows is left in, to be refused."""
+    """-X without what is meant for the other client alone; an unknown name stays in, to be rejected."""
     mine = {name: text for name, text in settings.client_config.items() if name in of or name not in not_of}
     return with_timeout(mine, settings.timeout, "request.timeout.ms")
 
@@ -269,7 +269,7 @@ def _write_result(
 
 
 def _check_delivered(acknowledged: Acknowledgements, measured: Measurement) -> None:
-    """Records that were not delivered are told, and count in the exit code."""
+    """Records that were not delivered are reported, and count in the exit code."""
     error: OttlaError | None = acknowledged.first_error
     if error is None:
         return

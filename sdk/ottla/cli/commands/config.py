@@ -123,7 +123,7 @@ def _item(entry: ConfigEntry) -> dict[str, Any]:
 def _changes(
     requested: dict[str, str], before: dict[str, ConfigEntry], after: dict[str, ConfigEntry], owner: str, action: str
 ) -> list[Item]:
-    """What became of each config, told on standard error and given as items."""
+    """The result of each config, reported on standard error and returned as items."""
     items: list[Item] = []
     for name, value in requested.items():
         was = before[name].value if name in before else None

@@ -1,4 +1,4 @@
-"""`ottla consume`: the records of a topic, from a place to a place, as lines or as JSON."""
+"""`ottla consume`: the records of a topic, from a position to a position, as lines or as JSON."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def consume(
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-F", help="Go on with what is written, until Ctrl-C.")] = False,
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="At most so many records.")
+        int | None, typer.Option("--count", "-n", min=1, metavar="N", help="At most this many records.")
     ] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", metavar="N", help="Only this one; may be said again.")
@@ -185,7 +185,7 @@ def _open_consumer(
         stop="end" if bounded else None,
         key="bytes",
         value="bytes",
-        auto_offset_reset="earliest",  # what retention took meanwhile is gone: go on with what is left
+        auto_offset_reset="earliest",  # what retention took meanwhile is gone: continue with what is left
         config=with_timeout(settings.client_config, settings.timeout, "request.timeout.ms"),
     )
 

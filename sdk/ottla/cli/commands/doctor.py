@@ -206,7 +206,7 @@ class Rounds:
 
 
 class CheckProgress:
-    """One line of a terminal that says how far it is; nothing where nobody watches."""
+    """One line of a terminal that shows the progress; nothing where standard error is not a terminal."""
 
     def __init__(self) -> None:
         self.title = ""

@@ -38,7 +38,7 @@ def list_partitions(
     under_min_isr: Annotated[
         bool, typer.Option("--under-min-isr", help="Those with fewer in sync than min.insync.replicas.")
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", "--unavailable", help="Those that nobody leads.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", "--unavailable", help="Those without a leader.")] = False,
     leader: Annotated[int | None, typer.Option(metavar="ID", help="Only those that this broker leads.")] = None,
     internal: Internal = False,
 ) -> None:
@@ -142,7 +142,7 @@ def _show_plan(needed: Sequence[PartitionStatus], *, unclean: bool) -> None:
 
 
 def _show_election(election: Election) -> Item:
-    """An election that came out well, in words and as data."""
+    """An election that came out well, as a message and as data."""
     name = f"{election.topic}-{election.partition}"
     if election.error is None:
         say(f"{name}: broker {election.leader} leads now")

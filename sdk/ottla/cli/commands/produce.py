@@ -69,7 +69,7 @@ class Sent:
 
 
 class ProduceProgress:
-    """Says every few seconds how many records were taken so far, where somebody looks at a terminal."""
+    """Says every few seconds how many records were taken so far, if standard error is a terminal."""
 
     def __init__(self) -> None:
         self._say_at = time.monotonic() + _SAY_S if sys.stderr.isatty() else math.inf
@@ -128,7 +128,7 @@ def produce(
     ] = None,
     compression: Annotated[Codec | None, typer.Option("-z", "--compression", help="The codec.")] = None,
     acks: Annotated[
-        Literal["all", "1", "0"], typer.Option(help="Who must have a record: all in sync, the leader, or nobody.")
+        Literal["all", "1", "0"], typer.Option(help="Who must have a record: all in sync, the leader, or none.")
     ] = "all",
     tombstone: Annotated[
         bool,
@@ -167,7 +167,7 @@ def produce(
 def send(
     producer: Producer[bytes, bytes], rows: Iterator[Line], headers: list[tuple[str, bytes]], partition: int | None
 ) -> Sent:
-    """Hand over what comes until it ends or a record is refused; then wait for the outcome of all."""
+    """Send what comes until it ends or a record is rejected; then wait for the outcome of all."""
     sent, progress = Sent(), ProduceProgress()
     try:
         with producer:
@@ -187,7 +187,7 @@ def send(
 
 
 def _check_exists(settings: Settings, topic: str, partition: int | None) -> None:
-    """A wrong name is told before anybody types. Raises UnknownTopicError, NotFoundError."""
+    """A wrong name fails before anything is typed. Raises UnknownTopicError, NotFoundError."""
     with open_admin(settings, strict=False) as admin:
         (described,) = admin.topics.describe(topic)
     if partition is not None and not 0 <= partition < len(described.partitions):

@@ -52,7 +52,7 @@ def list_topics(
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only those with a replica that is not in sync.")
     ] = False,
-    offline: Annotated[bool, typer.Option("--offline", help="Only those with a partition that nobody leads.")] = False,
+    offline: Annotated[bool, typer.Option("--offline", help="Only those with a partition without a leader.")] = False,
 ) -> None:
     """List the topics. With both filters, those that either lets through."""
     settings = Settings.of(ctx)
@@ -204,7 +204,7 @@ class Alteration:
     unset: tuple[str, ...]
 
     def perform(self, admin: Admin, *, dry_run: bool) -> str:
-        """Do it, or have it checked; what a user of keys must know, in words."""
+        """Do it, or have it checked; with a message about what a user of keys must know."""
         warning = admin.topics.add_partitions(self.name, self.partitions, dry_run=dry_run) if self.partitions else ""
         if self.configs:
             admin.configs.set(self.configs, topic=self.name, dry_run=dry_run)

@@ -1,7 +1,7 @@
 """What a member reads: it joins, gives up and takes over partitions, all of it in the thread that reads.
 
-Calls that may take long are on threads of their own (`Call`); the reader comes by (`attend`), sees what has come of
-them, and goes on with the partitions that it has meanwhile. So nothing here waits for the other members: only for
+Calls that may take long are on threads of their own (`Call`); the reader's thread calls `ensure`, which takes their
+results, and reads the partitions that it has meanwhile. So nothing here waits for the other members: only for
 commits before partitions are given up, and for the user's own callbacks.
 """
 
@@ -36,7 +36,7 @@ from ottla_core.model import TopicId, TopicPartition
 logger = logging.getLogger("ottla.group")
 
 _LOG_EVERY_S: Final = 10.0
-"""How often it is told that the group can't be joined yet."""
+"""How often it is logged that the group can't be joined yet."""
 
 
 class GroupAssignment:
@@ -64,11 +64,11 @@ class GroupAssignment:
         self._updater: MetadataUpdater | None = None
         self._joining: Call[JoinResult | JoinFailure] | None = None
         self._assigned: Sequence[TopicPartition] | None = None  # what it is to take over
-        self._unreported: Final[set[TopicPartition]] = set()  # what it has taken over, and nobody was told of
+        self._unreported: Final[set[TopicPartition]] = set()  # what it has taken over, before `on_assigned` was called
         self._former: tuple[TopicPartition, ...] = ()
         self._led: Mapping[str, int] = {}  # the topics that this member gave out, with their partitions
         self._joined_topics: frozenset[str] = frozenset()
-        self.busy = False  # with the group's affairs: a callback may come by
+        self.busy = False  # in `ensure`: a callback may read
         self._callbacks: Final = Callbacks()
         self._logged_at = -NEVER
 
@@ -110,7 +110,7 @@ class GroupAssignment:
         self.resolve()
 
     def wake(self) -> None:
-        """Let whoever waits in here look whether that is still wanted."""
+        """Let threads that wait in here check whether they are to continue."""
         if self._updater is not None:
             self._updater.nudge()
         self._initializer.wake()
@@ -118,7 +118,7 @@ class GroupAssignment:
             self.lock.notify_all()
 
     def close(self) -> None:
-        """End every thread. A member that was not told to `leave` says goodbye; that may take a moment."""
+        """End every thread. A member that did not `leave` does so now; that may take a moment."""
         if self.member.state is not MemberState.LEFT:
             self._leave("nobody has the consumer any more")
         if self._updater is not None:
@@ -126,13 +126,13 @@ class GroupAssignment:
 
     @property
     def in_group(self) -> bool:
-        """Whether somebody is to be told when it ends."""
+        """Whether the coordinator is to be told when it ends."""
         return bool(self.member.member_id)
 
     # ---- what the reader says ------------------------------------------------------------------------------------
 
     def on_poll(self) -> None:
-        """The reader comes by: whatever it was given before is done with."""
+        """The user's thread polls: whatever it got before is processed."""
         with self.lock:
             self.member.on_poll(self._clock.monotonic())
 
@@ -163,7 +163,7 @@ class GroupAssignment:
         return min(at, self.committer.next_at, self._initializer.next_at())
 
     def _step(self) -> bool:
-        """One step of a rebalance; False where it is for others to go on."""
+        """One step of a rebalance; False where another member, or the coordinator, has to act first."""
         if self._joining is not None:
             if not self._joining.start().done:
                 return False
@@ -204,7 +204,7 @@ class GroupAssignment:
         held = sorted(self.positions())
         if held and not self.member.lost:
             self.committer.commit_before_rebalance()
-        if held and self.member.lost:  # which the commit may have told
+        if held and self.member.lost:  # which the commit may have found out
             logger.warning("group %s: %d partitions are lost: %s", self.options.group, len(held), self.member.lost)
             self._give_up(held, self.options.listener.on_lost)
         elif held and not self.options.cooperative:
@@ -224,7 +224,7 @@ class GroupAssignment:
         joining.start()
 
     def _on_join_result(self, joining: Call[JoinResult | JoinFailure]) -> None:
-        """Done with only at the end: whoever is interrupted in here comes by again."""
+        """Cleared only at the end: after an interrupt in here the next call does it again."""
         if joining.error is not None:
             self._joining = None
             raise joining.error
@@ -247,7 +247,7 @@ class GroupAssignment:
         self._joining = None
 
     def _on_join_failed(self, failure: JoinFailure) -> None:
-        """Trouble that passes is told of now and then, and raised where the group was never reached at all."""
+        """A retriable failure is logged now and then, and raised where the group was never reached at all."""
         error, now = failure.error, self._clock.monotonic()
         if failure.meaning is Meaning.FATAL:
             self._joining = None
@@ -322,7 +322,7 @@ class GroupAssignment:
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def leave(self, offsets: Offsets, timeout: float) -> None:
-        """Commit `offsets`, give all up and say goodbye, within `timeout` seconds; raises what callbacks raise."""
+        """Commit `offsets`, give all up and leave, within `timeout` seconds; raises what callbacks raise."""
         self.busy = True
         held = sorted(self.positions())
         lost = bool(self.member.lost)

@@ -1,6 +1,6 @@
-"""A call on a thread of its own: joining waits for the slowest member, and whoever reads has to stay reachable.
+"""A call on a thread of its own: joining waits for the slowest member, and the reader has to stay responsive.
 
-Whoever reads may be interrupted while the thread is started, and then nobody knows whether it was.
+The reader may be interrupted while the thread is started, and then it is not known whether it was.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Commits offsets, one commit after the other: what was asked for later never ends up below what came before.
 
-A commit that somebody waits for is tried until it succeeds or can't; any other is tried once, for a later one says more
+A commit that is waited for is tried until it succeeds or can't; any other is tried once, for a later one says more
 than a repeated one. They go out on a thread that lives as long as there are some; callbacks run in the user's thread.
 """
 
@@ -36,7 +36,7 @@ _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 class Commit:
-    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while somebody waits for it."""
+    """One commit: `done` once there is an outcome, `error` where it failed. `retries` while it is waited for."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The way to a group's coordinator: whoever owns the shard that the group's id hashes to, as some broker knows it."""
+"""A client of a group's coordinator: the owner of the shard that the group's id hashes to, as some broker knows it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 TRY_S: Final = 5.0
-"""For an answer that waits for nobody; after that somebody else may be the coordinator."""
+"""For a response that waits for no other member; after that another node may be the coordinator."""
 
 
 class Coordinator:
@@ -33,7 +33,7 @@ class Coordinator:
         self._address = ""
 
     def ask(self, method: Method[Request, Response], request: Request, *, timeout: float = TRY_S) -> Response:
-        """The response as it is, with the error that it may carry. Raises where there is none, in the SDK's errors."""
+        """The response as it is, with the error that it may carry. Raises the SDK's errors where none comes."""
         address = self._found()
         try:
             response = self._cluster.connection(address).ask(method, request, timeout=timeout)
@@ -50,7 +50,7 @@ class Coordinator:
         return response
 
     def leave_if_moved(self) -> None:
-        """Give up what waits at a coordinator that is none any more: one that hangs answers nobody."""
+        """Disconnect from a coordinator that is not the coordinator any more: one that hangs answers nothing."""
         with self._lock:
             known = self._address
         if known and self._look_up() not in ("", known):
@@ -74,7 +74,7 @@ class Coordinator:
         return found
 
     def _look_up(self) -> str:
-        """The owner's address, "" where there is none. Raises where no broker answers."""
+        """The owner's address, "" for none. Raises where no broker answers."""
         owners = group_owners(self._cluster, timeout=self._timeout)
         return owners[shard_of(self.group, len(owners))] if owners else ""
 

@@ -1,6 +1,6 @@
 """Tells the coordinator that a member is alive, on a thread of its own: the user's may be busy with its records.
 
-The thread decides nothing about partitions. It notes what it hears, and the reader sees to it when it comes by.
+The thread decides nothing about partitions. It notes the responses, and the reader acts on them at its next step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEAVE_S: Final = 2.0
 
 
 class Heartbeats:
-    """`lock` guards the member; `on_change` lets the reader come by. `error` is what no heartbeat will mend."""
+    """`lock` guards the member; `on_change` wakes the reader. `error` is what no heartbeat will mend."""
 
     def __init__(
         self, member: Membership, coordinator: Coordinator, lock: Condition, clock: Clock, on_change: Callable[[], None]
@@ -51,7 +51,7 @@ class Heartbeats:
 
     def _run(self) -> None:
         if not self._running.acquire(blocking=False):
-            return  # whoever started another one was interrupted, and did not know
+            return  # an interrupt came when another thread was started, so that it was not known
         member = self._member
         looks_at = NEVER  # when it asks whether a coordinator that lets it wait still is one
         while True:
@@ -124,7 +124,7 @@ class Heartbeats:
 
 
 def leave(coordinator: Coordinator, who: MemberIdentity, reason: str) -> None:
-    """Say goodbye, so that nobody waits for this member; who can't be told will notice. Never raises."""
+    """Leave, so that the group does not wait for this member; without a leave its session ends. Never raises."""
     request = pb.LeaveRequest(group=coordinator.group, members=[pb.Leaver(member=spoken(who), reason=reason)])
     try:
         response = coordinator.call(Group.LEAVE, request, timeout=_LEAVE_S)

@@ -29,7 +29,7 @@ _METADATA_S: Final = 10.0
 
 
 class JoinResult(NamedTuple):
-    """What this member is to read; where it leads, all topics that somebody reads, and how many partitions they have.
+    """What this member is to read; where it leads, all topics that members read, and how many partitions they have.
 
     None, where a topic is not there at the moment.
     """

@@ -1,4 +1,4 @@
-"""Whoever is to be told that partitions come and go: Kafka's ConsumerRebalanceListener."""
+"""Callbacks for partitions that come and go: Kafka's ConsumerRebalanceListener."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _GROUP_ONLY: Final = ("pattern", "group_instance_id", "on_assigned", "on_revoked
 
 @dataclass(frozen=True)
 class GroupOptions:
-    """What a member is told to do. Times in seconds; `stop` and `reset` as ReadingPlan has them."""
+    """A member's settings. Times in seconds; `stop` and `reset` as ReadingPlan has them."""
 
     group: str
     topics: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""How a member hands out records: by polls, so that everybody knows what was processed.
+"""How a member hands out records: by polls, so that it is known what was processed.
 
-What one poll hands out counts as processed when the next one begins. Iterating goes by polls too: of so many records as
+What one poll hands out counts as processed when the next one begins. Iterating goes by polls too: of as many records as
 take about half a second, so that the group's affairs are never kept waiting for long. A record counts as processed when
 the next one is asked for; what a loop that was left did not come to is handed out again.
 """
@@ -88,12 +88,12 @@ class GroupReader(Reader[K, V]):
                 return batch
 
     def take_back(self) -> None:
-        """Like Reader.take_back; a callback comes by while something is being gathered, and leaves it alone."""
+        """Like Reader.take_back, except in a callback of the group: it leaves what is being gathered alone."""
         if not self._member.busy:
             super().take_back()
 
     def processed(self, *, well: bool) -> Offsets:
-        """Where each partition goes on after the records that are done with; `well`: so are those of the last poll."""
+        """Where each partition continues after the processed records; `well`: so are those of the last poll."""
         self.take_back()
         offsets = self._member.committer.handed_out()
         if self._commits_first:
@@ -115,7 +115,7 @@ class GroupReader(Reader[K, V]):
         return batch
 
     def _attend(self) -> bool:
-        """See to the group; False where somebody has closed the consumer."""
+        """Let the group's member act; False where the consumer was closed."""
         try:
             self._member.on_poll()
             self._member.ensure()
