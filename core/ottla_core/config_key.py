@@ -81,7 +81,7 @@ class ConfigKey:
     def parse(self, text: str) -> str:
         """The canonical text of `text`. Raises OttlaError(INVALID_CONFIG) that says what is legal."""
         if len(text) > MAX_TEXT:
-            self.refuse(text[:40] + "…", f"a value has at most {MAX_TEXT:,} characters")
+            self.reject(text[:40] + "…", f"a value has at most {MAX_TEXT:,} characters")
         canonical = self._canonical(text.strip())
         self._check_bounds(canonical)
         self._check_choices(canonical)
@@ -113,7 +113,7 @@ class ConfigKey:
         """Whether its value is shown to no client, once it is set."""
         return self.type is ConfigType.PASSWORD
 
-    def refuse(self, text: str, hint: str) -> NoReturn:
+    def reject(self, text: str, hint: str) -> NoReturn:
         shown = "[hidden]" if self.sensitive else repr(text)
         raise OttlaError(ErrorCode.INVALID_CONFIG, f"{self.name}={shown} is not legal", hint=hint)
 
@@ -121,18 +121,18 @@ class ConfigKey:
         match self.type:
             case ConfigType.BOOLEAN:
                 if text.lower() not in ("true", "false"):
-                    self.refuse(text, "give true or false")
+                    self.reject(text, "give true or false")
                 return text.lower()
             case ConfigType.SHORT | ConfigType.INT | ConfigType.LONG:
                 return str(self._integer(text))
             case ConfigType.DOUBLE:
                 if not _DECIMAL.fullmatch(text):
-                    self.refuse(text, f"give {self._legal()}")
+                    self.reject(text, f"give {self._legal()}")
                 return repr(float(text))
             case ConfigType.LIST:
                 items = [item.strip() for item in text.split(",")] if text else []
                 if "" in items:
-                    self.refuse(text, "give items separated by single commas")
+                    self.reject(text, "give items separated by single commas")
                 return ",".join(dict.fromkeys(items))
             case ConfigType.STRING | ConfigType.CLASS | ConfigType.PASSWORD:
                 return text
@@ -141,7 +141,7 @@ class ConfigKey:
         number = int(text) if _INTEGER.fullmatch(text) else self._with_unit(text)
         limit = _LIMITS[self.type]
         if not -limit - 1 <= number <= limit:
-            self.refuse(text, f"give {self._legal()} of at most {limit}")
+            self.reject(text, f"give {self._legal()} of at most {limit}")
         return number
 
     def _with_unit(self, text: str) -> int:
@@ -149,7 +149,7 @@ class ConfigKey:
         units = _MS_UNITS if self.name.endswith(".ms") else _BYTE_UNITS if self.name.endswith(".bytes") else {}
         match = _WITH_UNIT.fullmatch(text)
         if match is None or match[2].lower() not in units:
-            self.refuse(text, f"give {self._legal()}")
+            self.reject(text, f"give {self._legal()}")
         return int(match[1]) * units[match[2].lower()]
 
     def _check_bounds(self, canonical: str) -> None:
@@ -157,16 +157,16 @@ class ConfigKey:
             return
         number = float(canonical)
         if (self.least is not None and number < self.least) or (self.most is not None and number > self.most):
-            self.refuse(canonical, f"give {self._legal()}")
+            self.reject(canonical, f"give {self._legal()}")
 
     def _check_choices(self, canonical: str) -> None:
         items = self.value(canonical) if self.type is ConfigType.LIST else (canonical,)
         assert isinstance(items, tuple)
         for item in items:
             if self.choices and item not in self.choices:
-                self.refuse(canonical, f"give {' or '.join(self.choices)}")
+                self.reject(canonical, f"give {' or '.join(self.choices)}")
             if self.pattern and not re.fullmatch(self.pattern, item):
-                self.refuse(canonical, f"each item must look like {self.pattern}")
+                self.reject(canonical, f"each item must look like {self.pattern}")
 
     def _legal(self) -> str:
         """The legal numbers in words: "a whole number from 1 to 22"."""

@@ -41,7 +41,7 @@ class Subscription(NamedTuple):
     rack: str | None = None
 
 
-class Assignment(NamedTuple):
+class MemberAssignment(NamedTuple):
     partitions: tuple[TopicPartition, ...] = ()
     user_data: bytes = b""
 
@@ -74,7 +74,7 @@ def decode_subscription(data: bytes) -> Subscription:
     return Subscription(topics, user_data, owned, generation, rack)
 
 
-def encode_assignment(made: Assignment) -> bytes:
+def encode_assignment(made: MemberAssignment) -> bytes:
     writer = Writer(flexible=False)
     writer.int16(_ASSIGNMENT_VERSION)
     write_partitions(writer, made.partitions)
@@ -82,14 +82,14 @@ def encode_assignment(made: Assignment) -> bytes:
     return bytes(writer.buffer)
 
 
-def decode_assignment(data: bytes) -> Assignment:
+def decode_assignment(data: bytes) -> MemberAssignment:
     """Raises INCONSISTENT_GROUP_PROTOCOL for bytes that are none; no bytes at all are an assignment of nothing."""
     if not data:
-        return Assignment()
+        return MemberAssignment()
     reader = Reader(memoryview(data))
     try:
         reader.int16()
-        return Assignment(read_partitions(reader), bytes(reader.bytes_() or b""))
+        return MemberAssignment(read_partitions(reader), bytes(reader.bytes_() or b""))
     except MalformedError as error:
         raise _unreadable(error) from None
 

@@ -24,7 +24,7 @@ from ottla_core.coordination.broker_log import BrokerShardLog
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.runtime import NewShard, OwnedShards, PerformEffect
 from ottla_core.coordination.shard import S
-from ottla_core.lifecycle import App, Component
+from ottla_core.lifecycle import Component, ServiceApp
 from ottla_core.process import ServiceSettings
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
@@ -70,7 +70,7 @@ class CoordinatorHost(Generic[S]):
         self._performers: Final[list[PerformEffect]] = []
         self._components: Final[list[Component]] = []
         name = f"{kind}-coordinator-{settings.node_id}"
-        self._app: Final = App(name, self._components, self.ready, self.address, metrics=self.metrics)
+        self._app: Final = ServiceApp(name, self._components, self.ready, self.address, metrics=self.metrics)
         self._own_store: Final = EtcdStore(settings.etcd) if store is None else None
         store = store or self._own_store
         assert store is not None
@@ -101,7 +101,7 @@ class CoordinatorHost(Generic[S]):
         """Call `perform(shard, effect)` for each effect of the service's own, in the order of these calls."""
         self._performers.append(perform)
 
-    def serve(self, contract: type, service: object, *components: Component) -> App:
+    def serve(self, contract: type, service: object, *components: Component) -> ServiceApp:
         """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
         settings = self._settings
         self._server.add(contract, service)

@@ -1,6 +1,6 @@
 """How a service lives: components start in order and stop in reverse; SIGTERM drains, SIGINT twice kills.
 
-Everything that can fail later on (a disk that went offline) says so through `App.fail`, and the process ends with
+Everything that can fail later on (a disk that went offline) calls `ServiceApp.fail`, and the process ends with
 one plain sentence instead of limping on.
 """
 
@@ -37,7 +37,7 @@ class Component(Protocol):
     async def stop(self) -> None: ...
 
 
-class App:
+class ServiceApp:
     """A service's components in the order of their start.
 
     `ready` answers None, or why it does not serve yet; `address` is where its contract is served, once started, and
@@ -104,7 +104,7 @@ class App:
         return await asyncio.shield(self._failure)
 
 
-def run(build: Callable[[], App]) -> int:
+def run(build: Callable[[], ServiceApp]) -> int:
     """Run a service until a signal or a failure; the process's exit code. `build` runs inside the loop."""
     import uvloop
 
@@ -124,7 +124,7 @@ def allow_open_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _live(build: Callable[[], App]) -> int:
+async def _live(build: Callable[[], ServiceApp]) -> int:
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
 

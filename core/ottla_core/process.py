@@ -30,7 +30,7 @@ class ServiceSettings(Protocol):
 Settings = TypeVar("Settings", bound=ServiceSettings)
 
 
-def run_service(kind: str, settings_type: type[Settings], build: Callable[[Settings], lifecycle.App]) -> int:
+def run_service(kind: str, settings_type: type[Settings], build: Callable[[Settings], lifecycle.ServiceApp]) -> int:
     """Read the settings of section `kind` and live until a signal or a failure: 0, 1, or 2 for bad settings."""
     try:
         settings = config.load(settings_type, kind, sys.argv[1:])

@@ -28,7 +28,7 @@ from ottla_controller.config import ControllerConfig
 from ottla_core import lifecycle
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode, OttlaError
-from ottla_core.lifecycle import App
+from ottla_core.lifecycle import ServiceApp
 from ottla_core.watchdog import Watchdog
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_stack.faults import Faults
@@ -61,7 +61,7 @@ class Cluster:
         self._thread = threading.Thread(target=self._loop.run_forever, name="ottla-cluster", daemon=True)
         self._store: Final = MemoryStore()
         self._watchdog: Final = Watchdog()
-        self._controller: App | None = None
+        self._controller: ServiceApp | None = None
         folder = Path(self._folder.name)
         self.brokers: Final = [
             RunningBroker(self, number, folder, rack=racks[number] if racks else "") for number in range(brokers)
@@ -126,7 +126,7 @@ class Cluster:
         finally:
             running.cancel()  # nothing where it is done
 
-    def build_broker(self, config: BrokerConfig) -> App:
+    def build_broker(self, config: BrokerConfig) -> ServiceApp:
         name = f"broker-{config.node_id}"
         return ottla_broker.app.build(
             config,
@@ -136,7 +136,7 @@ class Cluster:
             around_kafka=self.faults.around_kafka(name),
         )
 
-    def build_group_coordinator(self, config: GroupCoordinatorConfig) -> App:
+    def build_group_coordinator(self, config: GroupCoordinatorConfig) -> ServiceApp:
         around = self.faults.around(f"group-coordinator-{config.node_id}")
         return ottla_group_coordinator.app.build(config, store=self._store, clock=self.clock, around=around)
 
@@ -169,14 +169,14 @@ async def _end(*stopping: Coroutine[Any, Any, None]) -> list[BaseException]:
     return [failure for failure in await asyncio.gather(*bounded, return_exceptions=True) if failure is not None]
 
 
-class RunningProcess:
+class InProcessService:
     """One service of a cluster, to be taken away and brought back. All methods return once it is done."""
 
     def __init__(self, cluster: Cluster, kind: str, number: int) -> None:
         self.id: Final = number
         self.name: Final = f"{kind}-{number}"
         self._cluster: Final = cluster
-        self._app: App | None = None
+        self._app: ServiceApp | None = None
 
     @property
     def running(self) -> bool:
@@ -223,15 +223,15 @@ class RunningProcess:
         await self.stop_app()
         await self.start_app()
 
-    def _build(self) -> App:
+    def _build(self) -> ServiceApp:
         raise NotImplementedError
 
-    def _keep_ports(self, app: App) -> None:
+    def _keep_ports(self, app: ServiceApp) -> None:
         """The ports that were found free the first time stay this one's."""
         raise NotImplementedError
 
 
-class RunningBroker(RunningProcess):
+class RunningBroker(InProcessService):
     def __init__(self, cluster: Cluster, number: int, folder: Path, *, rack: str) -> None:
         super().__init__(cluster, "broker", number)
         self._config = BrokerConfig(
@@ -252,23 +252,23 @@ class RunningBroker(RunningProcess):
     def data_dir(self) -> Path:
         return self._config.data_dir
 
-    def _build(self) -> App:
+    def _build(self) -> ServiceApp:
         return self._cluster.build_broker(self._config)
 
-    def _keep_ports(self, app: App) -> None:
+    def _keep_ports(self, app: ServiceApp) -> None:
         kafka_port = _port_of(app.listeners["kafka"]())
         self._config = replace(self._config, port=_port_of(app.address()), kafka_port=kafka_port)
 
 
-class RunningGroupCoordinator(RunningProcess):
+class RunningGroupCoordinator(InProcessService):
     def __init__(self, cluster: Cluster, number: int) -> None:
         super().__init__(cluster, "group-coordinator", number)
         self._config = GroupCoordinatorConfig(node_id=number, port=0, admin_port=0, group_initial_rebalance_delay_ms=0)
 
-    def _build(self) -> App:
+    def _build(self) -> ServiceApp:
         return self._cluster.build_group_coordinator(self._config)
 
-    def _keep_ports(self, app: App) -> None:
+    def _keep_ports(self, app: ServiceApp) -> None:
         self._config = replace(self._config, port=_port_of(app.address()))
 
 
@@ -276,7 +276,7 @@ def _port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-async def until_ready(app: App) -> None:
+async def until_ready(app: ServiceApp) -> None:
     give_up_at = time.monotonic() + START_LIMIT_S
     while (reason := app.ready()) is not None:
         if time.monotonic() > give_up_at:

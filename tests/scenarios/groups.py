@@ -30,11 +30,20 @@ from groups import EveryTopic, subscription
 
 from ottla_core.coordination.append_round import ShardRequest
 from ottla_core.coordination.batches import read_batches
-from ottla_core.coordination.effects import Effect, Leave, Perform, Reject, Report, Respond, Send, ShardLimits
+from ottla_core.coordination.effects import (
+    Effect,
+    Leave,
+    Perform,
+    ReportTrouble,
+    Respond,
+    RespondError,
+    Send,
+    ShardLimits,
+)
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decide, Decision, Entry
+from ottla_core.coordination.shard import Decide, Entry, ShardDecision
 from ottla_core.coordination.shard_log import Append, Appended, Result, Unknown
 from ottla_core.coordination.timers import LoopClock, Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -43,9 +52,9 @@ from ottla_core.records.batch import read_header
 from ottla_core.records.fence import ShardFence
 from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
+    CallerIdentity,
     GroupSettings,
     Join,
-    MemberIdentity,
     Sync,
     decide_heartbeat,
     decide_join,
@@ -75,8 +84,8 @@ class Client:
     instance_id: str | None = None
 
     @property
-    def identity(self) -> MemberIdentity:
-        return MemberIdentity(self.member_id, self.instance_id)
+    def identity(self) -> CallerIdentity:
+        return CallerIdentity(self.member_id, self.instance_id)
 
 
 @dataclass(frozen=True)
@@ -162,7 +171,7 @@ class GroupWorld:
 
     def _do_leave(self, words: Words, options: Options) -> None:
         client = self._client(words[0])
-        leavers = [(MemberIdentity("", client.instance_id) if client.instance_id else client.identity, "")]
+        leavers = [(CallerIdentity("", client.instance_id) if client.instance_id else client.identity, "")]
         self._request(
             client, "leave", options, lambda s, now: decide_leave(s.group_or_new(GROUP), leavers, s.settings, now)
         )
@@ -175,17 +184,17 @@ class GroupWorld:
         client = self._client(words[0])
         simple = "simple" in words
         generation = NO_GENERATION if simple else int(options.get("generation", client.generation))
-        identity = MemberIdentity("") if simple else client.identity
+        identity = CallerIdentity("") if simple else client.identity
         offsets = [ToCommit(PARTITION, int(words[1]), -1, "")]
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group = shard.group_or_new(GROUP)
             return decide_commit(group, identity, generation, offsets, self._topics, shard.settings, now)
 
         self._request(client, f"commit of {words[1]}", options, decide)
 
     def _do_offsets(self, words: Words, options: Options) -> None:
-        self._request(Client("admin"), "offsets", options, lambda s, now: Decision(dict(s.offsets(GROUP))))
+        self._request(Client("admin"), "offsets", options, lambda s, now: ShardDecision(dict(s.offsets(GROUP))))
 
     def _do_delete(self, words: Words, options: Options) -> None:
         self._request(
@@ -306,11 +315,11 @@ class GroupWorld:
                     self._send(process, effect)
                 case Respond(sent, response):
                     self._respond(sent, response)
-                case Reject(sent, error):
+                case RespondError(sent, error):
                     self._respond(sent, error)
                 case Perform(happened):
                     self._lines += _happened(happened)
-                case Report(trouble):
+                case ReportTrouble(trouble):
                     self._lines.append(f"{process.number} reports: {trouble}")
                 case Leave(reason, needs_epoch):
                     asks = ", and asks for another epoch" if needs_epoch else ""
@@ -390,7 +399,7 @@ class GroupWorld:
             offset = batch.next_offset
 
 
-def _heartbeat(identity: MemberIdentity, generation: int) -> Decide[GroupShard]:
+def _heartbeat(identity: CallerIdentity, generation: int) -> Decide[GroupShard]:
     return lambda shard, now: decide_heartbeat(shard.group_or_new(GROUP), identity, generation, now)
 
 

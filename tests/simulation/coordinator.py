@@ -12,7 +12,7 @@ from tests.simulation.partition import Partition
 from tests.simulation.schedule import Schedule
 
 from ottla_core.coordination.append_round import ShardRequest
-from ottla_core.coordination.effects import Effect, Leave, Perform, Reject, Respond, Send, ShardLimits
+from ottla_core.coordination.effects import Effect, Leave, Perform, Respond, RespondError, Send, ShardLimits
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.shard_log import Call, Read, Result
 from ottla_core.coordination.timers import NEVER, TICK_S, LoopClock, Moment
@@ -126,7 +126,7 @@ class Coordinator:
                     self._network.call(self.leader, self.leader_epoch, owner.fence, call, self._life_id, response)
                 case Respond(token, response_value):
                     self._desk.on_answer(token, response_value)
-                case Reject(token, error):
+                case RespondError(token, error):
                     self._desk.on_refusal(token, error)
                 case Leave():
                     self._desk.on_leave(owner.fence, effect)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla_core.coordination.shard import Decide, Decision, Entry, Later, Record, Resolve
+from ottla_core.coordination.shard import Decide, Entry, Later, Record, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 
 Written = tuple[bytes, int, bytes]
@@ -36,20 +36,22 @@ class Counters:
         key, watchers = change
         self.watchers[key] = watchers
 
-    def on_loaded(self, now: Moment) -> Decision[None]:
-        return Decision(None, timers={key: now.at + 0.5 for key, (count, _) in self.values.items() if count % 4 == 0})
+    def on_loaded(self, now: Moment) -> ShardDecision[None]:
+        return ShardDecision(
+            None, timers={key: now.at + 0.5 for key, (count, _) in self.values.items() if count % 4 == 0}
+        )
 
-    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
+    def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         assert isinstance(key, bytes)
         return self._added(key, b"t", None, {})
 
     def count(self, key: bytes) -> int:
         return self.values.get(key, (0, b""))[0]
 
-    def _added(self, key: bytes, who: bytes, response: Any, timers: dict[TimerKey, float | None]) -> Decision[Any]:
+    def _added(self, key: bytes, who: bytes, response: Any, timers: dict[TimerKey, float | None]) -> ShardDecision[Any]:
         count = self.count(key) + 1
         watchers = self.watchers.get(key, ())
-        return Decision(
+        return ShardDecision(
             count if response is None else response,
             records=(Entry(key, b"%d %s" % (count, who)),),
             memory=((key, ()),) if watchers else (),
@@ -61,7 +63,7 @@ class Counters:
 def add(key: bytes, who: bytes, *, timer_s: float | None) -> Decide[Counters]:
     """Count one more, answered with the count; every now and then a timer counts another one."""
 
-    def decide(counters: Counters, now: Moment) -> Decision[Any]:
+    def decide(counters: Counters, now: Moment) -> ShardDecision[Any]:
         at = None if timer_s is None else now.at + timer_s
         return counters._added(key, who, None, {key: at})
 
@@ -69,9 +71,9 @@ def add(key: bytes, who: bytes, *, timer_s: float | None) -> Decide[Counters]:
 
 
 def get(key: bytes) -> Decide[Counters]:
-    return lambda counters, now: Decision(counters.count(key))
+    return lambda counters, now: ShardDecision(counters.count(key))
 
 
 def watch(key: bytes, who: bytes) -> Decide[Counters]:
     """Answered with the next count, by whomever it is made."""
-    return lambda counters, now: Decision(Later(who), memory=((key, (*counters.watchers.get(key, ()), who)),))
+    return lambda counters, now: ShardDecision(Later(who), memory=((key, (*counters.watchers.get(key, ()), who)),))

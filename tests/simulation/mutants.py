@@ -10,7 +10,7 @@ from tests.simulation.world import Build
 
 from ottla_broker.machines.shard import find_append_offset
 from ottla_core.coordination.append_round import ShardRequest
-from ottla_core.coordination.effects import Effect, Reject, Respond
+from ottla_core.coordination.effects import Effect, Respond, RespondError
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard_log import Appended, Call, Check, Read, Result, Unknown
@@ -122,7 +122,9 @@ class LateIsFailed(Owner[Counters]):
         before = len(self._out)
         super()._reject_late(now)
         failed = OttlaError(ErrorCode.NOT_ENOUGH_REPLICAS, "not in time")
-        self._out[before:] = [Reject(e.token, failed) if isinstance(e, Reject) else e for e in self._out[before:]]
+        self._out[before:] = [
+            RespondError(e.token, failed) if isinstance(e, RespondError) else e for e in self._out[before:]
+        ]
 
 
 class CheckUnproved(Partition):

@@ -18,7 +18,7 @@ from ottla_core.clock import Clock
 from ottla_core.cluster import keys
 from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.follower import MetadataFollower
-from ottla_core.cluster.image import Broker, Change, Configs, Controller
+from ottla_core.cluster.image import Broker, Change, Controller, ResourceConfigs
 from ottla_core.cluster.store import Compare, Delete, EventBatch, MetaStore, Put, StoreUnavailableError, TxnResult
 from ottla_core.errors import OttlaError
 from ottla_core.rpc.context import RequestContext
@@ -166,7 +166,7 @@ def topic(name: str, partitions: int = 1, **configs: str) -> pb.NewTopic:
 
 def write_configs(value: str) -> Decision[None]:
     """A decision that relies on nothing but the term."""
-    return Decision(None, (Write(Change(keys.configs("broker", ""), Configs({"num.partitions": value}))),))
+    return Decision(None, (Write(Change(keys.configs("broker", ""), ResourceConfigs({"num.partitions": value}))),))
 
 
 async def outcome(node: Node) -> int:

@@ -9,16 +9,16 @@ from typing import Any
 from ottla_core.cluster.image import Topic
 from ottla_core.consumer_protocol import Subscription, encode_subscription
 from ottla_core.coordination.batches import size_limit
-from ottla_core.coordination.shard import Decision, Later, Record, Resolve
+from ottla_core.coordination.shard import Later, Record, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, Timers
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.history import Happened
 from ottla_group_coordinator.machines.membership import (
+    CallerIdentity,
     GroupSettings,
     Join,
-    MemberIdentity,
     Sync,
     decide_heartbeat,
     decide_join,
@@ -90,7 +90,7 @@ class Shard:
         self.machine.apply(record)
         self.log.append(record)
 
-    def take(self, decided: Decision[Any]) -> Any:
+    def take(self, decided: ShardDecision[Any]) -> Any:
         self.largest_bytes = max(self.largest_bytes, size_limit(decided.records))
         for entry in decided.records:
             self.apply(entry)
@@ -136,28 +136,28 @@ class Shard:
             "client_id": "client",
             **more,
         }
-        asked = Join(MemberIdentity(member_id, instance_id), fresh_id, key or fresh_id, **fields)
+        asked = Join(CallerIdentity(member_id, instance_id), fresh_id, key or fresh_id, **fields)
         return self._try(lambda: decide_join(self.group(group), asked, self.settings, self.now))
 
     def sync(self, member_id: str, generation: int, assignments: dict[str, bytes] | None = None, **more: Any) -> Any:
         instance_id = more.pop("instance_id", None)
         key = more.pop("key", f"sync-{member_id}-{generation}")
-        asked = Sync(MemberIdentity(member_id, instance_id), generation, key, assignments=assignments, **more)
+        asked = Sync(CallerIdentity(member_id, instance_id), generation, key, assignments=assignments, **more)
         return self._try(lambda: decide_sync(self.group(), asked, self.settings, self.now))
 
     def heartbeat(self, member_id: str, generation: int, instance_id: str | None = None) -> Any:
         return self._try(
-            lambda: decide_heartbeat(self.group(), MemberIdentity(member_id, instance_id), generation, self.now)
+            lambda: decide_heartbeat(self.group(), CallerIdentity(member_id, instance_id), generation, self.now)
         )
 
     def leave(self, *member_ids: str) -> Any:
-        leavers = [(MemberIdentity(member_id), "") for member_id in member_ids]
+        leavers = [(CallerIdentity(member_id), "") for member_id in member_ids]
         return self._try(lambda: decide_leave(self.group(), leavers, self.settings, self.now))
 
     def commit(self, offset: int, member_id: str = "", generation: int = NO_GENERATION, **more: Any) -> Any:
         partition = TopicPartition(more.pop("topic", "t"), more.pop("partition", 0))
         wanted = [ToCommit(partition, offset, -1, more.pop("metadata", ""), more.pop("topic_id", None))]
-        identity = MemberIdentity(member_id, more.pop("instance_id", None))
+        identity = CallerIdentity(member_id, more.pop("instance_id", None))
         group = self.group(more.pop("group", "g"))
         return self._try(
             lambda: decide_commit(group, identity, generation, wanted, self.topics, self.settings, self.now)

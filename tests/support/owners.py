@@ -8,10 +8,10 @@ from typing import Any
 from batches import NOON
 
 from ottla_core.coordination.append_round import ShardRequest
-from ottla_core.coordination.effects import Effect, Leave, Reject, Respond, Send, ShardLimits
+from ottla_core.coordination.effects import Effect, Leave, Respond, RespondError, Send, ShardLimits
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decision, Entry, Later, Marker, Record, Resolve
+from ottla_core.coordination.shard import Entry, Later, Marker, Record, Resolve, ShardDecision
 from ottla_core.coordination.shard_log import Append, Appended, Batches, Call, Confirmed, Result
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.records.batch import placed_prefix, read_header
@@ -38,36 +38,36 @@ class Book:
     def remember(self, change: Any) -> None:
         self.notes.append(change)
 
-    def on_loaded(self, now: Moment) -> Decision[None]:
-        return Decision(None, timers={key: now.at + after_s for key, after_s in self.on_loaded_timers.items()})
+    def on_loaded(self, now: Moment) -> ShardDecision[None]:
+        return ShardDecision(None, timers={key: now.at + after_s for key, after_s in self.on_loaded_timers.items()})
 
-    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
-        return Decision(None, records=(Entry(b"timer", str(key).encode()),))
+    def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
+        return ShardDecision(None, records=(Entry(b"timer", str(key).encode()),))
 
 
-BookDecide = Callable[[Book, Moment], Decision[Any]]
+BookDecide = Callable[[Book, Moment], ShardDecision[Any]]
 
 
 def put(key: bytes, value: bytes = b"v", *, effects: tuple[Any, ...] = ()) -> BookDecide:
     """Answered with what the key had before."""
-    return lambda book, now: Decision(book.values.get(key), records=(Entry(key, value),), effects=effects)
+    return lambda book, now: ShardDecision(book.values.get(key), records=(Entry(key, value),), effects=effects)
 
 
 def get(key: bytes) -> BookDecide:
-    return lambda book, now: Decision(book.values.get(key))
+    return lambda book, now: ShardDecision(book.values.get(key))
 
 
 def later(key: str) -> BookDecide:
-    return lambda book, now: Decision(Later(key))
+    return lambda book, now: ShardDecision(Later(key))
 
 
 def resolve(key: str, response: Any) -> BookDecide:
-    return lambda book, now: Decision(None, effects=(Resolve(key, response),))
+    return lambda book, now: ShardDecision(None, effects=(Resolve(key, response),))
 
 
 def set_timers(timers: Mapping[TimerKey, float | None]) -> BookDecide:
     """`timers` in seconds from now."""
-    return lambda book, now: Decision(
+    return lambda book, now: ShardDecision(
         None, timers={key: None if after is None else now.at + after for key, after in timers.items()}
     )
 
@@ -150,7 +150,7 @@ class Hand:
                 case Respond(token, response):
                     assert token not in self.answers
                     self.answers[token] = response
-                case Reject(token, error):
+                case RespondError(token, error):
                     assert token not in self.refusals
                     self.refusals[token] = error
                 case Leave():

@@ -7,7 +7,7 @@ from typing import Any
 
 from images import topic_id
 
-from ottla_core.cluster.image import Broker, Change, ClusterImage, Configs, Partition, Topic
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Partition, ResourceConfigs, Topic
 from ottla_core.model import PartitionId
 
 P0 = PartitionId(topic_id(1), 0)
@@ -29,7 +29,7 @@ def image_with(
     ]
     changes.append(Change(("topic", "t"), Topic("t", topic_id(1), len(partitions), configs or {}, 150)))
     if cluster_configs:
-        changes.append(Change(("configs", "broker", ""), Configs(cluster_configs, 150)))
+        changes.append(Change(("configs", "broker", ""), ResourceConfigs(cluster_configs, 150)))
     return ClusterImage("test").with_changes(changes, 200)
 
 

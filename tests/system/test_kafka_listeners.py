@@ -24,14 +24,14 @@ import ottla_controller.app
 from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
-from ottla_core.lifecycle import App
+from ottla_core.lifecycle import ServiceApp
 from ottla_stack.ports import free_port_base
 
 LIMIT_S = 30
 
 
 @asynccontextmanager
-async def cluster_of(folder: Path, *brokers: dict[str, Any]) -> AsyncIterator[list[App]]:
+async def cluster_of(folder: Path, *brokers: dict[str, Any]) -> AsyncIterator[list[ServiceApp]]:
     """Brokers with these settings."""
     store = MemoryStore()
     apps = [ottla_controller.app.build(ControllerConfig(port=0, admin_port=0), store=store)]

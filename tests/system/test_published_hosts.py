@@ -16,15 +16,15 @@ from ottla_broker.config import BrokerConfig
 from ottla_controller.config import ControllerConfig
 from ottla_core.cluster.memory import MemoryStore
 from ottla_core.errors import ErrorCode
-from ottla_core.lifecycle import App
+from ottla_core.lifecycle import ServiceApp
 
 
-def port_of(app: App) -> str:
+def port_of(app: ServiceApp) -> str:
     return app.address().rpartition(":")[2]
 
 
 @pytest.fixture
-async def apps(tmp_path: Path) -> AsyncIterator[list[App]]:
+async def apps(tmp_path: Path) -> AsyncIterator[list[ServiceApp]]:
     """A controller and two brokers, registered under names that nothing here resolves."""
     store = MemoryStore()
     controller = ControllerConfig(port=0, admin_port=0, advertised_host="controller-0")
@@ -50,7 +50,7 @@ async def apps(tmp_path: Path) -> AsyncIterator[list[App]]:
 
 
 @pytest.mark.feature(135)
-async def test_metadata_names_what_the_caller_can_reach(apps: list[App]) -> None:
+async def test_metadata_names_what_the_caller_can_reach(apps: list[ServiceApp]) -> None:
     ports = [port_of(app) for app in apps]
 
     def told(host: str) -> list[str]:
@@ -63,7 +63,7 @@ async def test_metadata_names_what_the_caller_can_reach(apps: list[App]) -> None
     assert [app.address().partition(":")[0] for app in apps] == ["controller-0", "broker-0", "broker-1"]
 
 
-async def test_so_does_the_leader_in_an_error(apps: list[App]) -> None:
+async def test_so_does_the_leader_in_an_error(apps: list[ServiceApp]) -> None:
     ports = [port_of(app) for app in apps[1:]]
 
     def produce_at_the_other() -> tuple[int, str, str]:

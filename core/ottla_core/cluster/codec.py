@@ -15,12 +15,12 @@ from google.protobuf.message import DecodeError, Message
 from ottla_core.cluster.image import (
     Broker,
     BrokerIds,
-    Configs,
     Controller,
     Coordinator,
     LastIncarnation,
     Partition,
     ProducerIds,
+    ResourceConfigs,
     Restored,
     Shard,
     Topic,
@@ -210,12 +210,12 @@ def _controller_from(key: Key, message: pb.Controller, entry: KeyValue) -> Contr
     return Controller(id=message.id, address=message.address, epoch=entry.create_revision)
 
 
-def _configs_to(value: Configs) -> Message:
+def _configs_to(value: ResourceConfigs) -> Message:
     return pb.Configs(format=FORMAT, configs=dict(value.values))
 
 
-def _configs_from(key: Key, message: pb.Configs, entry: KeyValue) -> Configs:
-    return Configs(values=dict(message.configs), mod_revision=entry.mod_revision)
+def _configs_from(key: Key, message: pb.Configs, entry: KeyValue) -> ResourceConfigs:
+    return ResourceConfigs(values=dict(message.configs), mod_revision=entry.mod_revision)
 
 
 def _producer_ids_to(value: ProducerIds) -> Message:

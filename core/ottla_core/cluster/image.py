@@ -126,7 +126,7 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Configs:
+class ResourceConfigs:
     """Configs of one scope: ("broker", "") is the cluster-wide default, ("broker", "3") one broker's."""
 
     values: Mapping[str, str]
@@ -162,7 +162,7 @@ class ClusterImage:
     topics: Mapping[str, Topic] = field(default_factory=dict)
     topic_names: Mapping[TopicId, str] = field(default_factory=dict)
     partitions: Mapping[PartitionId, Partition] = field(default_factory=dict)
-    configs: Mapping[tuple[str, str], Configs] = field(default_factory=dict)
+    configs: Mapping[tuple[str, str], ResourceConfigs] = field(default_factory=dict)
     producer_ids: ProducerIds = ProducerIds()
     broker_ids: BrokerIds = BrokerIds()
     restored: Restored = Restored()

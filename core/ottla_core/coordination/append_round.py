@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple
 
 from ottla_core.coordination.batches import EMPTY_BATCH_BYTES, size_limit
-from ottla_core.coordination.shard import Decide, Decision, Entry, S, ShardState
+from ottla_core.coordination.shard import Decide, Entry, S, ShardDecision, ShardState
 from ottla_core.coordination.timers import Moment, TimerKey, Timers
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -38,7 +38,7 @@ class RoundOutcome(NamedTuple):
     """The outcome of a request once the round is confirmed: a decision, or the error that rejects it."""
 
     token: Any
-    decision: Decision[Any] | None
+    decision: ShardDecision[Any] | None
     error: Exception | None = None
 
 
@@ -94,7 +94,7 @@ class AppendRound(Generic[S]):
             self._take(token, decision, size_bytes)
         return True
 
-    def _take(self, token: Any, decision: Decision[Any], size_bytes: int) -> None:
+    def _take(self, token: Any, decision: ShardDecision[Any], size_bytes: int) -> None:
         apply_decision(decision, self._shard, self._timers)
         self.entries.extend(decision.records)
         self._room_bytes -= size_bytes
@@ -105,7 +105,7 @@ class AppendRound(Generic[S]):
         self.outcomes.append(RoundOutcome(token, None, error))
 
 
-def apply_decision(decision: Decision[Any], shard: ShardState, timers: Timers) -> None:
+def apply_decision(decision: ShardDecision[Any], shard: ShardState, timers: Timers) -> None:
     """Records, memory and timers of a decision go into the state."""
     for entry in decision.records:
         shard.apply(entry)
@@ -115,7 +115,7 @@ def apply_decision(decision: Decision[Any], shard: ShardState, timers: Timers) -
         timers.set(key, at)
 
 
-def _on_timer(key: TimerKey) -> Callable[[Any, Moment], Decision[None]]:
+def _on_timer(key: TimerKey) -> Callable[[Any, Moment], ShardDecision[None]]:
     return lambda shard, now: shard.on_timer(key, now)
 
 

@@ -43,7 +43,7 @@ class Respond:
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RespondError:
     """Without a token it tells of a decision of the owner's own that failed: a bug."""
 
     token: Any
@@ -58,7 +58,7 @@ class Perform:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportTrouble:
     """A fence or a load makes no progress, and is tried again: operators should know the reason."""
 
     trouble: str
@@ -72,7 +72,7 @@ class Leave:
     needs_epoch: bool
 
 
-Effect: TypeAlias = Send | Respond | Reject | Perform | Report | Leave
+Effect: TypeAlias = Send | Respond | RespondError | Perform | ReportTrouble | Leave
 
 
 def not_coordinator() -> OttlaError:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, Generic, Protocol
 
-from ottla_core.coordination.effects import Effect, Leave, Perform, Reject, Report, Respond, Send
+from ottla_core.coordination.effects import Effect, Leave, Perform, ReportTrouble, Respond, RespondError, Send
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent, Phase
 from ottla_core.coordination.shard import S
@@ -40,7 +40,7 @@ class ShardProcess(Protocol):
     def loop_time(self, at: float) -> float: ...
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]: ...
     def on_settled(self) -> None: ...
-    def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None: ...
+    def on_left(self, number: int, fence: ShardFence, leave: Leave, owned_s: float) -> None: ...
 
 
 def reject(token: asyncio.Future[Any], error: Exception) -> None:
@@ -56,7 +56,7 @@ class HeldShard(Generic[S]):
         self.owner: Final = owner
         self.leader_epoch = -1  # of its partition, as it was heard last
         self._process = process
-        self._taken_at = process.loop.time()
+        self._owned_since = process.loop.time()
         self._started = False
         self._loading = True
         self._wake: asyncio.TimerHandle | None = None
@@ -71,10 +71,10 @@ class HeldShard(Generic[S]):
     @property
     def age_s(self) -> float:
         """Since its load began, or it was given."""
-        return self._process.loop.time() - self._taken_at
+        return self._process.loop.time() - self._owned_since
 
     def start(self) -> None:
-        self._taken_at, self._started = self._process.loop.time(), True
+        self._owned_since, self._started = self._process.loop.time(), True
         self.handle(lambda owner, now: owner.on_start(now))
 
     def handle(self, event: Callable[[Owner[S], Moment], list[Effect]]) -> None:
@@ -97,14 +97,14 @@ class HeldShard(Generic[S]):
             case Respond(token, response):
                 if not token.done():
                     token.set_result(response)
-            case Reject(token, error):
+            case RespondError(token, error):
                 self._reject(token, error)
             case Perform(own):
                 try:
                     self._process.perform(self.number, own)
                 except Exception:
                     _log.exception("an effect of %s shard %d failed", self._process.kind, self.number)
-            case Report(trouble):
+            case ReportTrouble(trouble):
                 served_for = f"{self._process.kind} shard {self.number} is not served for {self.age_s:.0f} s"
                 _log.error("%s: %s", served_for, trouble)
             case Leave():

@@ -34,9 +34,9 @@ from ottla_core.coordination.effects import (
     Effect,
     Leave,
     Perform,
-    Reject,
-    Report,
+    ReportTrouble,
     Respond,
+    RespondError,
     Send,
     ShardLimits,
     crowded,
@@ -46,7 +46,7 @@ from ottla_core.coordination.effects import (
     superseded,
 )
 from ottla_core.coordination.phases import NEEDS_EPOCH, NEXT_PHASE, OwnerEvent, Phase
-from ottla_core.coordination.shard import Decision, Later, Resolve, S
+from ottla_core.coordination.shard import Later, Resolve, S, ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
     Appended,
@@ -119,13 +119,15 @@ class Owner(Generic[S]):
 
     def on_request(self, request: ShardRequest[S], now: Moment) -> list[Effect]:
         if self.phase is not Phase.SERVING:
-            self._out.append(Reject(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator()))
+            self._out.append(
+                RespondError(request.token, loading() if self.phase is not Phase.LEFT else not_coordinator())
+            )
         elif request.without_confirmation and now.at < self._proved_until:
             self._respond_without_confirmation(request, now)
             if now.at >= self._proved_until - self.limits.unproved_s / 2:
                 self._begin_round(now, ask=True)  # so that no heartbeat has to wait for the next proof
         elif self.unanswered >= self.limits.max_waiting:
-            self._out.append(Reject(request.token, crowded()))
+            self._out.append(RespondError(request.token, crowded()))
         else:
             self._waiting.append(request)
             self._begin_round(now)
@@ -247,7 +249,7 @@ class Owner(Generic[S]):
         if tries >= _REPORT_AFTER:
             self.trouble = f"{failure}, tried {tries} times: {reason}"
             if tries & (tries - 1) == 0:
-                self._out.append(Report(self.trouble))
+                self._out.append(ReportTrouble(self.trouble))
 
     def _serve(self, now: Moment) -> None:
         self._move(OwnerEvent.LOADED)
@@ -333,10 +335,10 @@ class Owner(Generic[S]):
         """Clients that have waited for long enough are told to try again. What was decided for them may be in the log,
         and is written all the same."""
         while self._waiting and self._waiting[0].give_up_at <= now.at:
-            self._out.append(Reject(self._waiting.popleft().token, late()))
+            self._out.append(RespondError(self._waiting.popleft().token, late()))
         if self._round is not None and now.at >= self._late_at:
             self._late_at = NEVER
-            self._out += [Reject(token, late()) for token in self._round.dismiss()]
+            self._out += [RespondError(token, late()) for token in self._round.dismiss()]
 
     # ---- answers --------------------------------------------------------------------------------------------------
 
@@ -344,7 +346,7 @@ class Owner(Generic[S]):
         try:
             decision = request.decide(self.shard, now)
         except Exception as error:
-            self._out.append(Reject(request.token, error))
+            self._out.append(RespondError(request.token, error))
             return
         assert not decision.records, "what is written waits for its round"
         apply_decision(decision, self.shard, self._timers)
@@ -354,7 +356,7 @@ class Owner(Generic[S]):
         token, decision, error = outcome
         if decision is None:
             assert error is not None, "an outcome is a decision or an error"
-            self._out.append(Reject(token, error))
+            self._out.append(RespondError(token, error))
             return
         if token is not None:
             if isinstance(decision.response, Later):
@@ -366,16 +368,16 @@ class Owner(Generic[S]):
     def _defer(self, key: Hashable, token: Any) -> None:
         former = self._later.pop(key, None)
         if former is not None:
-            self._out.append(Reject(former, superseded()))
+            self._out.append(RespondError(former, superseded()))
         self._later[key] = token
 
-    def _perform(self, decision: Decision[Any]) -> None:
+    def _perform(self, decision: ShardDecision[Any]) -> None:
         for effect in decision.effects:
             if not isinstance(effect, Resolve):
                 self._out.append(Perform(effect))
             elif (token := self._later.pop(effect.key, None)) is not None:
                 rejected = isinstance(effect.response, OttlaError)
-                self._out.append(Reject(token, effect.response) if rejected else Respond(token, effect.response))
+                self._out.append(RespondError(token, effect.response) if rejected else Respond(token, effect.response))
 
     def _move(self, event: OwnerEvent) -> None:
         self.phase = NEXT_PHASE[self.phase, event]
@@ -387,10 +389,10 @@ class Owner(Generic[S]):
         for token, decision, _ in append_round.outcomes if append_round is not None else ():
             if token is not None:
                 wrote = decision is not None and decision.records
-                self._out.append(Reject(token, failed if failed and wrote else not_coordinator()))
+                self._out.append(RespondError(token, failed if failed and wrote else not_coordinator()))
         for token in (*self._later.values(), *(request.token for request in self._waiting)):
             if token is not None:
-                self._out.append(Reject(token, not_coordinator()))
+                self._out.append(RespondError(token, not_coordinator()))
         self._later.clear()
         self._waiting.clear()
         self._timers = Timers()

@@ -24,7 +24,7 @@ from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Decide, S
 from ottla_core.coordination.shard_log import ShardLog
-from ottla_core.coordination.shards import Shards, ShardStatus
+from ottla_core.coordination.shards import OwnedShardStatus, Shards
 from ottla_core.coordination.timers import TICK_S, LoopClock, Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import SHARD_TOPICS, PartitionId
@@ -38,7 +38,7 @@ from ottla_core.telemetry import Metrics
 DRAIN_S: Final = 2.0
 """How long a stop waits for what is under way."""
 
-_SHORT_LIFE_S: Final = 5.0
+_SHORT_OWNERSHIP_S: Final = 5.0
 _REST_S: Final = 1.0
 
 _log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class OwnedShards(Shards[S]):
         self.load_seconds: Final = metrics.histogram("ottla_shard_load_seconds", "Fence to serving.", kind=kind)
         self.append_seconds: Final = metrics.histogram("ottla_shard_append_seconds", "One append, answered.", kind=kind)
         self.left: Final = metrics.counter("ottla_shard_left_total", "Shards that were left, why ever.", kind=kind)
-        self.given_up: Final = metrics.counter(
+        self.released: Final = metrics.counter(
             "ottla_shard_given_up_total", "Shards that were left by an owner that had not lost them.", kind=kind
         )
         self._gaps: Final = {
@@ -194,9 +194,11 @@ class OwnedShards(Shards[S]):
         for held in self._held.values():
             held.owner.limits = limits
 
-    def statuses(self) -> list[ShardStatus[S]]:
+    def statuses(self) -> list[OwnedShardStatus[S]]:
         return [
-            ShardStatus(n, held.owner.phase, held.age_s, held.owner.next_offset, held.owner.trouble, held.owner.shard)
+            OwnedShardStatus(
+                n, held.owner.phase, held.age_s, held.owner.next_offset, held.owner.trouble, held.owner.shard
+            )
             for n, held in sorted(self._held.items())
         ]
 
@@ -300,13 +302,13 @@ class OwnedShards(Shards[S]):
         if self._stopping and not any(held.owner.is_busy for held in self._held.values()):
             self._idle.set()
 
-    def on_left(self, number: int, fence: ShardFence, leave: Leave, lived_s: float) -> None:
+    def on_left(self, number: int, fence: ShardFence, leave: Leave, owned_s: float) -> None:
         self.left.value += 1
-        self.given_up.value += leave.needs_epoch
+        self.released.value += leave.needs_epoch
         level = logging.WARNING if leave.needs_epoch else logging.INFO
         _log.log(level, "%s shard %d, epoch %d, is left: %s", self.kind, number, fence.epoch, leave.reason)
         if leave.needs_epoch and not self._stopping:
-            rest_s = _REST_S if lived_s < _SHORT_LIFE_S else 0.0  # whatever ends it at once is not to spin
+            rest_s = _REST_S if owned_s < _SHORT_OWNERSHIP_S else 0.0  # whatever ends it at once is not to spin
             self.spawn(self._ask_anew(number, fence.epoch, rest_s))
 
     async def _ask_anew(self, number: int, epoch: int, rest_s: float) -> None:

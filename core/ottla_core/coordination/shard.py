@@ -63,7 +63,7 @@ class Resolve:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Generic[Response]):
+class ShardDecision(Generic[Response]):
     """What a request comes to. A decision without records is a read, and its response is proved fresh before it leaves.
 
     `records` are written together or not at all. `memory` is what changes in the state and is not written: a load
@@ -92,12 +92,12 @@ class ShardState(Protocol):
         """Change what is not: one of a decision's `memory`, after its records."""
         ...
 
-    def on_loaded(self, now: Moment) -> Decision[None]:
+    def on_loaded(self, now: Moment) -> ShardDecision[None]:
         """The first decision after a load: timers in full (rule 10), and what the former owner left undone."""
         ...
 
-    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]: ...
+    def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]: ...
 
 
-Decide: TypeAlias = Callable[[S, Moment], Decision[Any]]
+Decide: TypeAlias = Callable[[S, Moment], ShardDecision[Any]]
 """Raises OttlaError to reject: that depends on the state like a read, and waits for confirmation like one."""

@@ -13,7 +13,7 @@ from ottla_core.coordination.shard import Decide, S
 
 
 @dataclass(frozen=True, slots=True)
-class ShardStatus(Generic[S]):
+class OwnedShardStatus(Generic[S]):
     """One shard: for how long it has been here, up to where its log was read and written, and what keeps it, if it is
     not served."""
 
@@ -59,7 +59,7 @@ class Shards(Protocol[S]):
         """Raises COORDINATOR_NOT_AVAILABLE before there are any shards."""
         ...
 
-    def statuses(self) -> Sequence[ShardStatus[S]]:
+    def statuses(self) -> Sequence[OwnedShardStatus[S]]:
         """The status of each shard, by its number; from any thread."""
         ...
 

@@ -72,7 +72,7 @@ class TransportError(OttlaError):
     indefinite: Final = True
 
 
-def transport_error(error: Exception, address: str, what: str) -> TransportError:
+def transport_error(error: Exception, address: str, action: str) -> TransportError:
     """What a client sees of a grpc.RpcError."""
     status, details = grpc.StatusCode.UNKNOWN, str(error)
     if isinstance(error, grpc.Call | grpc.aio.AioRpcError):
@@ -80,7 +80,7 @@ def transport_error(error: Exception, address: str, what: str) -> TransportError
     code = _CODES.get(status, ErrorCode.UNKNOWN_SERVER_ERROR)
     if status is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
         code = ErrorCode.MESSAGE_TOO_LARGE
-    return TransportError(code, f"{what} at {address}: {details}")
+    return TransportError(code, f"{action} at {address}: {details}")
 
 
 def error_message(error: OttlaError) -> Error:

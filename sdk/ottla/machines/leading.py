@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.machines.assignors import Assignments, Assignor, Subscriber
-from ottla_core.consumer_protocol import UNKNOWN_GENERATION, Assignment, Subscription, encode_subscription
+from ottla_core.consumer_protocol import UNKNOWN_GENERATION, MemberAssignment, Subscription, encode_subscription
 from ottla_core.consumer_protocol import encode_assignment as encode
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -83,7 +83,7 @@ def left_out(
 
 def encode_assignments(made: Assignments) -> dict[str, bytes]:
     """As SyncGroup carries them, by member id."""
-    return {member_id: encode(Assignment(tuple(partitions))) for member_id, partitions in made.items()}
+    return {member_id: encode(MemberAssignment(tuple(partitions))) for member_id, partitions in made.items()}
 
 
 def changed_topics(known: Mapping[str, int], now: Mapping[str, int]) -> str:

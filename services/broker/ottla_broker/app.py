@@ -42,7 +42,7 @@ from ottla_core.cluster.following import Following
 from ottla_core.cluster.proof import new_secret
 from ottla_core.cluster.store import MetaStore
 from ottla_core.errors import OttlaError
-from ottla_core.lifecycle import App, Component
+from ottla_core.lifecycle import Component, ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto import contracts
@@ -55,13 +55,13 @@ def build(
     clock: Clock | None = None,
     around: Around = as_it_is,
     around_kafka: AroundApi = unchanged,
-) -> App:
+) -> ServiceApp:
     """A broker. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
     Tests give a store, a clock and what is to be around each method and each API of Kafka's that is served.
     """
     parts = _Parts(config, store or EtcdStore(config.etcd), clock or SystemClock(), around, around_kafka)
-    parts.app = App(
+    parts.app = ServiceApp(
         f"broker-{config.node_id}",
         parts.components(owned_store=parts.store if store is None else None),
         parts.ready,
@@ -75,7 +75,7 @@ def build(
 class _Parts:
     """A part that calls one that is made after it does so through a method or a lambda."""
 
-    app: App
+    app: ServiceApp
 
     def __init__(
         self, config: BrokerConfig, store: MetaStore, clock: Clock, around: Around, around_kafka: AroundApi

@@ -24,7 +24,7 @@ from ottla_core.cluster.follower import MetadataFollower
 from ottla_core.cluster.following import Following
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import MetaStore
-from ottla_core.lifecycle import App, Component
+from ottla_core.lifecycle import Component, ServiceApp
 from ottla_core.rpc.server import Around, RpcServer, as_it_is
 from ottla_core.telemetry import Metrics
 from ottla_proto.contracts import Controller
@@ -32,7 +32,7 @@ from ottla_proto.contracts import Controller
 
 def build(
     config: ControllerConfig, *, store: MetaStore | None = None, clock: Clock | None = None, around: Around = as_it_is
-) -> App:
+) -> ServiceApp:
     """A controller. It has its own connection to etcd unless a `store` is given, which stays the caller's.
 
     Tests give a store, a clock and what is to be `around` each method that is served.
@@ -84,4 +84,4 @@ def build(
         server,
         leadership,
     ]
-    return App(f"controller-{config.node_id}", components, ready, address, metrics=metrics)
+    return ServiceApp(f"controller-{config.node_id}", components, ready, address, metrics=metrics)

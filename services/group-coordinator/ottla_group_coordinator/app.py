@@ -5,7 +5,7 @@ from __future__ import annotations
 from ottla_core.clock import Clock
 from ottla_core.cluster.store import MetaStore
 from ottla_core.coordinator_host import CoordinatorHost
-from ottla_core.lifecycle import App
+from ottla_core.lifecycle import ServiceApp
 from ottla_core.routing import GROUP
 from ottla_core.rpc.server import Around, as_it_is
 from ottla_group_coordinator.config import GroupCoordinatorConfig
@@ -25,7 +25,7 @@ def build(
     store: MetaStore | None = None,
     clock: Clock | None = None,
     around: Around = as_it_is,
-) -> App:
+) -> ServiceApp:
     """A group-coordinator; `store`, `clock` and `around` as in CoordinatorHost."""
 
     def new_shard(number: int) -> GroupShard:

@@ -80,7 +80,7 @@ class DeletedTopics:
             while shard in self._gone and shard in self._shards.owned():
                 gone = frozenset(self._gone.pop(shard))
                 try:
-                    are_all = await self._forget_some(shard, gone)
+                    are_all = await self._forget_batch(shard, gone)
                     backoff.reset()
                 except (StoreUnavailableError, TimeoutError, OttlaError) as error:
                     if isinstance(error, OttlaError) and not error.retriable:
@@ -94,7 +94,7 @@ class DeletedTopics:
             self._gone.pop(shard, None)
             del self._tasks[shard]
 
-    async def _forget_some(self, shard: int, gone: frozenset[str]) -> bool:
+    async def _forget_batch(self, shard: int, gone: frozenset[str]) -> bool:
         topics = (await self._metadata.catch_up(_ASK_S)).topics
         are_all: bool = await self._shards.ask_shard(
             shard, lambda held, now: held.forget_topics(topics, gone), timeout=_ASK_S

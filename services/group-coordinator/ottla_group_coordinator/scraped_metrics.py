@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from ottla_core.clock import Clock
-from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shards import Shards
 from ottla_core.errors import OttlaError
 from ottla_core.model import TopicPartition
@@ -152,7 +152,10 @@ class ScrapedGroupMetrics:
         for number in self._shards.owned():
             try:
                 groups += await self._shards.ask_shard(
-                    number, lambda shard, now: Decision(_groups_of(shard)), timeout=_ASK_S, without_confirmation=True
+                    number,
+                    lambda shard, now: ShardDecision(_groups_of(shard)),
+                    timeout=_ASK_S,
+                    without_confirmation=True,
                 )
             except OttlaError as error:
                 _log.debug("shard %d is not among the gauges: %s", number, error)

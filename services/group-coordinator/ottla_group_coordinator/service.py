@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
-from ottla_core.coordination.shard import Decide, Decision
+from ottla_core.coordination.shard import Decide, ShardDecision
 from ottla_core.coordination.shards import Shards
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
@@ -22,8 +22,8 @@ from ottla_group_coordinator.deleted_topics import MetadataCatchUp
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import NOTHING_COMMITTED, LagReader
 from ottla_group_coordinator.machines.membership import (
+    CallerIdentity,
     Join,
-    MemberIdentity,
     Sync,
     decide_heartbeat,
     decide_join,
@@ -114,7 +114,7 @@ class GroupService:
         )
         check_group_id(request.group)
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group = shard.group_or_new(request.group)
             return decide_join(group, join, shard.settings, now)
 
@@ -135,7 +135,7 @@ class GroupService:
         )
         check_group_id(request.group)
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             return decide_sync(shard.group_or_new(request.group), sync, shard.settings, now)
 
         synced: Synced = _raise_if_error(
@@ -179,7 +179,7 @@ class GroupService:
         check_few(len(request.members), "members", _MOST_MEMBERS)
         leavers = [(_identity(leaver.member), leaver.reason) for leaver in request.members]
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             return decide_leave(shard.group_or_new(request.group), leavers, shard.settings, now)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
@@ -211,7 +211,7 @@ class GroupService:
             with suppress(OttlaError):  # then they are judged by the metadata as it is
                 await self._caught_up()
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group, topics = shard.group_or_new(request.group), self._metadata.image.topics
             return decide_commit(
                 group, _identity(request.member), request.generation, commits, topics, shard.settings, now
@@ -227,13 +227,13 @@ class GroupService:
         check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
         requested = [TopicPartition(item.topic, item.partition) for item in request.partitions]
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             offsets = shard.offsets(request.group)
             if request.HasField("member"):
                 shard.check_reader(request.group, _identity(request.member), request.generation)
             unstable = shard.pending.partitions(request.group) if request.require_stable else ()
             partitions = sorted({*offsets, *unstable}) if request.all else requested
-            return Decision(([(p, offsets.get(p)) for p in partitions], frozenset(unstable)))
+            return ShardDecision(([(p, offsets.get(p)) for p in partitions], frozenset(unstable)))
 
         found, unstable = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         gone = await self._of_gone_topics(found)
@@ -270,7 +270,7 @@ class GroupService:
         check_few(len(request.partitions), "partitions", _MOST_PARTITIONS)
         requested = [TopicPartition(item.topic, item.partition) for item in request.partitions]
 
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             return decide_delete_offsets(shard.group(request.group), shard.partitions(request.group), requested)
 
         outcomes = await self._shards.ask(request.group, decide, timeout=_ASK_S)
@@ -295,7 +295,7 @@ class GroupService:
     async def _listed(self, shard: int) -> list[pb.ListedGroup] | OttlaError:
         try:
             groups: list[pb.ListedGroup] = await self._shards.ask_shard(
-                shard, lambda held, now: Decision(listed(held)), timeout=_ASK_S
+                shard, lambda held, now: ShardDecision(listed(held)), timeout=_ASK_S
             )
         except OttlaError as error:
             return error
@@ -310,7 +310,7 @@ class GroupService:
         try:
             check_group_id(group_id, empty=True)
             description: pb.GroupDescription = await self._shards.ask(
-                group_id, lambda shard, now: Decision(described(shard.group(group_id))), timeout=_ASK_S
+                group_id, lambda shard, now: ShardDecision(described(shard.group(group_id))), timeout=_ASK_S
             )
         except OttlaError as error:
             return pb.GroupDescription(group=group_id, error=error_message(error))
@@ -321,7 +321,7 @@ class GroupService:
         return pb.DeleteGroupsResponse(groups=[await self._delete(group_id) for group_id in request.groups])
 
     async def _delete(self, group_id: str) -> pb.GroupDeleted:
-        def decide(shard: GroupShard, now: Moment) -> Decision[None]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[None]:
             return decide_delete_group(shard.group(group_id), shard.partitions(group_id))
 
         try:
@@ -333,16 +333,16 @@ class GroupService:
 
     async def explain_group(self, request: pb.ExplainGroupRequest, context: RequestContext) -> pb.ExplainGroupResponse:
         events = await self._shards.ask(
-            request.group, lambda shard, now: Decision(explained(shard.group(request.group))), timeout=_ASK_S
+            request.group, lambda shard, now: ShardDecision(explained(shard.group(request.group))), timeout=_ASK_S
         )
         return pb.ExplainGroupResponse(
             events=[event(item) for item in events], since_ms=events[0].at_ms if events else 0
         )
 
     async def lag(self, request: pb.LagRequest, context: RequestContext) -> pb.LagResponse:
-        def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+        def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
             group = shard.group(request.group)
-            return Decision((assigned(group), {p: o.offset for p, o in shard.offsets(request.group).items()}))
+            return ShardDecision((assigned(group), {p: o.offset for p, o in shard.offsets(request.group).items()}))
 
         members, committed = await self._shards.ask(request.group, decide, timeout=_ASK_S)
         lags = await self._lag.lags(dict.fromkeys(members, NOTHING_COMMITTED) | committed)
@@ -381,8 +381,8 @@ def check_group_id(group_id: str, *, empty: bool = False) -> None:
         raise OttlaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty", hint="give a group.id")
 
 
-def _identity(member: pb.Member) -> MemberIdentity:
-    return MemberIdentity(member.member_id, member.instance_id if member.HasField("instance_id") else None)
+def _identity(member: pb.Member) -> CallerIdentity:
+    return CallerIdentity(member.member_id, member.instance_id if member.HasField("instance_id") else None)
 
 
 def _raise_if_error(result: Any) -> Any:
@@ -393,7 +393,7 @@ def _raise_if_error(result: Any) -> Any:
 
 
 def _decide_heartbeat(request: pb.HeartbeatRequest) -> GroupDecide:
-    def decide(shard: GroupShard, now: Moment) -> Decision[Any]:
+    def decide(shard: GroupShard, now: Moment) -> ShardDecision[Any]:
         group = shard.group_or_new(request.group)
         return decide_heartbeat(group, _identity(request.member), request.generation, now)
 

@@ -19,7 +19,7 @@ from tests.faults.groups.notes import GroupNotes, is_refusal
 
 from ottla_core.consumer_protocol import (
     PROTOCOL_TYPE,
-    Assignment,
+    MemberAssignment,
     Subscription,
     decode_assignment,
     encode_assignment,
@@ -146,7 +146,9 @@ class Member:
         self._random.shuffle(members)
         return {
             member: encode_assignment(
-                Assignment(tuple(TopicPartition(self._topic, p) for p in range(n, self._partitions, len(members))))
+                MemberAssignment(
+                    tuple(TopicPartition(self._topic, p) for p in range(n, self._partitions, len(members)))
+                )
             )
             for n, member in enumerate(members)
         }

@@ -20,7 +20,7 @@ from ottla_core.cluster.coordinator_registration import CoordinatorRegistration
 from ottla_core.coordination.owner import Owner
 from ottla_core.coordination.phases import OwnerEvent
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.shard_log import Call, Check
 from ottla_core.coordination.timers import Moment
 from ottla_group_coordinator.machines.group import Group
@@ -90,8 +90,8 @@ def _generation_not_counted() -> None:
 def _no_session_after_a_load() -> None:
     """Members' sessions are over when another coordinator takes their group (rule 49)."""
 
-    def decide(group: Group, now: Moment) -> Decision[None]:
-        return Decision(None, timers={SessionTimer(group.group_id, member): now.at for member in group.members})
+    def decide(group: Group, now: Moment) -> ShardDecision[None]:
+        return ShardDecision(None, timers={SessionTimer(group.group_id, member): now.at for member in group.members})
 
     _replace(ottla_group_coordinator.machines.shard, "decide_resume", decide)
 

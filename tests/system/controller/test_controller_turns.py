@@ -12,7 +12,7 @@ from controllers import CONTEXT, HookedStore, World, configs, unavailable, write
 from ottla_controller import journal as journal_module
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Change, ClusterImage, Configs, Controller
+from ottla_core.cluster.image import Change, ClusterImage, Controller, ResourceConfigs
 from ottla_core.cluster.store import Delete, Put, Snapshot
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_proto import controller_pb2 as pb
@@ -122,7 +122,7 @@ async def test_a_write_that_was_never_made_is_not_taken_for_made_because_another
     store.before_txn = before_txn
     epoch = term.follower.image.brokers[0].epoch
     relying = Write(
-        Change(keys.configs("broker", ""), Configs({"num.partitions": "99"})),
+        Change(keys.configs("broker", ""), ResourceConfigs({"num.partitions": "99"})),
         (ReliedOn(keys.broker(0), create_revision=epoch),),
     )
     with pytest.raises(OttlaError, match="another controller was elected") as refused:

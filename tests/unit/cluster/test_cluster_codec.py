@@ -14,11 +14,11 @@ from ottla_core.cluster.codec import decode, encode
 from ottla_core.cluster.image import (
     Broker,
     BrokerIds,
-    Configs,
     Controller,
     Coordinator,
     Partition,
     ProducerIds,
+    ResourceConfigs,
     Shard,
     Topic,
 )
@@ -64,7 +64,7 @@ pairs = st.one_of(
     st.tuples(st.just(keys.partition(PartitionId(topic_id, 0))), partitions),
     st.tuples(st.just(keys.broker(3)), brokers),
     st.tuples(st.just(keys.topic("t")), topics),
-    st.tuples(st.just(keys.configs("broker", "")), st.builds(Configs, settings, st.just(MODIFIED))),
+    st.tuples(st.just(keys.configs("broker", "")), st.builds(ResourceConfigs, settings, st.just(MODIFIED))),
     st.tuples(
         st.just(keys.coordinator("group", 3)),
         st.builds(Coordinator, st.just("group"), st.just(3), st.just(CREATED), text, text, st.just(MODIFIED)),

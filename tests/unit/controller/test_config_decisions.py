@@ -18,7 +18,7 @@ from ottla_controller.machines.configs import (
     describe_configs,
 )
 from ottla_controller.machines.decision import ReliedOn
-from ottla_core.cluster.image import Change, ClusterImage, Configs
+from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs
 from ottla_core.config_values import Source
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -112,7 +112,7 @@ def test_what_is_stored_has_a_bound(image: ClusterImage) -> None:
     with pytest.raises(OttlaError, match="at most 1,048,576 bytes") as refused:
         decide_alter_configs(image, BROKER_1, big)
     assert "kkk" not in str(refused.value)
-    many = {("group", str(n)): Configs({"share.isolation.level": "read_committed"}) for n in range(10_000)}
+    many = {("group", str(n)): ResourceConfigs({"share.isolation.level": "read_committed"}) for n in range(10_000)}
     image = replace(image, configs=many)
     op = put("share.isolation.level", "read_uncommitted")
     with pytest.raises(OttlaError, match="10,000 group resources"):
@@ -207,7 +207,7 @@ def test_configs_that_exclude_each_other_are_named_wherever_they_are_set(image: 
     with pytest.raises(OttlaError, match=both):
         decide_alter_configs(image, CLUSTER, ops)
     image = image.with_changes(
-        [Change(("configs", "broker", ""), Configs({"log.cleaner.max.compaction.lag.ms": "1000"}, 210))], 210
+        [Change(("configs", "broker", ""), ResourceConfigs({"log.cleaner.max.compaction.lag.ms": "1000"}, 210))], 210
     )
     with pytest.raises(OttlaError, match=both):
         decide_alter_configs(image, TOPIC, [put("min.compaction.lag.ms", "5s")])

@@ -15,7 +15,7 @@ from ottla_controller.machines.election import decide_reconcile, needs_election
 from ottla_controller.machines.isr import Proposal, decide_alter_partition
 from ottla_controller.machines.min_isr import decide_remove_own_values, with_elrs_emptied
 from ottla_controller.machines.partition import with_isr, with_replicas
-from ottla_core.cluster.image import Change, ClusterImage, Configs, Partition
+from ottla_core.cluster.image import Change, ClusterImage, Partition, ResourceConfigs
 from ottla_core.errors import OttlaError
 from ottla_core.model import NO_LEADER, PartitionId
 
@@ -166,7 +166,7 @@ def test_min_isr_has_one_value_for_the_cluster() -> None:
     with pytest.raises(OttlaError, match="one value for the whole cluster"):
         altered(image, ResourceKind.BROKER, "1", "1")
     older = {"min.insync.replicas": "1", "log.cleaner.threads": "2"}
-    image = image.with_changes([Change(("configs", "broker", "1"), Configs(older, 150))], 250)
+    image = image.with_changes([Change(("configs", "broker", "1"), ResourceConfigs(older, 150))], 250)
     image = after(image, decide_remove_own_values(image))
     assert image.configs["broker", "1"].values == {"log.cleaner.threads": "2"}
     assert decide_remove_own_values(image).writes == ()

@@ -12,7 +12,7 @@ from ottla_controller.machines.configs import Op, OpKind, Resource, ResourceKind
 from ottla_controller.machines.internal_topics import decide_internal_topic, unfinished
 from ottla_controller.machines.topics import NewTopic, decide_create_topic, decide_delete_topic
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Broker, Change, ClusterImage, Configs, Coordinator, Topic
+from ottla_core.cluster.image import Broker, Change, ClusterImage, Coordinator, ResourceConfigs, Topic
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import INTERNAL_TOPICS
 
@@ -74,12 +74,14 @@ def test_the_topic_of_a_kind(kind: str, name: str) -> None:
 
 def test_the_clusters_configs_say_how_many_partitions_and_replicas() -> None:
     wanted = {"offsets.topic.num.partitions": "7", "offsets.topic.replication.factor": "2"}
-    image = grown(registered(changed(image_of(3), Change(keys.configs("broker", ""), Configs(wanted)))))
+    image = grown(registered(changed(image_of(3), Change(keys.configs("broker", ""), ResourceConfigs(wanted)))))
     assert offsets(image).partition_count == 7
     assert {len(p.replicas) for p in image.partitions.values()} == {2}
     assert offsets(image).configs["min.insync.replicas"] == "1"
     more = {**wanted, "offsets.topic.num.partitions": "9"}
-    assert unfinished(changed(image, Change(keys.configs("broker", ""), Configs(more)))) == [], "the number is for ever"
+    assert unfinished(changed(image, Change(keys.configs("broker", ""), ResourceConfigs(more)))) == [], (
+        "the number is for ever"
+    )
 
 
 def test_a_name_that_looks_alike_does_not_keep_it_from_being_made() -> None:
@@ -110,7 +112,7 @@ def test_replicas_follow_the_brokers_and_min_isr_follows_the_replicas() -> None:
 
 def test_new_replicas_are_spread() -> None:
     wanted = {"offsets.topic.num.partitions": "9"}
-    image = grown(registered(changed(image_of(1), Change(keys.configs("broker", ""), Configs(wanted)))))
+    image = grown(registered(changed(image_of(1), Change(keys.configs("broker", ""), ResourceConfigs(wanted)))))
     brokers = (Broker(n, 100 + n, f"d-{n}", f"h-{n}:1", fenced=False) for n in (1, 2, 3))
     image = grown(changed(image, *(Change(keys.broker(b.id), b) for b in brokers)))
     held = [b for p in image.partitions.values() for b in p.replicas]

@@ -17,7 +17,7 @@ from ottla_controller.machines.topics import (
     decide_delete_topic_by_id,
     decide_remove_orphans,
 )
-from ottla_core.cluster.image import Change, ClusterImage, Configs, Partition
+from ottla_core.cluster.image import Change, ClusterImage, Partition, ResourceConfigs
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import PartitionId
 
@@ -26,7 +26,7 @@ ID = topic_id(1)
 
 def with_cluster_configs(image: ClusterImage, **configs: str) -> ClusterImage:
     named = {name.replace("_", "."): value for name, value in configs.items()}
-    return image.with_changes([Change(("configs", "broker", ""), Configs(named, mod_revision=150))], 210)
+    return image.with_changes([Change(("configs", "broker", ""), ResourceConfigs(named, mod_revision=150))], 210)
 
 
 def refusal(image: ClusterImage, new: NewTopic) -> OttlaError:

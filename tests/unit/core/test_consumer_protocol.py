@@ -6,7 +6,7 @@ import pytest
 from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 
 from ottla_core.consumer_protocol import (
-    Assignment,
+    MemberAssignment,
     Subscription,
     decode_assignment,
     decode_subscription,
@@ -24,16 +24,16 @@ def test_what_is_written_is_read() -> None:
     assert decode_subscription(encode_subscription(SAID))._replace(owned=()) == SAID._replace(owned=())
     assert set(decode_subscription(encode_subscription(SAID)).owned) == set(OWNED)
     assert decode_subscription(encode_subscription(Subscription(()))) == Subscription(())
-    made = Assignment((TopicPartition("a", 0), TopicPartition("a", 3)), b"data")
+    made = MemberAssignment((TopicPartition("a", 0), TopicPartition("a", 3)), b"data")
     assert decode_assignment(encode_assignment(made)) == made
-    assert decode_assignment(b"") == Assignment()
+    assert decode_assignment(b"") == MemberAssignment()
 
 
 def test_another_clients_codec_reads_the_same() -> None:
     read = ConsumerProtocolSubscription.decode(encode_subscription(SAID))
     assert (read.topics, read.user_data, read.generation_id, read.rack_id) == (["b", "a"], b"mine", 7, "r1")
     assert [(o.topic, o.partitions) for o in read.owned_partitions] == [("b", [2, 5]), ("a", [0])]
-    given = ConsumerProtocolAssignment.decode(encode_assignment(Assignment(OWNED)))
+    given = ConsumerProtocolAssignment.decode(encode_assignment(MemberAssignment(OWNED)))
     assert [(a.topic, a.partitions) for a in given.assigned_partitions] == [("b", [2, 5]), ("a", [0])]
 
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from ottla_core import lifecycle
-from ottla_core.lifecycle import App
+from ottla_core.lifecycle import ServiceApp
 
 
 class Part:
@@ -32,8 +32,8 @@ class Part:
             raise OSError(f"{self._name} can't {what}")
 
 
-def app_of(*parts: Part) -> App:
-    return App("test", list(parts), lambda: None, lambda: "nowhere:0")
+def app_of(*parts: Part) -> ServiceApp:
+    return ServiceApp("test", list(parts), lambda: None, lambda: "nowhere:0")
 
 
 async def test_parts_start_in_order_and_stop_in_reverse() -> None:
@@ -99,7 +99,7 @@ async def test_a_failure_later_on_is_handed_to_whoever_waits() -> None:
 PROGRAM = """
     import asyncio, sys
     from ottla_core.errors import OttlaError
-    from ottla_core.lifecycle import App, run
+    from ottla_core.lifecycle import ServiceApp, run
 
     class Part:
         async def start(self):
@@ -110,7 +110,7 @@ PROGRAM = """
             if "hang" in sys.argv: await asyncio.sleep(60)
 
     def build():
-        app = App("program", [Part()], lambda: None, lambda: "")
+        app = ServiceApp("program", [Part()], lambda: None, lambda: "")
         if "break" in sys.argv:
             asyncio.get_running_loop().call_later(0.05, lambda: app.fail(OSError("the disk is gone")))
         return app

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ottla_core.cluster.image import Change, ClusterImage, Configs
+from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs
 from ottla_core.config_table import BROKER_CONFIGS
 from ottla_core.config_values import OF_GROUPS
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shards import ShardStatus
+from ottla_core.coordination.shards import OwnedShardStatus
 from ottla_group_coordinator.config import GroupCoordinatorConfig
 from ottla_group_coordinator.config_listener import GroupConfigListener
 from ottla_group_coordinator.machines.shard import GroupShard
@@ -26,8 +26,8 @@ class Shards:
         self.states = [GroupShard(CONFIG.groups()) for _ in range(2)]
         self.limits = CONFIG.limits()
 
-    def statuses(self) -> Sequence[ShardStatus[GroupShard]]:
-        return [ShardStatus(n, Phase.SERVING, 1.0, 1, "", state) for n, state in enumerate(self.states)]
+    def statuses(self) -> Sequence[OwnedShardStatus[GroupShard]]:
+        return [OwnedShardStatus(n, Phase.SERVING, 1.0, 1, "", state) for n, state in enumerate(self.states)]
 
     def limit(self, limits: ShardLimits) -> None:
         self.limits = limits
@@ -41,7 +41,7 @@ class Process:
         self.image = ClusterImage("c")
 
     def hear(self, values: Mapping[str, str] | None, *, broker: str = "") -> None:
-        configs = None if values is None else Configs(values)
+        configs = None if values is None else ResourceConfigs(values)
         old = self.image
         self.image = old.with_changes([Change(("configs", "broker", broker), configs)], old.revision + 1)
         self.config_listener.on_image(old, self.image)

@@ -11,7 +11,7 @@ from waiting import until
 from ottla_core.cluster.image import ClusterImage
 from ottla_core.cluster.store import StoreUnavailableError
 from ottla_core.coordination.effects import loading, not_coordinator
-from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import OttlaError
 from ottla_group_coordinator import deleted_topics
@@ -35,12 +35,12 @@ class Held:
         self._shard = shard
         return decide(self, Moment(0.0, 0)).response
 
-    def forget_topics(self, topics: Topics, gone: frozenset[str]) -> Decision[bool]:
+    def forget_topics(self, topics: Topics, gone: frozenset[str]) -> ShardDecision[bool]:
         self.forgotten.append((self._shard, topics, gone))
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         if isinstance(answer, OttlaError):
             raise answer
-        return Decision(answer)
+        return ShardDecision(answer)
 
 
 class Store:

@@ -11,7 +11,7 @@ from groups import Shard, subscription
 from waiting import until
 
 from ottla_core.clock import ManualClock
-from ottla_core.consumer_protocol import Assignment, encode_assignment
+from ottla_core.consumer_protocol import MemberAssignment, encode_assignment
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
@@ -20,7 +20,7 @@ from ottla_group_coordinator import scraped_metrics as under_test
 from ottla_group_coordinator.group_metrics import GroupMetrics
 from ottla_group_coordinator.lag import Lag, Lags
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.membership import GroupSettings, MemberIdentity
+from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings
 from ottla_group_coordinator.machines.offsets import NO_GENERATION, ToCommit, decide_commit
 from ottla_group_coordinator.scraped_metrics import ScrapedGroupMetrics
 
@@ -75,7 +75,7 @@ async def stack() -> AsyncIterator[Stack]:
         wanted = [ToCommit(TopicPartition("t", n), 10, -1, "") for n in range(2)]
         stack.shard.take(
             decide_commit(
-                Group(name), MemberIdentity(""), NO_GENERATION, wanted, stack.shard.topics, AT_ONCE, stack.shard.now
+                Group(name), CallerIdentity(""), NO_GENERATION, wanted, stack.shard.topics, AT_ONCE, stack.shard.now
             )
         )
     await stack.scraped.start()
@@ -141,7 +141,7 @@ def counted(shard: Shard) -> dict[str, int]:
 
 
 def assigned(*partitions: int) -> bytes:
-    return encode_assignment(Assignment(tuple(TopicPartition("t", n) for n in partitions)))
+    return encode_assignment(MemberAssignment(tuple(TopicPartition("t", n) for n in partitions)))
 
 
 def two_members() -> Shard:

@@ -8,7 +8,7 @@ import pytest
 from groups import WALL_MS, EveryTopic, Shard, code, id_of, subscription
 
 from ottla_core.cluster.image import Topic
-from ottla_core.coordination.shard import Decision, Entry, Marker, TransactionProducer
+from ottla_core.coordination.shard import Entry, Marker, ShardDecision, TransactionProducer
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_group_coordinator.machines.membership import GroupSettings
@@ -296,8 +296,8 @@ def ended(producer: TransactionProducer, *, committed: bool) -> Marker:
     return Marker(producer._replace(epoch=producer.epoch + 1), committed, 0)
 
 
-def decided(*records: Any) -> Decision[None]:
-    return Decision(None, records)
+def decided(*records: Any) -> ShardDecision[None]:
+    return ShardDecision(None, records)
 
 
 COMMITTED, ABORTED = ended(ONE, committed=True), ended(ONE, committed=False)

@@ -11,7 +11,7 @@ from groups import WAITS, Shard
 from ottla_group_coordinator.machines.group import Group
 from ottla_group_coordinator.machines.membership import GroupSettings
 from ottla_group_coordinator.machines.offsets import decide_delete_group
-from ottla_group_coordinator.machines.states import INITIAL, NEXT, GroupEvent, GroupState
+from ottla_group_coordinator.machines.states import INITIAL, NEXT, GroupState, GroupStateEvent
 
 pytestmark = [pytest.mark.rule(48), pytest.mark.rule(49)]
 
@@ -20,7 +20,7 @@ class Watched:
     """Every change of any group's state, with the event that it is said to come from."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.rows: set[tuple[GroupState, GroupEvent, GroupState]] = set()
+        self.rows: set[tuple[GroupState, GroupStateEvent, GroupState]] = set()
         self.unannounced: set[tuple[GroupState, GroupState]] = set()
         self._announced = False
         plain_set, plain_move = Group.__setattr__, Group.move
@@ -30,7 +30,7 @@ class Watched:
                 self.unannounced.add((group.state, value))
             plain_set(group, name, value)
 
-        def move(group: Group, event: GroupEvent) -> None:
+        def move(group: Group, event: GroupStateEvent) -> None:
             before, self._announced = group.state, True
             plain_move(group, event)
             self._announced = False
@@ -117,7 +117,7 @@ def test_each_change_of_state_is_a_row_and_each_row_is_taken(delay_ms: int, monk
                     paths.append((*path, request))
     assert {state for state, *_ in seen} == set(GroupState) - {GroupState.DEAD}
     assert not watched.unannounced, "a state is changed by the table alone"
-    removed = {(GroupState.EMPTY, GroupEvent.REMOVED, GroupState.DEAD)}  # then there is no group that could move
+    removed = {(GroupState.EMPTY, GroupStateEvent.REMOVED, GroupState.DEAD)}  # then there is no group that could move
     assert watched.rows | removed == {(state, event, after) for (state, event), after in NEXT.items()}
 
 
@@ -139,7 +139,7 @@ def test_a_group_is_removed_where_the_table_says_so(state: GroupState) -> None:
         return
     assert shard.group().state is state
     delete(shard)
-    assert bool(list(shard.machine.groups())) is ((state, GroupEvent.REMOVED) not in NEXT)
+    assert bool(list(shard.machine.groups())) is ((state, GroupStateEvent.REMOVED) not in NEXT)
 
 
 def test_a_load_gives_one_of_the_initial_states() -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from ottla_controller.machines.decision import Decision, ReliedOn, Write
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Broker, Change, ClusterImage, Configs, Topic
+from ottla_core.cluster.image import Broker, Change, ClusterImage, ResourceConfigs, Topic
 from ottla_core.config_key import ConfigKey, ConfigType, Scope
 from ottla_core.config_values import (
     MIN_ISR,
@@ -201,10 +201,10 @@ def _alter_broker(image: ClusterImage, name: str, ops: Sequence[Op]) -> Decision
         return Decision(None)
     key = keys.configs("broker", name)
     seen = (ReliedOn(key, mod_revision=stored.mod_revision), cluster_configs_seen(image))
-    return Decision(None, (Write(Change(key, Configs(altered) if altered else None), seen),))
+    return Decision(None, (Write(Change(key, ResourceConfigs(altered) if altered else None), seen),))
 
 
-def _named(image: ClusterImage, resource: Resource) -> Configs:
+def _named(image: ClusterImage, resource: Resource) -> ResourceConfigs:
     """What is stored for a group or a subscription; nothing for an unknown one, as in Kafka."""
     if not 0 < len(resource.name) <= _MAX_NAME:
         raise OttlaError(
@@ -212,7 +212,7 @@ def _named(image: ClusterImage, resource: Resource) -> Configs:
             f"a {resource.kind.value} resource has a name of 1 to {_MAX_NAME} characters",
             hint="name the one that you mean; there are no defaults for all of them",
         )
-    return image.configs.get((resource.kind.value, resource.name), Configs({}))
+    return image.configs.get((resource.kind.value, resource.name), ResourceConfigs({}))
 
 
 def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> Decision[None]:
@@ -228,7 +228,7 @@ def _alter_named(image: ClusterImage, resource: Resource, ops: Sequence[Op]) -> 
         )
     key = keys.configs(kind.value, resource.name)
     seen = (ReliedOn(key, mod_revision=stored.mod_revision),)
-    return Decision(None, (Write(Change(key, Configs(altered) if altered else None), seen),))
+    return Decision(None, (Write(Change(key, ResourceConfigs(altered) if altered else None), seen),))
 
 
 def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[str], ConfigKey]) -> dict[str, str]:
@@ -255,7 +255,7 @@ def _altered(current: Mapping[str, str], ops: Sequence[Op], key_of: Callable[[st
 def _with_items(key: ConfigKey, current: str | None, op: Op) -> str:
     """A list with items more or less; where the list is not set, its default is what they are added to."""
     if key.type is not ConfigType.LIST:
-        key.refuse(op.value, f"{op.kind.value} is for lists, and this is of type {key.type.value}: set it instead")
+        key.reject(op.value, f"{op.kind.value} is for lists, and this is of type {key.type.value}: set it instead")
     options = key.parse(op.value).split(",")
     items = list(filter(None, (current if current is not None else key.default or "").split(",")))
     if op.kind is OpKind.APPEND:
@@ -263,8 +263,8 @@ def _with_items(key: ConfigKey, current: str | None, op: Op) -> str:
     return ",".join(item for item in items if item not in options)
 
 
-def _stored(image: ClusterImage, name: str) -> Configs:
-    return image.configs.get(("broker", name), Configs({}))
+def _stored(image: ClusterImage, name: str) -> ResourceConfigs:
+    return image.configs.get(("broker", name), ResourceConfigs({}))
 
 
 def _topic(image: ClusterImage, name: str) -> Topic:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from ottla_controller.machines.decision import Decision, Write
 from ottla_controller.machines.partition import TopicConfigs, without_elr, write_of
 from ottla_core.cluster import keys
-from ottla_core.cluster.image import Change, ClusterImage, Configs
+from ottla_core.cluster.image import Change, ClusterImage, ResourceConfigs
 from ottla_core.config_values import ONE_FOR_ALL
 from ottla_core.model import NO_LEADER, TopicId
 
@@ -50,5 +50,5 @@ def decide_remove_own_values(image: ClusterImage) -> Decision[None]:
         values = image.configs[kind, name].values
         kept = {config: value for config, value in values.items() if config not in ONE_FOR_ALL}
         if kind == "broker" and name and len(kept) < len(values):
-            writes.append(Write(Change(keys.configs(kind, name), Configs(kept) if kept else None)))
+            writes.append(Write(Change(keys.configs(kind, name), ResourceConfigs(kept) if kept else None)))
     return Decision(None, tuple(writes))

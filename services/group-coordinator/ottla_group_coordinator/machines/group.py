@@ -18,7 +18,7 @@ from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.errors import OttlaError
 from ottla_group_coordinator.machines.history import KEPT, HistoryEvent, Readers
 from ottla_group_coordinator.machines.records import GroupRecord, MemberRecord
-from ottla_group_coordinator.machines.states import NEXT, GroupEvent, GroupState
+from ottla_group_coordinator.machines.states import NEXT, GroupState, GroupStateEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Group:
         """One that may be changed without a trace in this one."""
         return replace(self, members=dict(self.members), events=self.events.copy())
 
-    def move(self, event: GroupEvent) -> None:
+    def move(self, event: GroupStateEvent) -> None:
         """To the next state, as the table says."""
         self.state = NEXT[self.state, event]
 

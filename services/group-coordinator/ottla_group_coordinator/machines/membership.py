@@ -13,7 +13,7 @@ from typing import Any, Final
 from ottla_core.consumer_protocol import PROTOCOL_TYPE, decode_subscription
 from ottla_core.coordination.batches import EMPTY_BATCH_BYTES
 from ottla_core.coordination.effects import ShardLimits
-from ottla_core.coordination.shard import Decision
+from ottla_core.coordination.shard import ShardDecision
 from ottla_core.coordination.timers import Moment
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_group_coordinator.machines.group import Group, Member
@@ -66,7 +66,7 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberIdentity:
+class CallerIdentity:
     """A member as it names itself."""
 
     member_id: str
@@ -77,7 +77,7 @@ class MemberIdentity:
 class Join:
     """`fresh_id` is what the member is called if it is new. `key`: of the request, while it waits."""
 
-    identity: MemberIdentity
+    identity: CallerIdentity
     fresh_id: str
     key: Hashable
     session_timeout_ms: int
@@ -107,7 +107,7 @@ class Join:
 class Sync:
     """`protocol_type` and `protocol` are compared unless empty. `assignments` are the leader's, by member id."""
 
-    identity: MemberIdentity
+    identity: CallerIdentity
     generation: int
     key: Hashable
     protocol_type: str = ""
@@ -118,7 +118,7 @@ class Sync:
 # ---- join -----------------------------------------------------------------------------------------------------------
 
 
-def decide_join(group: Group, request: Join, settings: GroupSettings, now: Moment) -> Decision[Any]:
+def decide_join(group: Group, request: Join, settings: GroupSettings, now: Moment) -> ShardDecision[Any]:
     """Joined, now or when the rebalance is complete. Raises what Kafka answers, MemberIdRequiredError among it."""
     _check_join(group, request, settings)
     _check_names(group, request)
@@ -174,13 +174,13 @@ def _check_names(group: Group, request: Join) -> None:
             raise too_long(name, LONGEST_NAME_BYTES)
 
 
-def _require_member_id(step: Transition, request: Join) -> Decision[Any]:
+def _require_member_id(step: Transition, request: Join) -> ShardDecision[Any]:
     """A response, not an exception: that the id was given out has to be remembered."""
     step.await_member(request.fresh_id, request.session_timeout_ms)
     return step.decision(MemberIdRequiredError(request.fresh_id))
 
 
-def _join_new(step: Transition, member: Member, request: Join, settings: GroupSettings) -> Decision[Any]:
+def _join_new(step: Transition, member: Member, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
     group = step.group
     group.pending -= {member.member_id}
     if not group.members:
@@ -210,7 +210,7 @@ def _continue_rebalance(step: Transition, cause: str, settings: GroupSettings) -
         complete_if_all_joined(step)
 
 
-def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> Decision[Any]:
+def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
     group, identity = step.group, request.identity
     if identity.member_id in group.pending and identity.instance_id is None:
         return _join_new(step, request.member(identity.member_id), request, settings)
@@ -241,7 +241,7 @@ def _reject_former(step: Transition, member: Member) -> None:
             step.resolve(waiting, rebalance_in_progress(step.group.group_id))
 
 
-def _replace_static(step: Transition, old: Member, request: Join, settings: GroupSettings) -> Decision[Any]:
+def _replace_static(step: Transition, old: Member, request: Join, settings: GroupSettings) -> ShardDecision[Any]:
     """A static member after a restart: if it is what it was, the others need not know (rule 45)."""
     group = step.group
     new = replace(request.member(request.fresh_id), assignment=old.assignment)
@@ -276,7 +276,7 @@ def _has_same_subscription(group: Group, old: Member, new: Member) -> bool:
 # ---- sync -----------------------------------------------------------------------------------------------------------
 
 
-def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Moment) -> Decision[Any]:
+def decide_sync(group: Group, request: Sync, settings: GroupSettings, now: Moment) -> ShardDecision[Any]:
     """Synced, now or when the leader has assigned."""
     check_member(group, request.identity)
     check_generation(group, request.generation)
@@ -310,23 +310,23 @@ def _check_protocol(group: Group, request: Sync) -> None:
 # ---- heartbeat ------------------------------------------------------------------------------------------------------
 
 
-def decide_heartbeat(group: Group, identity: MemberIdentity, generation: int, now: Moment) -> Decision[Any]:
+def decide_heartbeat(group: Group, identity: CallerIdentity, generation: int, now: Moment) -> ShardDecision[Any]:
     """The session continues. REBALANCE_IN_PROGRESS, as a response, where the member is to join again (rule 48)."""
     member = check_member(group, identity)
     check_generation(group, generation)
     if member.joining is not None or member.syncing is not None:
-        return Decision(None)  # it waits for us, and its session has no end
+        return ShardDecision(None)  # it waits for us, and its session has no end
     response = rebalance_in_progress(group.group_id) if group.state is GroupState.PREPARING_REBALANCE else None
     timer = SessionTimer(group.group_id, member.member_id)
-    return Decision(response, timers={timer: session_ends_at(member, now)})
+    return ShardDecision(response, timers={timer: session_ends_at(member, now)})
 
 
 # ---- leave ----------------------------------------------------------------------------------------------------------
 
 
 def decide_leave(
-    group: Group, leavers: Sequence[tuple[MemberIdentity, str]], settings: GroupSettings, now: Moment
-) -> Decision[list[OttlaError | None]]:
+    group: Group, leavers: Sequence[tuple[CallerIdentity, str]], settings: GroupSettings, now: Moment
+) -> ShardDecision[list[OttlaError | None]]:
     """Members leave, each with a reason; one outcome each. A static member may be named by its instance id alone."""
     step = Transition(group, now)
     outcomes: list[OttlaError | None] = []
@@ -344,7 +344,7 @@ def decide_leave(
         except OttlaError as error:
             outcomes.append(error)
     if all(outcome is not None for outcome in outcomes):
-        return Decision(outcomes)
+        return ShardDecision(outcomes)
     if gone:
         rebalance_without(step, f"{', '.join(gone)} left", settings.initial_rebalance_delay_ms)
     else:
@@ -352,7 +352,7 @@ def decide_leave(
     return step.decision(outcomes)
 
 
-def check_leaver(group: Group, identity: MemberIdentity) -> Member:
+def check_leaver(group: Group, identity: CallerIdentity) -> Member:
     if identity.instance_id is not None and not identity.member_id:
         member = group.by_instance(identity.instance_id)
         if member is None:
@@ -364,7 +364,7 @@ def check_leaver(group: Group, identity: MemberIdentity) -> Member:
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 
-def decide_session_end(group: Group, member_id: str, settings: GroupSettings, now: Moment) -> Decision[None]:
+def decide_session_end(group: Group, member_id: str, settings: GroupSettings, now: Moment) -> ShardDecision[None]:
     """A heartbeat is missed, or one that was given an id did not come back."""
     step = Transition(group, now)
     if member_id in group.pending:
@@ -381,7 +381,7 @@ def decide_session_end(group: Group, member_id: str, settings: GroupSettings, no
     return step.decision(None)
 
 
-def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> Decision[None]:
+def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> ShardDecision[None]:
     """The time to join, or to synchronize, is over."""
     step = Transition(group, now)
     if group.state is GroupState.PREPARING_REBALANCE:
@@ -391,7 +391,7 @@ def decide_rebalance_end(group: Group, settings: GroupSettings, now: Moment) -> 
     return step.decision(None)
 
 
-def decide_resume(group: Group, now: Moment) -> Decision[None]:
+def decide_resume(group: Group, now: Moment) -> ShardDecision[None]:
     """After a load every member has a full session to be heard of (rule 49)."""
     step = Transition(group, now)
     for member in step.group.members.values():
@@ -404,7 +404,7 @@ def decide_resume(group: Group, now: Moment) -> Decision[None]:
 # ---- identity -------------------------------------------------------------------------------------------------------
 
 
-def check_member(group: Group, identity: MemberIdentity) -> Member:
+def check_member(group: Group, identity: CallerIdentity) -> Member:
     """The member that speaks. Raises FENCED_INSTANCE_ID or UNKNOWN_MEMBER_ID."""
     if identity.instance_id is not None:
         static = group.by_instance(identity.instance_id)

@@ -14,12 +14,12 @@ from typing import Final, NamedTuple
 
 from ottla_core.cluster.image import Topic
 from ottla_core.coordination.batches import size_limit
-from ottla_core.coordination.shard import Decision, Entry
+from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicId, TopicPartition
 from ottla_group_coordinator.machines.group import Group
-from ottla_group_coordinator.machines.membership import GroupSettings, MemberIdentity, check_generation, check_member
+from ottla_group_coordinator.machines.membership import CallerIdentity, GroupSettings, check_generation, check_member
 from ottla_group_coordinator.machines.records import CommittedOffset, GroupKey, OffsetKey, encode_key, encode_offset
 from ottla_group_coordinator.machines.responses import illegal_generation, rebalance_in_progress
 from ottla_group_coordinator.machines.states import GroupState
@@ -49,13 +49,13 @@ class ToCommit(NamedTuple):
 
 def decide_commit(
     group: Group,
-    identity: MemberIdentity,
+    identity: CallerIdentity,
     generation: int,
     requested: Sequence[ToCommit],
     topics: Topics,
     settings: GroupSettings,
     now: Moment,
-) -> Decision[list[OttlaError | None]]:
+) -> ShardDecision[list[OttlaError | None]]:
     """One outcome for each; what can be committed is, all of it together."""
     timers = _check_commit(group, identity, generation, now)
     outcomes = [check_topic(commit, topics) or _check_metadata(commit, settings) for commit in requested]
@@ -75,11 +75,11 @@ def decide_commit(
         for commit, rejected in zip(requested, outcomes, strict=True)
         if rejected is None
     )
-    return Decision(outcomes, records, timers=timers)
+    return ShardDecision(outcomes, records, timers=timers)
 
 
 def _check_commit(
-    group: Group, identity: MemberIdentity, generation: int, now: Moment
+    group: Group, identity: CallerIdentity, generation: int, now: Moment
 ) -> Mapping[TimerKey, float | None]:
     """Raises where the caller may not commit (rules 46 and 47); gives the session that continues by it."""
     if generation < 0 and group.state is GroupState.EMPTY:
@@ -135,7 +135,7 @@ def _check_metadata(requested: ToCommit, settings: GroupSettings) -> OttlaError 
 
 def decide_delete_offsets(
     group: Group, known: Collection[TopicPartition], requested: Sequence[TopicPartition]
-) -> Decision[list[OttlaError | None]]:
+) -> ShardDecision[list[OttlaError | None]]:
     """One outcome for each: what a living group reads stays. An offset that isn't there counts as deleted.
 
     `known` are the partitions in which something is committed, or pending.
@@ -158,13 +158,13 @@ def decide_delete_offsets(
         for partition in requested
     ]
     gone = [p for p, rejected in zip(requested, outcomes, strict=True) if rejected is None and p in known]
-    return Decision(outcomes, tombstones(group.group_id, gone))
+    return ShardDecision(outcomes, tombstones(group.group_id, gone))
 
 
-def decide_delete_group(group: Group, known: Collection[TopicPartition]) -> Decision[None]:
+def decide_delete_group(group: Group, known: Collection[TopicPartition]) -> ShardDecision[None]:
     if group.state is not GroupState.EMPTY:
         raise non_empty(group.group_id, len(group.members))
-    return Decision(None, (*tombstones(group.group_id, known), group_tombstone(group.group_id)))
+    return ShardDecision(None, (*tombstones(group.group_id, known), group_tombstone(group.group_id)))
 
 
 def non_empty(group: str, members: int) -> OttlaError:

@@ -15,13 +15,13 @@ from ottla_group_coordinator.machines.group import Group, Member
 from ottla_group_coordinator.machines.history import Kind, Readers, partitions_moved, readers
 from ottla_group_coordinator.machines.responses import (
     Joined,
-    Subscriber,
+    SubscribedMember,
     Synced,
     fenced_instance,
     rebalance_in_progress,
     unknown_member,
 )
-from ottla_group_coordinator.machines.states import GroupEvent, GroupState
+from ottla_group_coordinator.machines.states import GroupState, GroupStateEvent
 from ottla_group_coordinator.machines.transition import Transition
 
 NOT_JOINED: Final = "did not join again within the rebalance timeout"
@@ -33,7 +33,7 @@ def begin(step: Transition, cause: str, initial_delay_ms: int) -> None:
     group, was = step.group, step.group.state
     if was is GroupState.COMPLETING_REBALANCE:
         _reject_syncing(step, rebalance_in_progress(group.group_id))
-    group.move(GroupEvent.REBALANCE)
+    group.move(GroupStateEvent.REBALANCE)
     group.unsynced = frozenset()
     group.rebalance_began_ms = step.now.wall_ms
     step.note(Kind.REBALANCE_BEGAN, cause)
@@ -74,14 +74,14 @@ def complete(step: Transition) -> None:
     group.generation += 1
     group.state_since_ms = step.now.wall_ms
     if not group.members:
-        group.move(GroupEvent.ALL_GONE)
+        group.move(GroupStateEvent.ALL_GONE)
         group.protocol, group.leader, group.former_readers = None, None, {}
         step.note(Kind.GENERATION, "the last member is gone")
         step.write()
         return
     if group.leader not in group.members or group.members[group.leader].joining is None:
         group.leader = next(m.member_id for m in group.members.values() if m.joining is not None)
-    group.move(GroupEvent.ALL_JOINED)
+    group.move(GroupStateEvent.ALL_JOINED)
     group.protocol = group.vote()
     group.unsynced = frozenset(group.members)
     step.wait(group.rebalance_timeout_ms)
@@ -97,7 +97,7 @@ def joined(step: Transition, member: Member, *, skip_assignment: bool = False) -
     group = step.group
     assert group.leader is not None
     subscribers = tuple(
-        Subscriber(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()
+        SubscribedMember(m.member_id, m.instance_id, m.metadata(group.protocol)) for m in group.members.values()
     )
     return Joined(
         group.generation,
@@ -116,7 +116,7 @@ def assign(step: Transition, assignments: Mapping[str, bytes]) -> None:
     before = {**group.former_readers, **_readers(group)}
     for member in list(group.members.values()):
         step.change(member, assignment=assignments.get(member.member_id, b""))
-    group.move(GroupEvent.ASSIGNED)
+    group.move(GroupStateEvent.ASSIGNED)
     group.state_since_ms = step.now.wall_ms
     after = _readers(group)
     moved = partitions_moved(before, after)

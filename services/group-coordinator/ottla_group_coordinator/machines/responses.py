@@ -8,7 +8,7 @@ from ottla_core.errors import ErrorCode, OttlaError
 
 
 @dataclass(frozen=True, slots=True)
-class Subscriber:
+class SubscribedMember:
     member_id: str
     instance_id: str | None
     metadata: bytes
@@ -23,7 +23,7 @@ class Joined:
     protocol: str
     leader: str
     member_id: str
-    members: tuple[Subscriber, ...] = ()
+    members: tuple[SubscribedMember, ...] = ()
     skip_assignment: bool = False
 
 

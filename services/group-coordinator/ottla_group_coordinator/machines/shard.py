@@ -11,15 +11,15 @@ from heapq import nsmallest
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from ottla_core.coordination.shard import Decision, Entry, Marker, Record
+from ottla_core.coordination.shard import Entry, Marker, Record, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_core.errors import ErrorCode, OttlaError
 from ottla_core.model import TopicPartition
 from ottla_core.primitives import MalformedError
 from ottla_group_coordinator.machines.group import Group, group_from
 from ottla_group_coordinator.machines.membership import (
+    CallerIdentity,
     GroupSettings,
-    MemberIdentity,
     check_generation,
     check_member,
     decide_rebalance_end,
@@ -44,7 +44,7 @@ _GROUPS_AT_ONCE: Final = 1_000
 _LOOKED_AT_ONCE: Final = 10_000
 """Offsets and groups of one look for what is over; to write takes about ten times as long."""
 
-_NEXT_SOME_S: Final = 0.1
+_NEXT_BATCH_S: Final = 0.1
 _NO_OFFSETS: Final[dict[TopicPartition, CommittedOffset]] = {}
 
 
@@ -96,7 +96,7 @@ class GroupShard:
         """In which the group has committed, or is about to."""
         return self.offsets(group_id).keys() | self.pending.partitions(group_id)
 
-    def check_reader(self, group_id: str, identity: MemberIdentity, generation: int) -> None:
+    def check_reader(self, group_id: str, identity: CallerIdentity, generation: int) -> None:
         """Raise where the caller names a member that does not exist, or another generation (KIP-848)."""
         if identity.member_id or generation >= 0:
             group = self.group_or_new(group_id)
@@ -156,26 +156,26 @@ class GroupShard:
 
     # ---- time -------------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now: Moment) -> Decision[None]:
+    def on_loaded(self, now: Moment) -> ShardDecision[None]:
         resumed = [decide_resume(group, now) for group in self._groups.values()]
         timers: dict[TimerKey, float | None] = {ExpiryTimer(): now.at + self.settings.retention_check_s}
         for decision in resumed:
             timers.update(decision.timers)
         memory = tuple(change for decision in resumed for change in decision.memory)
-        return Decision(None, memory=memory, timers=timers, effects=(Loaded(self.unreadable),))
+        return ShardDecision(None, memory=memory, timers=timers, effects=(Loaded(self.unreadable),))
 
-    def on_timer(self, key: TimerKey, now: Moment) -> Decision[None]:
+    def on_timer(self, key: TimerKey, now: Moment) -> ShardDecision[None]:
         if isinstance(key, ExpiryTimer):
             return self._expire(key.after, now)
         assert isinstance(key, SessionTimer | RebalanceTimer)
         group = self._groups.get(key.group)
         if group is None:
-            return Decision(None)
+            return ShardDecision(None)
         if isinstance(key, RebalanceTimer):
             return decide_rebalance_end(group, self.settings, now)
         return decide_session_end(group, key.member_id, self.settings, now)
 
-    def _expire(self, after: str, now: Moment) -> Decision[None]:
+    def _expire(self, after: str, now: Moment) -> ShardDecision[None]:
         """A limited number of groups at a time, for all other requests wait meanwhile."""
         names = nsmallest(_GROUPS_AT_ONCE, (g for g in self._names() if g > after))
         records: list[Entry] = []
@@ -196,12 +196,12 @@ class GroupShard:
                 break
         is_over = len(names) < _GROUPS_AT_ONCE and (not names or after == names[-1])
         next_look = ExpiryTimer() if is_over else ExpiryTimer(after)
-        pause_s = self.settings.retention_check_s if is_over else _NEXT_SOME_S
-        return Decision(None, tuple(records), tuple(idle), {next_look: now.at + pause_s})
+        pause_s = self.settings.retention_check_s if is_over else _NEXT_BATCH_S
+        return ShardDecision(None, tuple(records), tuple(idle), {next_look: now.at + pause_s})
 
     # ---- topics -----------------------------------------------------------------------------------------------------
 
-    def forget_topics(self, topics: Topics, gone: Collection[str]) -> Decision[bool]:
+    def forget_topics(self, topics: Topics, gone: Collection[str]) -> ShardDecision[bool]:
         """Take out what was committed in topics that are not among `topics`. Whether that were all.
 
         What an older release has committed has no topic id: it goes with the names in `gone`, whichever topic has them.
@@ -215,4 +215,4 @@ class GroupShard:
         )
         pending = (key for key, offset in self.pending if goes(key.partition, offset))
         names = first_of(Entry(encode_key(key), None) for key in chain(committed, pending))
-        return Decision(names.are_all, names.records)
+        return ShardDecision(names.are_all, names.records)

@@ -19,7 +19,7 @@ class GroupState(Enum):
     DEAD = "Dead"
 
 
-class GroupEvent(Enum):
+class GroupStateEvent(Enum):
     REBALANCE = "a member joins, changes, leaves or is evicted"
     ALL_JOINED = "all members have joined, or the time to join is over"
     ALL_GONE = "no member is left"
@@ -32,13 +32,13 @@ INITIAL: Final[Mapping[str, GroupState]] = {
     "loaded with members": GroupState.STABLE,
 }
 
-NEXT: Final[Mapping[tuple[GroupState, GroupEvent], GroupState]] = {
-    (GroupState.EMPTY, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
-    (GroupState.EMPTY, GroupEvent.REMOVED): GroupState.DEAD,
-    (GroupState.PREPARING_REBALANCE, GroupEvent.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
-    (GroupState.PREPARING_REBALANCE, GroupEvent.ALL_GONE): GroupState.EMPTY,
-    (GroupState.COMPLETING_REBALANCE, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
-    (GroupState.COMPLETING_REBALANCE, GroupEvent.ASSIGNED): GroupState.STABLE,
-    (GroupState.STABLE, GroupEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+NEXT: Final[Mapping[tuple[GroupState, GroupStateEvent], GroupState]] = {
+    (GroupState.EMPTY, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.EMPTY, GroupStateEvent.REMOVED): GroupState.DEAD,
+    (GroupState.PREPARING_REBALANCE, GroupStateEvent.ALL_JOINED): GroupState.COMPLETING_REBALANCE,
+    (GroupState.PREPARING_REBALANCE, GroupStateEvent.ALL_GONE): GroupState.EMPTY,
+    (GroupState.COMPLETING_REBALANCE, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
+    (GroupState.COMPLETING_REBALANCE, GroupStateEvent.ASSIGNED): GroupState.STABLE,
+    (GroupState.STABLE, GroupStateEvent.REBALANCE): GroupState.PREPARING_REBALANCE,
 }
 """A group that is Dead is in no shard any more: the next request under its id meets a new one."""

@@ -1,6 +1,6 @@
 """A group on its way to another state: a copy that is changed, and what the change brings with it.
 
-Nothing of it shows before the runtime takes the `Decision` that it ends in.
+Nothing of it shows before the runtime takes the `ShardDecision` that it ends in.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from ottla_core.coordination.batches import size_limit
-from ottla_core.coordination.shard import Decision, Entry, Later, Resolve
+from ottla_core.coordination.shard import Entry, Later, Resolve, ShardDecision
 from ottla_core.coordination.timers import Moment, TimerKey
 from ottla_group_coordinator.machines.group import Group, Member
 from ottla_group_coordinator.machines.history import Happened, HistoryEvent, Kind
@@ -39,11 +39,11 @@ class Transition:
         self._effects: list[Any] = []
         self._events: list[HistoryEvent] = []
 
-    def decision(self, response: Any) -> Decision[Any]:
+    def decision(self, response: Any) -> ShardDecision[Any]:
         happened = [Happened(tuple(self._events))] if self._events else []
-        return Decision(response, tuple(self._records), (self.group,), self._timers, (*self._effects, *happened))
+        return ShardDecision(response, tuple(self._records), (self.group,), self._timers, (*self._effects, *happened))
 
-    def later(self, key: Hashable) -> Decision[Any]:
+    def later(self, key: Hashable) -> ShardDecision[Any]:
         return self.decision(Later(key))
 
     # ---- what a change brings with it -------------------------------------------------------------------------------

@@ -6,14 +6,16 @@ import pytest
 
 from ottla_broker.replication.topic_config import default_log_config, log_config
 from ottla_broker.storage.log_config import LogConfig, TimestampType
-from ottla_core.cluster.image import ClusterImage, Configs, Topic
+from ottla_core.cluster.image import ClusterImage, ResourceConfigs, Topic
 from ottla_core.model import TopicId
 
 
 def config_of(
     topic: dict[str, str], cluster: dict[str, str] | None = None, broker: dict[str, str] | None = None
 ) -> LogConfig:
-    image = ClusterImage("c", configs={("broker", ""): Configs(cluster or {}), ("broker", "3"): Configs(broker or {})})
+    image = ClusterImage(
+        "c", configs={("broker", ""): ResourceConfigs(cluster or {}), ("broker", "3"): ResourceConfigs(broker or {})}
+    )
     return log_config(image, Topic("t", TopicId(b"t" * 16), 1, topic), 3)
 
 
@@ -52,6 +54,6 @@ def test_how_long_an_idle_producer_is_remembered_is_the_clusters_choice() -> Non
     name = "producer.id.expiration.ms"
     assert config_of({}, {name: "5000"}).producer_expiration_ms == 5000
     assert config_of({}, {name: "5000"}, {name: "7000"}).producer_expiration_ms == 7000
-    image = ClusterImage("c", configs={("broker", ""): Configs({name: "5000", "log.segment.bytes": "1000000"})})
+    image = ClusterImage("c", configs={("broker", ""): ResourceConfigs({name: "5000", "log.segment.bytes": "1000000"})})
     unknown_topic = default_log_config(image, 3)
     assert (unknown_topic.producer_expiration_ms, unknown_topic.segment_bytes) == (5000, 1_000_000)

@@ -7,7 +7,7 @@ from batches import NOON
 from owners import MINE, Hand, get, put, stored
 
 from ottla_core.coordination.batches import seal_entries
-from ottla_core.coordination.effects import Leave, Report
+from ottla_core.coordination.effects import Leave, ReportTrouble
 from ottla_core.coordination.phases import Phase
 from ottla_core.coordination.shard import Entry
 from ottla_core.coordination.shard_log import (
@@ -124,7 +124,7 @@ def test_a_load_that_does_not_get_on_says_so_with_its_place_and_goes_on_trying()
         hand.result(Batches(bytes(damaged), 4))
         hand.tick(hand.owner.limits.retry_most_s)
         assert (hand.owner.phase, hand.call) == (Phase.LOADING, Read(2))
-    told = [effect.trouble for effect in hand.effects if isinstance(effect, Report)]
+    told = [effect.trouble for effect in hand.effects if isinstance(effect, ReportTrouble)]
     assert [told.count(t) for t in told] == [1] * 4  # after 8 tries, 16, 32 and 64
     assert all("can't be read from offset 2 on" in each and "CORRUPT_MESSAGE" in each for each in told)
     assert "tried 100 times" in hand.owner.trouble
@@ -142,7 +142,7 @@ def test_a_fence_that_can_not_be_written_says_so(said: Rejected | Appended, word
         assert hand.owner.trouble == ""
         hand.result(said)
         hand.tick(hand.owner.limits.retry_most_s)
-    (told,) = [effect.trouble for effect in hand.effects if isinstance(effect, Report)]
+    (told,) = [effect.trouble for effect in hand.effects if isinstance(effect, ReportTrouble)]
     assert told == hand.owner.trouble
     assert told.startswith("its fence can't be written, tried 8 times: ")
     assert words in told

@@ -10,7 +10,7 @@ from owners import LIMITS, MINE, Hand, get, later, put, resolve, set_timers, sto
 from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import Leave, Perform, Respond, ShardLimits
 from ottla_core.coordination.phases import Phase
-from ottla_core.coordination.shard import Decision, Entry
+from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.shard_log import Append, Appended, Check, Fenced, Mismatch, Rejected, Unknown
 from ottla_core.errors import ErrorCode, OttlaError
 
@@ -80,7 +80,7 @@ def test_a_read_that_sees_what_is_not_committed_waits_with_it(hand: Hand) -> Non
 
 
 def test_a_refusal_that_the_state_gives_waits_like_a_response(hand: Hand) -> None:
-    def refuse(book: object, now: object) -> Decision[None]:
+    def refuse(book: object, now: object) -> ShardDecision[None]:
         raise OttlaError(ErrorCode.INVALID_REQUEST, "not in this state")
 
     hand.ask("refused", refuse)
@@ -90,7 +90,7 @@ def test_a_refusal_that_the_state_gives_waits_like_a_response(hand: Hand) -> Non
 
 
 def test_a_bug_in_a_decision_is_one_request_s_trouble(hand: Hand) -> None:
-    def buggy(book: object, now: object) -> Decision[None]:
+    def buggy(book: object, now: object) -> ShardDecision[None]:
         raise ZeroDivisionError
 
     hand.ask("buggy", buggy)

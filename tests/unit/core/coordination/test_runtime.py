@@ -20,7 +20,7 @@ from ottla_core.coordination.batches import read_batches
 from ottla_core.coordination.effects import ShardLimits
 from ottla_core.coordination.memory_log import MemoryShardLog
 from ottla_core.coordination.runtime import OwnedShards
-from ottla_core.coordination.shard import Decision, Entry
+from ottla_core.coordination.shard import Entry, ShardDecision
 from ottla_core.coordination.shard_log import (
     Append,
     Batches,
@@ -343,7 +343,7 @@ async def test_a_bug_in_an_effect_or_a_decision_ends_nothing(process: Process) -
     process.on_image(given(2))
     await process.until_serving(1)
 
-    def broken(book: object, now: object) -> Decision[None]:
+    def broken(book: object, now: object) -> ShardDecision[None]:
         raise ZeroDivisionError
 
     def perform(shard: int, effect: object) -> None:
@@ -471,7 +471,7 @@ async def test_a_shard_whose_log_has_trouble_keeps_no_other_from_being_loaded(sl
         return slow.gauge("ottla_shards_serving") == 50
 
     await until(end)
-    assert (slow.shards.loads.value, slow.shards.given_up.value) == (50, 0)
+    assert (slow.shards.loads.value, slow.shards.released.value) == (50, 0)
 
 
 async def test_a_load_goes_on_over_every_gap(slow: Process, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -505,7 +505,7 @@ async def test_a_shard_whose_log_is_late_is_kept_and_not_loaded_again(process: P
     process.log.commit()
     await until(lambda: process.gauge("ottla_shard_requests_parked") == 0)
     assert await process.put(b"2") == b"1", "it is in the log, and nobody had been told that it failed"
-    assert (len(process.books), process.shards.given_up.value) == (1, 0)
+    assert (len(process.books), process.shards.released.value) == (1, 0)
 
 
 async def test_a_new_leader_is_asked_at_once(process: Process) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import ottla
 from ottla.errors import ErrorCode, OttlaError, error_from_code
-from ottla_core.consumer_protocol import Assignment, Subscription, encode_assignment, encode_subscription
+from ottla_core.consumer_protocol import MemberAssignment, Subscription, encode_assignment, encode_subscription
 from ottla_core.model import TopicPartition
 from ottla_core.routing import shard_of
 from ottla_proto import broker_pb2
@@ -97,7 +97,7 @@ def member(member_id: str, instance_id: str | None = None, metadata: bytes = b""
         member=pb.Member(member_id=member_id, instance_id=instance_id),
         client_host="h1",
         metadata=metadata or encode_subscription(Subscription(("u", "t"))),
-        assignment=encode_assignment(Assignment((TopicPartition("t", 1), TopicPartition("t", 0)))),
+        assignment=encode_assignment(MemberAssignment((TopicPartition("t", 1), TopicPartition("t", 0)))),
         session_timeout_ms=45_000,
     )
 
