@@ -94,6 +94,7 @@ class CoordinatorHost(Generic[S]):
             limits=limits,
             clock=self.clock,
         )
+        # The registration first: the shards compare their owner with its epoch, which this image may end.
         self.follower.on_change(self._registration.on_image)
         self.follower.on_change(self.shards.on_image)
 
@@ -105,6 +106,7 @@ class CoordinatorHost(Generic[S]):
         """The process, which serves `contract` by `service`. `parts` run for as long as it is served."""
         settings = self._settings
         self._server.add(contract, service)
+        # In the order of their start, the reverse of their stop: the port before the registration, which names it.
         self._components.extend(
             [
                 AdminHttp(settings.host, settings.admin_port, self.metrics, self.ready),

@@ -86,6 +86,7 @@ class AppendRound(Generic[S]):
             self._reject(token, error)
             return True
         size_bytes = size_limit(decision.records)
+        # Larger than any batch: no later round has room for it either.
         if size_bytes > self._largest_bytes:
             self._reject(token, _too_large(size_bytes, self._largest_bytes))
         elif size_bytes > self._room_bytes:

@@ -76,12 +76,7 @@ class Owner(Generic[S]):
     """
 
     def __init__(
-        self,
-        fence: ShardFence,
-        shard: S,
-        limits: ShardLimits,
-        now: Moment,
-        chance: Callable[[], float],
+        self, fence: ShardFence, shard: S, limits: ShardLimits, now: Moment, chance: Callable[[], float]
     ) -> None:
         self.fence: Final = fence
         self.limits = limits
@@ -135,6 +130,7 @@ class Owner(Generic[S]):
 
     def on_result(self, number: int, result: Result, now: Moment) -> list[Effect]:
         """What the log responds; the result of an older call than the one in flight is ignored."""
+        # A repeated call goes out under another number: a late result of the former sending must not settle it.
         if number == self._number and self._in_flight and self.phase is not Phase.LEFT:
             self._in_flight = False
             match self.phase:
@@ -324,6 +320,7 @@ class Owner(Generic[S]):
         self._round, self._call = None, None
         self._failures, self._late_at = 0, NEVER
         self.next_offset = end
+        # From the sending on, not from the result: the leader may have compared the fence at any time in between.
         self._proved_until = self._sent_at + self.limits.unproved_s
         if (late_s := now.at - self._began_at) > self.limits.unproved_s:
             self._timers.shift(late_s)
@@ -410,6 +407,7 @@ class Owner(Generic[S]):
         limits = self.limits
         pause_s = min(limits.retry_most_s, limits.retry_s * 2.0 ** min(self._failures, 30))
         self._failures += 1
+        # Half of the pause is left to chance: fifty shards must not call a leader that recovers at one moment.
         self._retry_at = now.at + pause_s * (0.5 + self._chance() / 2)
 
     def _send(self, call: Call, now: Moment) -> None:

@@ -88,6 +88,7 @@ def _check_commit(
         raise illegal_generation(group.group_id, generation, NO_GENERATION)  # such a group has never been here
     member = check_member(group, identity)
     check_generation(group, generation)
+    # The new generation may have given the partition to another member: this one learns it from its assignment.
     if group.state is GroupState.COMPLETING_REBALANCE:
         raise rebalance_in_progress(group.group_id)
     if member.joining is not None:

@@ -71,6 +71,7 @@ def complete(step: Transition) -> None:
         step.wait(group.rebalance_timeout_ms)  # static members alone, all of them away
         return
     step.wait(None)
+    # The generation without members counts too, as in Kafka: a member of the one before must not commit into it.
     group.generation += 1
     group.state_since_ms = step.now.wall_ms
     if not group.members:
