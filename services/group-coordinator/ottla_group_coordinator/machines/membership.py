@@ -222,7 +222,7 @@ def _rejoin(step: Transition, request: Join, settings: GroupSettings) -> ShardDe
         _reject_former(step, member)
         step.start_session(step.change(member, syncing=None))
         return step.decision(joined(step, member))
-    # A follower that joins unchanged has lost its response; a leader that does wants a rebalance, as for new partitions.
+    # A follower that joins unchanged has lost its response; a leader that does wants a rebalance (new partitions, say).
     if group.state is GroupState.STABLE and not changed and identity.member_id != group.leader:
         step.start_session(member)
         return step.decision(joined(step, member))
