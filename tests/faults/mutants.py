@@ -17,7 +17,7 @@ import ottla_broker.__main__
 import ottla_broker.kafka.network.inbound
 import ottla_broker.machines.producers
 import ottla_broker.replication.high_watermark_waiters
-import ottla_broker.replication.replica
+import ottla_broker.replication.leader_role
 import ottla_broker.storage.log_dir
 import ottla_broker.storage.producer_history
 import ottla_controller.__main__
@@ -64,7 +64,7 @@ def _isr_without_compare_and_set() -> None:
 
 def _no_epoch_check() -> None:
     """A leader asks no follower in which epoch its log ends, and nobody which epoch it knows (rules 2 and 5)."""
-    _replace(ottla_broker.replication.replica, "find_divergence", lambda *_: None)
+    _replace(ottla_broker.replication.leader_role, "find_divergence", lambda *_: None)
     _replace(Replica, "check_epoch", lambda *_: None)
 
 
