@@ -82,7 +82,7 @@ def _follower_served() -> None:
 def _in_one_turn() -> None:
     """However many elements there are, nobody else is served before all are answered."""
     _replace(handling, "LARGE_BYTES", 1 << 30)
-    _replace(handling, "MANY_ELEMENTS", 1 << 30)
+    _replace(handling, "LARGE_ELEMENTS", 1 << 30)
     _replace(slices.Slice, "is_over", property(lambda self: False))
 
 

@@ -51,7 +51,7 @@ def encode(response: Message) -> Parts:
     return [response.encode()]
 
 
-def has_many(message: Message, most: int) -> bool:
+def has_more_elements(message: Message, most: int) -> bool:
     """Whether all arrays in it together have more elements than that."""
     return _elements(message, _arrays(message.__class__, message._version), most) > most
 

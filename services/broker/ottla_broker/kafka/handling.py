@@ -14,7 +14,7 @@ from ottla_broker.kafka.network.connection import HandlerResult
 
 LARGE_BYTES: Final = 4096
 """Of a request of the codec library, beyond its header: what is smaller has two thousand elements at most."""
-MANY_ELEMENTS: Final = 500
+LARGE_ELEMENTS: Final = 500
 """Of a response: this many are encoded in some milliseconds."""
 
 T = TypeVar("T")
@@ -51,14 +51,20 @@ def control(request_type: Any, handle: ControlHandler) -> Handler:
         response = handle(backend, message, context)
         if asyncio.iscoroutine(response):
             return _encoded_later(backend, response)
-        return _encoded(backend, response) if codec.has_many(response, MANY_ELEMENTS) else codec.encode(response)
+        return (
+            _encoded(backend, response) if codec.has_more_elements(response, LARGE_ELEMENTS) else codec.encode(response)
+        )
 
     return decoded(decode, begin)
 
 
 async def _encoded_later(backend: Backend, coming: Coroutine[Any, Any, Message]) -> Parts:
     response = await coming
-    return await _encoded(backend, response) if codec.has_many(response, MANY_ELEMENTS) else codec.encode(response)
+    return (
+        await _encoded(backend, response)
+        if codec.has_more_elements(response, LARGE_ELEMENTS)
+        else codec.encode(response)
+    )
 
 
 async def _encoded(backend: Backend, response: Message) -> Parts:

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 _CALL_S: Final = 5.0
 _GATHER_S: Final = 0.005
 _MAX_BATCH: Final = 1_000
-_REFUSED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST})
+_REJECTED: Final = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.INVALID_REQUEST})
 _SETTLED: Final = frozenset(
     {
         ErrorCode.NONE,
@@ -114,10 +114,10 @@ class IsrChanges:
             replica, proposal = sent[PartitionId(TopicId(decided.topic_id), decided.partition)]
             self._on_decided(replica, proposal, decided)
         _log.info("of %d ISR changes %d were made", len(batch), sum(not d.error.code for d in response.partitions))
-        return all(decided.error.code in _REFUSED | _SETTLED for decided in response.partitions)
+        return all(decided.error.code in _REJECTED | _SETTLED for decided in response.partitions)
 
     def _on_decided(self, replica: ReplicaState, proposal: IsrProposal, decided: pb.IsrDecided) -> None:
-        if decided.error.code in _REFUSED:
+        if decided.error.code in _REJECTED:
             _log.info("%s: the ISR %s was refused: %s", replica, list(proposal.isr), decided.error.message)
             replica.on_rejected(proposal)
         elif decided.error.code in _SETTLED:

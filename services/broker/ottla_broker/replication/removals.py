@@ -35,7 +35,7 @@ class Removals:
         self._threads = threads
         self._waiting: dict[PartitionId, Replica] = {}
         self._added = asyncio.Event()
-        self._news = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -46,8 +46,8 @@ class Removals:
         if self._task is None or self._task.done():
             return
         try:
-            async with asyncio.timeout(_STOP_S), self._news:
-                await self._news.wait_for(lambda: not self._waiting)
+            async with asyncio.timeout(_STOP_S), self._changed:
+                await self._changed.wait_for(lambda: not self._waiting)
         except TimeoutError:
             _log.warning("%d deleted partitions are still in the data directory: set aside next time", self.count)
         await end_task(self._task)
@@ -64,8 +64,8 @@ class Removals:
     async def until_gone(self, partition_id: PartitionId) -> None:
         """Return once no log of that partition waits to go: another may take its place."""
         if partition_id in self._waiting:
-            async with self._news:
-                await self._news.wait_for(lambda: partition_id not in self._waiting)
+            async with self._changed:
+                await self._changed.wait_for(lambda: partition_id not in self._waiting)
 
     async def _run(self) -> None:
         backoff = Backoff(first_s=0.5, most_s=10.0)
@@ -89,7 +89,7 @@ class Removals:
         try:
             await asyncio.shield(self._threads.keep(log_dir.delete, list(batch)))
         finally:
-            async with self._news:
+            async with self._changed:
                 for partition_id in batch.keys() - log_dir.logs.keys():
                     del self._waiting[partition_id]
-                self._news.notify_all()
+                self._changed.notify_all()

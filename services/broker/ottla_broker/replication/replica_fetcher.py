@@ -31,7 +31,7 @@ from ottla_proto import contracts
 
 _log = logging.getLogger(__name__)
 
-_ANSWER_LIMIT_S: Final = 30.0
+_RESPONSE_LIMIT_S: Final = 30.0
 """Kafka's replica.socket.timeout.ms: beside the time that the leader may park the fetch."""
 
 _SOON_S: Final = 0.05
@@ -107,7 +107,7 @@ class ReplicaFetcher:
         self._epochs: Mapping[PartitionId, int] = {}
         self._resting: dict[PartitionId, float] = {}
         """Until when a partition is left out, after an error."""
-        self._cuts: set[asyncio.Task[None]] = set()
+        self._truncations: set[asyncio.Task[None]] = set()
         self._seen_confirmation = 0  # in the last response on the present stream (module checks)
         self._changed = asyncio.Event()
         self._task = asyncio.create_task(self._run(), name=f"fetch-from-{leader.id}")
@@ -122,9 +122,9 @@ class ReplicaFetcher:
 
     async def stop(self) -> None:
         await end_task(self._task)
-        for cut in self._cuts:
-            cut.cancel()
-        await asyncio.gather(*self._cuts, return_exceptions=True)
+        for task in self._truncations:
+            task.cancel()
+        await asyncio.gather(*self._truncations, return_exceptions=True)
         await self._peer.close()
 
     async def _run(self) -> None:
@@ -171,8 +171,8 @@ class ReplicaFetcher:
         fetching = asyncio.create_task(
             stream.exchange(
                 request,
-                timeout_ms=request.max_wait_ms + int(_ANSWER_LIMIT_S * 1000),
-                timeout=request.max_wait_ms / 1000 + _ANSWER_LIMIT_S,
+                timeout_ms=request.max_wait_ms + int(_RESPONSE_LIMIT_S * 1000),
+                timeout=request.max_wait_ms / 1000 + _RESPONSE_LIMIT_S,
             )
         )
         changed = asyncio.create_task(self._changed.wait())
@@ -249,18 +249,18 @@ class ReplicaFetcher:
     def _on_partition(self, replica: Replica, request: pb.FetchPartition, part: pb.PartitionFetched) -> None:
         epoch = request.current_leader_epoch
         if part.error.code == ErrorCode.OFFSET_OUT_OF_RANGE and part.log_start_offset > request.fetch_offset:
-            self._cut(replica, replica.on_out_of_range(epoch, part.log_start_offset))
+            self._truncate(replica, replica.on_out_of_range(epoch, part.log_start_offset))
         elif part.error.code:
             raise OttlaError(part.error.code, part.error.message)
         elif part.HasField("diverging_epoch"):
             end = part.diverging_epoch
-            self._cut(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
+            self._truncate(replica, replica.on_diverging(epoch, EpochStart(end.leader_epoch, end.end_offset)))
         else:
             response = LeaderResponse(part.records, part.high_watermark, part.log_start_offset)
             replica.on_fetched(request.fetch_offset, epoch, response)
         self._resting.pop(replica.id, None)
 
-    def _cut(self, replica: Replica, cut: Coroutine[Any, Any, None]) -> None:
+    def _truncate(self, replica: Replica, truncation: Coroutine[Any, Any, None]) -> None:
         """Beside the fetches of the others: a truncation waits for the disk, and a thousand may come with one response.
 
         The next fetch leaves out partitions that are being truncated. The last truncation ends a fetch that is delayed
@@ -268,14 +268,14 @@ class ReplicaFetcher:
         """
 
         def on_done(done: asyncio.Task[None]) -> None:
-            self._cuts.discard(done)
+            self._truncations.discard(done)
             if not done.cancelled() and (error := done.exception()) is not None:
                 self._on_error(replica, error)
-            if not self._cuts:
+            if not self._truncations:
                 self._changed.set()
 
-        task = asyncio.create_task(cut, name=f"cut-{replica}")
-        self._cuts.add(task)
+        task = asyncio.create_task(truncation, name=f"truncate-{replica}")
+        self._truncations.add(task)
         task.add_done_callback(on_done)
 
     def _on_error(self, replica: Replica, error: BaseException) -> None:

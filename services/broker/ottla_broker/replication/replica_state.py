@@ -154,13 +154,13 @@ class ReplicaState(DiskLog):
             self._context.on_proposal(self)
 
     def _wake(self) -> None:
-        for waiters in (
+        for purgatory in (
             self._context.consumers,
             self._context.followers,
             self._context.deletions,
             self._context.confirmations,
         ):
-            waiters.wake(self.id)
+            purgatory.wake(self.id)
 
     def _now(self) -> float:
         return self._clock.monotonic()

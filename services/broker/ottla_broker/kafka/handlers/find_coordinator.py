@@ -21,14 +21,14 @@ from ottla_core.model import SHARD_TOPICS, PartitionId
 from ottla_core.routing import GROUP, TXN, shard_of
 from ottla_core.slices import sliced
 
-_MANY_FROM: Final = 4
+_SEVERAL_FROM: Final = 4
 _KINDS: Final = {0: GROUP, 1: TXN}
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
     key_type = getattr(request, "key_type", 0)
-    if version < _MANY_FROM:
+    if version < _SEVERAL_FROM:
         return FindCoordinatorResponse(version=version, **_reported(backend, request.key, key_type, context))
 
     def find(key: str) -> Message:

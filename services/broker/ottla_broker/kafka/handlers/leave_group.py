@@ -20,12 +20,12 @@ from ottla_proto.contracts import Group
 
 _Member: Final = LeaveGroupResponse.MemberResponse
 
-_MANY_FROM: Final = 3
+_SEVERAL_FROM: Final = 3
 
 
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
-    if version >= _MANY_FROM:
+    if version >= _SEVERAL_FROM:
         named = {(entry.member_id, instance_of(entry)): entry for entry in request.members}
         leavers = await sliced(_leaver, named.values())
     else:
@@ -37,7 +37,7 @@ async def handle(backend: Backend, request: Message, context: KafkaContext) -> M
     except OttlaError as error:
         return LeaveGroupResponse(version=version, error_code=code_of(error), members=[])
     code = code_of(response.error)
-    if version < _MANY_FROM:
+    if version < _SEVERAL_FROM:
         code = code or next((code_of(left.error) for left in response.members), 0)
         return LeaveGroupResponse(version=version, error_code=code)
     return LeaveGroupResponse(

@@ -26,7 +26,7 @@ _Topic: Final = MetadataResponse.MetadataResponseTopic
 _Partition: Final = _Topic.MetadataResponsePartition
 _Broker: Final = MetadataResponse.MetadataResponseBroker
 
-_MANY: Final = 500
+_LARGE: Final = 500
 """Topics or partitions: this many take some milliseconds."""
 _LISTENER_NOT_FOUND_FROM: Final = 6
 """Older clients don't know the error."""
@@ -69,13 +69,13 @@ async def _beside_the_loop(backend: Backend, request: Message, context: KafkaCon
 
 def _is_large(image: ClusterImage, request: Message) -> bool:
     if request.topics is None:
-        return len(image.partitions) > _MANY
-    if len(request.topics) + len(image.partitions) <= _MANY:
+        return len(image.partitions) > _LARGE
+    if len(request.topics) + len(image.partitions) <= _LARGE:
         return False
-    if len(request.topics) > _MANY or any(topic.name is None for topic in request.topics):
+    if len(request.topics) > _LARGE or any(topic.name is None for topic in request.topics):
         return True
     named = (image.topics.get(topic.name) for topic in request.topics)
-    return sum(topic.partition_count for topic in named if topic is not None) > _MANY
+    return sum(topic.partition_count for topic in named if topic is not None) > _LARGE
 
 
 def _respond(
@@ -119,8 +119,8 @@ def _requested(
             topic_id = requested.topic_id.bytes if requested.topic_id else bytes(16)
             yield image.topic_by_id(TopicId(topic_id)) or (ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id)
         else:
-            why_not = rejected.get(requested.name) or _missing_code(requested.name)
-            yield image.topics.get(requested.name) or (why_not, requested.name, bytes(16))
+            code = rejected.get(requested.name) or _missing_code(requested.name)
+            yield image.topics.get(requested.name) or (code, requested.name, bytes(16))
 
 
 def _missing_code(name: str) -> ErrorCode:

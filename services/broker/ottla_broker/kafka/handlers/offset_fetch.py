@@ -23,7 +23,7 @@ from ottla_core.slices import Slice, few_at_once, sliced
 from ottla_proto import group_pb2 as pb
 from ottla_proto.contracts import Group
 
-_MANY_FROM: Final = 8
+_SEVERAL_FROM: Final = 8
 _GROUP_ERROR_FROM: Final = 2
 _NO_OFFSET: Final = -1
 _AT_ONCE: Final = 5_000
@@ -37,7 +37,7 @@ _GroupTopic: Final = _Group.OffsetFetchResponseTopics
 async def handle(backend: Backend, request: Message, context: KafkaContext) -> Message:
     version = context.version
     require_stable = bool(getattr(request, "require_stable", False))
-    if version >= _MANY_FROM:
+    if version >= _SEVERAL_FROM:
         twice = named_twice(entry.group_id for entry in request.groups)
         requested = list({item.group_id: item for item in request.groups}.values())
 
@@ -139,11 +139,11 @@ def _nothing(elsewhere: pb.CommittedOffset) -> pb.CommittedOffset:
 
 
 def _topic(version: int, named: dict[str, Any], partitions: list[Message]) -> Message:
-    topic_type = _GroupTopic if version >= _MANY_FROM else _OneTopic
+    topic_type = _GroupTopic if version >= _SEVERAL_FROM else _OneTopic
     return topic_type(version=version, partitions=partitions, **named)
 
 
 def _partition_type(version: int) -> Any:
-    if version >= _MANY_FROM:
+    if version >= _SEVERAL_FROM:
         return _GroupTopic.OffsetFetchResponsePartitions
     return _OneTopic.OffsetFetchResponsePartition

@@ -20,7 +20,7 @@ class Inbound:
         self.whole_bytes: Final = whole_bytes
         self._filled = len(start)
         if self._is_worth_it(free_bytes):
-            self._data = self._in_place(start)
+            self._data = self._allocated(start)
         else:
             self._data = bytearray(start)
 
@@ -37,7 +37,7 @@ class Inbound:
         if self._filled == len(self._data):
             if not self._is_worth_it(free_bytes):
                 return shared[: self.missing_bytes]
-            self._data = self._in_place(self._data)
+            self._data = self._allocated(self._data)
         return memoryview(self._data)[self._filled :]
 
     def add(self, size_bytes: int, shared: memoryview) -> None:
@@ -53,7 +53,7 @@ class Inbound:
         missing_bytes = self.whole_bytes - self._filled
         return self._filled * _ENOUGH >= self.whole_bytes and missing_bytes <= min(free_bytes, _MAX_AT_ONCE)
 
-    def _in_place(self, start: memoryview | bytearray) -> bytearray:
+    def _allocated(self, start: memoryview | bytearray) -> bytearray:
         whole = bytearray(self.whole_bytes)
         whole[: self._filled] = start
         return whole
